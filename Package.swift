@@ -1,15 +1,16 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-// An app takes the product `Tidemark` and compiles neither the server nor its libraries.
+// An app takes the product `Tidemark` and compiles neither the server nor its libraries. A program that
+// embeds the server takes `TidemarkServer`, and `TidemarkPostgres` to keep the zones in PostgreSQL.
 // A target depends only on targets above it; no client target imports a server target.
 let package = Package(
     name: "tidemark",
     platforms: [.macOS(.v14), .iOS(.v17)],
     products: [
         .library(name: "Tidemark", targets: ["Tidemark"]),
-        .library(name: "TidemarkServer", targets: ["TidemarkServer", "TidemarkSQLiteStore"]),
-        .library(name: "TidemarkHTTP", targets: ["TidemarkHTTP"]),
+        .library(name: "TidemarkServer", targets: ["TidemarkServer", "TidemarkEngine", "TidemarkEmbedded"]),
+        .library(name: "TidemarkPostgres", targets: ["TidemarkPostgres"]),
         .library(name: "TidemarkTestSupport", targets: ["TidemarkTestSupport"]),
         .executable(name: "tidemark", targets: ["TidemarkCLI"]),
         .executable(name: "tidemark-dev", targets: ["TidemarkDev"]),
@@ -33,7 +34,7 @@ let package = Package(
         .target(name: "TidemarkGzip", dependencies: ["CZlib"]),
         .target(name: "TidemarkCore"),
         .target(
-            name: "TidemarkSQLite",
+            name: "TidemarkSQL",
             dependencies: [
                 "TidemarkCore",
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -46,7 +47,7 @@ let package = Package(
         .target(
             name: "Tidemark",
             dependencies: [
-                "TidemarkCore", "TidemarkSQLite", "TidemarkGzip",
+                "TidemarkCore", "TidemarkSQL", "TidemarkGzip",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -58,16 +59,16 @@ let package = Package(
 
         // The server.
         .target(
-            name: "TidemarkServer",
+            name: "TidemarkEngine",
             dependencies: [
                 "TidemarkCore", .product(name: "CoreMetrics", package: "swift-metrics"),
             ]
         ),
         // What every store is made of.
         .target(
-            name: "TidemarkStore",
+            name: "TidemarkStoreSupport",
             dependencies: [
-                "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
+                "TidemarkCore", "TidemarkGzip", "TidemarkSQL", "TidemarkEngine",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -77,19 +78,19 @@ let package = Package(
             dependencies: [.product(name: "GRDBSQLite", package: "GRDB.swift")]
         ),
         .target(
-            name: "TidemarkSQLiteStore",
+            name: "TidemarkEmbedded",
             dependencies: [
-                "CSQLiteConfig", "TidemarkCore", "TidemarkSQLite", "TidemarkGzip", "TidemarkServer",
-                "TidemarkStore",
+                "CSQLiteConfig", "TidemarkCore", "TidemarkSQL", "TidemarkGzip", "TidemarkEngine",
+                "TidemarkStoreSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(
-            name: "TidemarkPostgresStore",
+            name: "TidemarkPostgres",
             dependencies: [
-                "CLibPQ", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "TidemarkServer",
-                "TidemarkStore",
+                "CLibPQ", "TidemarkCore", "TidemarkGzip", "TidemarkSQL", "TidemarkEngine",
+                "TidemarkStoreSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]
@@ -102,14 +103,14 @@ let package = Package(
         .target(
             name: "TidemarkRedis",
             dependencies: [
-                "CHiredis", "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkStore",
+                "CHiredis", "TidemarkCore", "TidemarkGzip", "TidemarkEngine", "TidemarkStoreSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
         .target(
-            name: "TidemarkHTTP",
+            name: "TidemarkServer",
             dependencies: [
-                "TidemarkCore", "TidemarkGzip", "TidemarkServer",
+                "TidemarkCore", "TidemarkGzip", "TidemarkEngine",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -131,8 +132,8 @@ let package = Package(
         .target(
             name: "TidemarkTestSupport",
             dependencies: [
-                "CFaultVFS", "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkSQLite",
-                "TidemarkSQLiteStore", "TidemarkHTTP", "TidemarkServer",
+                "CFaultVFS", "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkSQL",
+                "TidemarkEmbedded", "TidemarkServer", "TidemarkEngine",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -144,8 +145,8 @@ let package = Package(
         .target(
             name: "TidemarkSimulation",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQLite",
-                "TidemarkSQLiteStore", "TidemarkServer", "TidemarkStore", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQL",
+                "TidemarkEmbedded", "TidemarkEngine", "TidemarkStoreSupport", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
@@ -153,9 +154,9 @@ let package = Package(
         .target(
             name: "TidemarkBench",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP",
-                "TidemarkPostgresStore", "TidemarkSQLite", "TidemarkSQLiteStore",
-                "TidemarkServer", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkServer",
+                "TidemarkPostgres", "TidemarkSQL", "TidemarkEmbedded",
+                "TidemarkEngine", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -168,7 +169,7 @@ let package = Package(
         .target(
             name: "TidemarkTerminal",
             dependencies: [
-                "CMallocConfig", "TidemarkCore", "TidemarkSQLite",
+                "CMallocConfig", "TidemarkCore", "TidemarkSQL",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
@@ -177,8 +178,8 @@ let package = Package(
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
-                "TidemarkPostgresStore", "TidemarkRedis", "TidemarkHTTP", "TidemarkServer",
+                "Tidemark", "TidemarkCore", "TidemarkSQL", "TidemarkEmbedded",
+                "TidemarkPostgres", "TidemarkRedis", "TidemarkServer", "TidemarkEngine",
                 "TidemarkTerminal",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -202,64 +203,64 @@ let package = Package(
         .testTarget(name: "TidemarkCoreTests", dependencies: ["TidemarkCore"]),
         .testTarget(name: "TidemarkHistoryTests", dependencies: ["TidemarkHistory"]),
         .testTarget(
-            name: "TidemarkSQLiteTests",
+            name: "TidemarkSQLTests",
             dependencies: [
-                "TidemarkCore", "TidemarkSQLite", "TidemarkTestSupport",
+                "TidemarkCore", "TidemarkSQL", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(
             name: "TidemarkTests",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQLite", "TidemarkSQLiteStore",
+                "Tidemark", "TidemarkCore", "TidemarkSQL", "TidemarkEmbedded",
                 "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ]
         ),
-        // What is promised of every store, tested on every store.
+        // The conformance suite of the stores: one body, run on each.
         .target(
             name: "StoreTestSupport",
             dependencies: [
-                "TidemarkCore", "TidemarkServer", "TidemarkSQLiteStore", "TidemarkPostgresStore",
+                "TidemarkCore", "TidemarkEngine", "TidemarkEmbedded", "TidemarkPostgres",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/StoreTestSupport"
         ),
         .testTarget(
-            name: "TidemarkStoreTests",
-            dependencies: ["TidemarkCore", "TidemarkServer", "TidemarkSQLite", "TidemarkStore"]
+            name: "TidemarkStoreSupportTests",
+            dependencies: ["TidemarkCore", "TidemarkEngine", "TidemarkSQL", "TidemarkStoreSupport"]
         ),
         .testTarget(
             name: "StoreTests",
             dependencies: [
-                "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkServer",
-                "TidemarkSQLite", "TidemarkTestSupport",
+                "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkEngine",
+                "TidemarkSQL", "TidemarkTestSupport",
             ]
         ),
         .testTarget(
-            name: "TidemarkSQLiteStoreTests",
+            name: "TidemarkEmbeddedTests",
             dependencies: [
                 "StoreTestSupport",
-                "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkSQLiteStore",
+                "TidemarkCore", "TidemarkGzip", "TidemarkEngine", "TidemarkEmbedded",
                 "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
         .testTarget(
-            name: "TidemarkPostgresStoreTests",
+            name: "TidemarkPostgresTests",
             dependencies: [
-                "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkPostgresStore",
-                "TidemarkRedis", "TidemarkSQLite", "TidemarkServer", "TidemarkSimulation",
-                "TidemarkStore", "TidemarkTestSupport",
+                "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkPostgres",
+                "TidemarkRedis", "TidemarkSQL", "TidemarkEngine", "TidemarkSimulation",
+                "TidemarkStoreSupport", "TidemarkTestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
         .testTarget(
-            name: "TidemarkHTTPTests",
+            name: "TidemarkServerTests",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkHTTP", "TidemarkServer",
-                "TidemarkSQLite", "TidemarkSQLiteStore", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkEngine",
+                "TidemarkSQL", "TidemarkEmbedded", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -280,8 +281,8 @@ let package = Package(
         .testTarget(
             name: "StorageTests",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkServer", "TidemarkSQLite",
-                "TidemarkSQLiteStore", "TidemarkTestSupport",
+                "Tidemark", "TidemarkCore", "TidemarkEngine", "TidemarkSQL",
+                "TidemarkEmbedded", "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),

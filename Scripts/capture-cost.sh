@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What capture costs other programs: the same statements in a table of PostgreSQL before and after it
-# is served, each on 100,000 rows.
+# Measures the cost of capture for other programs: runs the same statements on a PostgreSQL table
+# before and after a server adopts it, each on 100,000 rows.
 #
 #     with-services.sh capture-cost.sh PATH_TO_TIDEMARK
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 }
 sql() { psql -qX -v ON_ERROR_STOP=1 "$TIDEMARK_POSTGRES" "$@"; }
 
-# measure: the median of five runs of each statement, in milliseconds.
+# measure NAME STATEMENT: prints the median of five runs, in milliseconds.
 measure() {
     local name=$1 statement=$2
     for _ in 1 2 3 4 5; do

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A PostgreSQL of one's own, on loopback, with all that it has in one folder.
+# Runs a private PostgreSQL on loopback, with all its files in one folder.
 #
-#     postgres.sh start FOLDER     makes it if it is not there, starts it and prints its URL
-#     postgres.sh crash FOLDER     ends it as a power cut does, and starts it again
-#     postgres.sh stop FOLDER      ends it for good
+#     postgres.sh start FOLDER     creates it if needed, starts it and prints its URL
+#     postgres.sh crash FOLDER     stops it like a power cut, and starts it again
+#     postgres.sh stop FOLDER      stops it for good
 #
-# Works as root, who may not run PostgreSQL and lends it the package's own user, and as anybody else.
+# PostgreSQL refuses to run as root. As root, the script runs it as the user postgres.
 set -euo pipefail
 
 [ $# -eq 2 ] || { echo "usage: postgres.sh start|crash|stop FOLDER" >&2; exit 64; }
@@ -21,12 +21,12 @@ if [ "$(id -u)" -eq 0 ]; then
     chown postgres "$folder"
     as_user=(setpriv --reuid=postgres --regid=postgres --clear-groups --)
 fi
-# A folder that the other user may enter.
+# The user postgres needs a current folder that it may enter.
 cd "$folder"
 
 run() { ${as_user[@]+"${as_user[@]}"} "$bin/$1" "${@:2}"; }
 
-# Below those that the system gives to connections that go out.
+# Prints a free port below the system's range for outgoing connections.
 free_port() {
     local port
     for _ in $(seq 50); do
@@ -40,7 +40,7 @@ free_port() {
 make_cluster() {
     run initdb -D "$data" -U app -A trust -E UTF8 --no-locale -N >"$folder/initdb.log" 2>&1 ||
         { cat "$folder/initdb.log" >&2; return 1; }
-    # A test kills processes, not the machine: what the system has in memory survives.
+    # Without fsync: tests kill processes, not the machine, so the system's cache survives.
     cat >>"$data/postgresql.conf" <<CONF
 listen_addresses = '127.0.0.1'
 port = $(free_port)
@@ -58,7 +58,7 @@ case $1 in
     start)
         if [ ! -e "$data/PG_VERSION" ]; then
             make_cluster
-            # Somebody may take the port first; of two lines the last counts.
+            # If another process takes the port first, append another one; the last line counts.
             for _ in 1 2 3 4; do
                 start && break
                 echo "port = $(free_port)" >>"$data/postgresql.conf"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A Redis or Valkey of one's own, on loopback, with all that it has in one folder.
+# Runs a private Redis or Valkey on loopback, with all its files in one folder.
 #
 #     redis.sh start FOLDER      starts it, empty, and prints its URL
-#     redis.sh stop FOLDER       ends it for good
+#     redis.sh stop FOLDER       stops it for good
 set -euo pipefail
 
 [ $# -eq 2 ] || { echo "usage: redis.sh start|stop FOLDER" >&2; exit 64; }
@@ -12,8 +12,9 @@ server=$(command -v redis-server || command -v valkey-server || true)
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 
-# Whoever runs this may wait until all files that it was lent are closed, and a server goes on.
-alone() {
+# without_inherited_files COMMAND...: runs a command without the caller's open files. A caller may
+# wait until all copies of its pipe are closed, but the server keeps running.
+without_inherited_files() {
     local file
     for file in /dev/fd/*; do
         case ${file##*/} in 0 | 1 | 2) ;; *) eval "exec ${file##*/}>&-" 2>/dev/null || true ;; esac
@@ -28,7 +29,7 @@ start() {
     for _ in $(seq 20); do
         port=$((20000 + RANDOM % 12000))
         answers "$port" && continue
-        (alone "$server" --port "$port" --bind 127.0.0.1 --dir "$folder" --save '' \
+        (without_inherited_files "$server" --port "$port" --bind 127.0.0.1 --dir "$folder" --save '' \
             --appendonly no --daemonize yes --pidfile "$folder/pid" --logfile "$folder/log" \
             >/dev/null 2>&1)
         for _ in $(seq 100); do

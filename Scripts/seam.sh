@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# seam.sh BINARY: shows that no planted bug is in a release build: neither a bug's name nor a switch.
+# seam.sh BINARY: checks that a release build has no planted bugs, neither their names nor the switch.
 set -euo pipefail
 binary=${1:?usage: Scripts/seam.sh BINARY}
 [ -f "$binary" ] || { echo "seam.sh: there is no $binary"; exit 1; }
@@ -8,14 +8,14 @@ names=$(sed -n '/package enum PlantedBug: String/,/@TaskLocal/p' "$source" \
     | sed -n 's/^ *case //p' | tr -d ' ' | tr ',' '\n')
 count=$(wc -l <<< "$names")
 [ "$count" -ge 30 ] || { echo "seam.sh: found only $count names in $source"; exit 1; }
-if found=$(strings -n 6 "$binary" | grep -F -w -f <(echo "$names") | head -3) && [ -n "$found" ]; then
+if hits=$(strings -n 6 "$binary" | grep -F -w -f <(echo "$names") | head -3) && [ -n "$hits" ]; then
     echo "seam.sh: $binary has planted bugs in it:"
-    echo "$found"
+    echo "$hits"
     exit 1
 fi
-if found=$(nm -C "$binary" 2> /dev/null | grep -E 'withPlanted|isPlanted' | head -3) && [ -n "$found" ]; then
+if hits=$(nm -C "$binary" 2> /dev/null | grep -E 'withPlanted|isPlanted' | head -3) && [ -n "$hits" ]; then
     echo "seam.sh: $binary has the switch in it:"
-    echo "$found"
+    echo "$hits"
     exit 1
 fi
 echo "None of the $count planted bugs is in $binary."

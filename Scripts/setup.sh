@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes sure that this machine can build, test and demonstrate Tidemark.
-# Installs what is missing on Debian and Ubuntu, and only names it elsewhere.
-# When nothing is missing it uses no network and prints one line.
+# Prepares this machine to build, test and demonstrate Tidemark.
+# Installs missing packages on Debian and Ubuntu, and only names them elsewhere.
+# If no package is missing, it uses no network and prints one line.
 #
-#     setup.sh           what the package, its demos and most of its tests need
-#     setup.sh tests     also the browser and the proxies that some tests need, some 500 MB; a test
-#                        whose program cannot be had is skipped, and says so
+#     setup.sh           packages for the build, the demos and most tests
+#     setup.sh tests     also the browser and the proxies of some tests, some 500 MB; a test whose
+#                        program cannot be installed is skipped and says so
 set -euo pipefail
 
 readonly swift_needed="6.1"
@@ -25,7 +25,7 @@ has_any() {
     return 1
 }
 
-# Where the system compiler looks; a file name may hold a wildcard.
+# has_file PATTERN...: whether a file exists; a pattern may have wildcards.
 has_file() {
     local pattern
     for pattern in "$@"; do
@@ -34,6 +34,7 @@ has_file() {
     return 1
 }
 
+# has_header NAME...: whether the system compiler finds a header.
 has_header() {
     local name
     for name in "$@"; do
@@ -43,12 +44,12 @@ has_header() {
     return 1
 }
 
-# A name that resolves on a fresh machine means that HTTPS can be verified too.
+# Without these certificates, HTTPS downloads fail on a fresh machine.
 has_certificates() { has_file "/etc/ssl/certs/ca-certificates.crt" "/etc/pki/tls/certs/*.crt"; }
 
 packages=()
 
-# need PACKAGE REASON TEST...: notes the package when the test fails.
+# need PACKAGE REASON TEST...: adds the package to the list if the test fails.
 need() {
     local package=$1 reason=$2
     shift 2
@@ -60,12 +61,12 @@ need() {
 check_linux() {
     need libsqlite3-dev "the SQLite that every target links with" has_header sqlite3.h
     need zlib1g-dev "gzip in both directions" has_header zlib.h
-    need libpq-dev "the way to PostgreSQL" has_header postgresql/libpq-fe.h libpq-fe.h
-    need libhiredis-dev "the way to Redis" has_header hiredis/hiredis.h
+    need libpq-dev "the client library of PostgreSQL" has_header postgresql/libpq-fe.h libpq-fe.h
+    need libhiredis-dev "the client library of Redis" has_header hiredis/hiredis.h
     need redis-server "the tests' own cache" has_any redis-server valkey-server
     need postgresql "the tests' own database" has_file "/usr/lib/postgresql/*/bin/postgres"
     need sqlite3 "the shell that the demo and the tests edit device files with" has_command sqlite3
-    need curl "the requests that the tests type by hand" has_command curl
+    need curl "the plain HTTP requests of the tests" has_command curl
     need git "Swift fetches the dependencies with it" has_command git
     need make "the targets of the Makefile" has_command make
     need ca-certificates "Swift fetches the dependencies over HTTPS" has_certificates
@@ -74,7 +75,7 @@ check_linux() {
     [ ${#packages[@]} -eq 0 ] || install_on_debian
 }
 
-# Each by itself: a system may not have all of them.
+# Installs each package separately, because a system may lack some of them.
 check_linux_tests() {
     want chromium "the pages that tests open" chromium chromium-browser google-chrome
     want nginx "the proxy of Docs/PROXY.md" nginx /usr/sbin/nginx
@@ -82,7 +83,7 @@ check_linux_tests() {
     want python3 "the client of Docs/PROTOCOL.md" python3
 }
 
-# want PACKAGE REASON COMMAND...: installs the package, if it can, when none of the commands is there.
+# want PACKAGE REASON COMMAND...: tries to install the package if none of the commands exists.
 want() {
     local package=$1 reason=$2
     shift 2
@@ -92,7 +93,7 @@ want() {
         printf 'setup: %s cannot be installed here; its tests will be skipped\n' "$package"
         return 0
     fi
-    # It comes as a service of the machine; the tests start their own.
+    # The package starts a system service, but the tests start their own.
     if [ -d /run/systemd/system ] && [ "$package" != chromium ]; then
         systemctl disable --now "$package" >/dev/null 2>&1 ||
             sudo systemctl disable --now "$package" >/dev/null 2>&1 ||
@@ -102,13 +103,13 @@ want() {
 
 install_on_debian() {
     has_command apt-get || fail \
-        "this system has no apt-get. Please install what the packages above hold:" \
+        "this system has no apt-get. Please install the equivalents of these packages:" \
         "  ${packages[*]}"
 
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         has_command sudo || fail \
-            "neither root nor sudo here. Please run as root:" \
+            "installing needs root or sudo. Please run as root:" \
             "  apt-get update && apt-get install ${packages[*]}"
         as_root=(sudo)
     fi
@@ -116,7 +117,7 @@ install_on_debian() {
     printf 'setup: installing %s with apt-get\n' "${packages[*]}"
     local log
     log=$(mktemp)
-    # The expansion of an empty array is an error in the bash of macOS, hence the `+`.
+    # In the bash of macOS, expanding an empty array is an error, hence the `+`.
     if ! { ${as_root[@]+"${as_root[@]}"} apt-get update &&
         ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
             apt-get install --yes --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then

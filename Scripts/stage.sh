@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# stage.sh NAME COMMAND...: names a stage, runs its command, says how long it took.
-# The output and the exit status are the command's own. Where nobody watches (no terminal), the tests
-# that failed are said once more at the end: the end is what is left of a log that was cut short.
+# stage.sh NAME COMMAND...: prints a stage's name, runs its command, and prints its duration.
+# The output and the exit status are the command's own. Without a terminal, the script repeats the
+# failed tests at the end, because a truncated log keeps only its end.
 set -uo pipefail
 
 readonly name=$1

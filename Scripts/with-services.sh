@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs a command beside a PostgreSQL of its own, which is gone afterwards.
+# Runs a command with a private PostgreSQL, and removes the PostgreSQL afterwards.
 #
 #     with-services.sh COMMAND...      sets TIDEMARK_POSTGRES to its URL, and TIDEMARK_SERVICES to
-#                                      the folder of whatever else a test starts for itself
+#                                      the folder for other services that a test starts
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

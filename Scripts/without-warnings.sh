@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# without-warnings.sh COMMAND...: runs a build, and fails when it warns of one of the project's files.
-# What was built before is not warned of again: from a clean clone, nothing is overlooked.
+# without-warnings.sh COMMAND...: runs a build, and fails if it has warnings about project files.
+# An incremental build does not repeat warnings, so only a build from a clean clone shows all.
 set -euo pipefail
 
 log=$(mktemp)

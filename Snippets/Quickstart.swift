@@ -1,6 +1,6 @@
-// A Swift app that syncs: the code of the README, compiled and run.
+// A Swift app that syncs: the code of the README, compiled and run by the tests.
 //
-// It wants a server whose zone has the table that it migrates. The README's first steps start one;
+// It needs a server whose zone has the table of its migration. The README's first steps start one;
 // TIDEMARK_URL names another.
 
 import Foundation

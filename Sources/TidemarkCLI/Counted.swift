@@ -1,11 +1,11 @@
-/// Numbers of things, as people read them.
+/// Formats counts for people.
 enum Counted {
-    /// A number with its noun: `1 record`, `2 records`, `19,998 records`.
+    /// Formats a number with its noun: `1 record`, `2 records`, `19,998 records`.
     static func text(_ count: Int, _ noun: String, plural: String? = nil) -> String {
         "\(number(count)) \(count == 1 ? noun : plural ?? noun + "s")"
     }
 
-    /// A number with a comma between thousands.
+    /// Formats a number with a comma between thousands.
     static func number(_ count: Int) -> String {
         let digits = String(count.magnitude)
         let groups = stride(from: digits.count, to: 0, by: -3).map { end in
@@ -14,9 +14,9 @@ enum Counted {
         return (count < 0 ? "-" : "") + groups.reversed().joined(separator: ",")
     }
 
-    /// The first few of some names, and how many there are besides: `1, 2, 3 and 17 more`.
+    /// Lists the first names and the number of the others: `1, 2, 3 and 17 more`.
     static func list(_ names: [String], most: Int = 5) -> String {
-        let shown = names.prefix(most).joined(separator: ", ")
-        return names.count > most ? "\(shown) and \(number(names.count - most)) more" : shown
+        let firstNames = names.prefix(most).joined(separator: ", ")
+        return names.count > most ? "\(firstNames) and \(number(names.count - most)) more" : firstNames
     }
 }

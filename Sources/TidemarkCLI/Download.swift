@@ -1,16 +1,16 @@
 import Tidemark
 import TidemarkTerminal
 
-/// A file made from a server's snapshot, with a bar that shows how far it is.
+/// Downloads a server's snapshot into a new file, with a progress bar.
 struct Download {
     /// The server.
     let url: String
     /// The zone.
     let zone: String
-    /// What to show the server.
+    /// The token and certificate authorities for the server.
     let access: ServerAccess
 
-    /// Makes a file by one of the ways of ``Tidemark/DeviceFileJoin``, then says what it is.
+    /// Creates a file by a method of ``Tidemark/DeviceFileJoin``, then prints its summary.
     func run(
         _ make: (_ join: DeviceFileJoin, _ progress: @escaping @Sendable (_ received: Int64, _ total: Int64?) -> Void)
             async throws -> DeviceStatus,

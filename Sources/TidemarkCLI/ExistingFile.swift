@@ -1,12 +1,12 @@
 import Foundation
 import TidemarkCore
 
-/// A file that the user names, and that must be there.
+/// Checks files that the user names and that must exist.
 enum ExistingFile {
-    /// Makes sure that a path leads to a file which this user may read.
+    /// Checks that a path names a file that this user may read.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile` that tells apart a file that is not
-    ///   there, a folder, and one that this user may not read; `fix` is the cure for the first.
+    /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile`, with different messages for a missing
+    ///   file, a folder, and a missing permission; `fix` is the advice for a missing file.
     static func require(_ path: String, fix: String = "Check the path.") throws(TidemarkError) {
         var status = stat()
         guard stat(path, &status) == 0 else {
@@ -14,18 +14,18 @@ enum ExistingFile {
             guard reason != ENOENT, reason != ENOTDIR else {
                 throw TidemarkError(.unusableFile, "There is no file \(path).", fix: fix)
             }
-            throw unreadable(path, "Cannot look for", reason)
+            throw unreadable(path, problem: "Cannot look for", reason: reason)
         }
         guard status.st_mode & S_IFMT != S_IFDIR else {
             throw TidemarkError(.unusableFile, "\(path) is a folder, not a file.", fix: "Name the SQLite file in it.")
         }
-        guard access(path, R_OK) == 0 else { throw unreadable(path, "Cannot read", errno) }
+        guard access(path, R_OK) == 0 else { throw unreadable(path, problem: "Cannot read", reason: errno) }
     }
 
-    private static func unreadable(_ path: String, _ what: String, _ reason: Int32) -> TidemarkError {
+    private static func unreadable(_ path: String, problem: String, reason: Int32) -> TidemarkError {
         TidemarkError(
             .unusableFile,
-            "\(what) \(path): \(String(cString: strerror(reason))).",
+            "\(problem) \(path): \(String(cString: strerror(reason))).",
             fix: "Check the permissions of the file and of the folders above it."
         )
     }

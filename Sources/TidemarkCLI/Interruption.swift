@@ -2,14 +2,13 @@ import ArgumentParser
 import TidemarkTerminal
 import UnixSignals
 
-/// Work that SIGINT and SIGTERM end in order.
+/// Runs work that SIGINT and SIGTERM cancel.
 enum Interruption {
-    /// Does work to its end, or until the process is told to stop: then the work is cancelled, so
-    /// that it takes away what it has begun.
+    /// Runs work to its end, or cancels it on a signal, so that it removes its unfinished files.
     ///
-    /// - Throws: What the work throws; for work that was cut short, the exit code that a shell
-    ///   expects, 128 and the signal's number.
-    static func ending(_ work: @escaping @Sendable () async throws -> Void) async throws {
+    /// - Throws: The error of the work; after a signal, the exit code that shells expect: 128 plus the
+    ///   signal's number.
+    static func runUntilSignal(_ work: @escaping @Sendable () async throws -> Void) async throws {
         let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
         try await withThrowingTaskGroup(of: UnixSignal?.self) { tasks in
             tasks.addTask {
@@ -22,15 +21,15 @@ enum Interruption {
             }
             let first: UnixSignal? = try await tasks.next() ?? nil
             tasks.cancelAll()
-            // Work that was done all the same has done well.
+            // Work that finished in spite of the signal counts as a success.
             if let first, case .failure? = await tasks.nextResult() { throw ExitCode(128 + first.rawValue) }
         }
     }
 }
 
 extension Terminal {
-    /// Runs work that has files to take away, and cancels it when SIGINT or SIGTERM comes.
-    static func runInOrder(_ work: @escaping @Sendable () async throws -> Void) async throws {
-        try await run { try await Interruption.ending(work) }
+    /// Runs work that removes its unfinished files when SIGINT or SIGTERM cancels it.
+    static func runInterruptibly(_ work: @escaping @Sendable () async throws -> Void) async throws {
+        try await run { try await Interruption.runUntilSignal(work) }
     }
 }

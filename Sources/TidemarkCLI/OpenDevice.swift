@@ -2,13 +2,13 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// A device's file, opened by the command line beside whatever else has it open.
+/// A device's file, open in the command line; other programs may have it open too.
 struct OpenDevice {
     let engine: SyncEngine
 
-    /// Opens a file to sync it; without `access`, for what needs no server.
+    /// Opens a file; without `access`, for commands that need no server.
     init(_ path: String, access: ServerAccess? = nil, independent: IndependentTables? = nil, limits: Limits = .standard)
         async throws
     {
@@ -22,7 +22,10 @@ struct OpenDevice {
                 .unusableFile,
                 "\(path) does not say which server it syncs with.",
                 fix:
-                    "An app's SyncEngine says so; for this command make the file by `tidemark snapshot FILE OUT --server URL`."
+                    """
+                    An app's SyncEngine says so; for this command make the file by `tidemark snapshot FILE OUT \
+                    --server URL`.
+                    """
             )
         }
         engine = try await SyncEngine(
@@ -35,12 +38,12 @@ struct OpenDevice {
         )
     }
 
-    /// Where a device stands, read without writing into its file.
+    /// Reads a device's status without writing to its file.
     static func status(_ path: String) async throws -> DeviceStatus {
         try await reading(path) { try SyncEngine.status(in: $0) }
     }
 
-    /// What waits for a decision, read without writing into the file.
+    /// Reads a device's conflicts without writing to its file.
     static func conflicts(_ path: String) async throws -> [Conflict] {
         try await reading(path) { try SyncEngine.conflicts(in: $0) }
     }
@@ -65,7 +68,7 @@ struct OpenDevice {
         return try await DatabaseQueue(path: path, configuration: configuration).read(value)
     }
 
-    /// Reads a file on a disk that cannot be written: SQLite wants to lock it in a file beside it.
+    /// Reads a copy of a file on a read-only disk, because SQLite needs a lock file beside it.
     private static func readingCopy<Value: Sendable>(
         of path: String,
         _ value: @escaping @Sendable (Database) throws -> Value
@@ -84,12 +87,14 @@ struct OpenDevice {
 
     private static let howToJoin = "Make one with `tidemark device join URL FILE`."
 
-    /// Syncs once and returns what happened.
-    func syncCollectingEvents(acceptingMassDeletion: Bool = false, told: PushedChange? = nil) async throws
+    /// Syncs once and returns the events.
+    func syncCollectingEvents(acceptingMassDeletion: Bool = false, pushedChange: PushedChange? = nil) async throws
         -> [SyncEvent]
     {
         let stream = engine.events
-        let outcome = await Result { try await engine.sync(acceptingMassDeletion: acceptingMassDeletion, told: told) }
+        let outcome = await Result {
+            try await engine.sync(acceptingMassDeletion: acceptingMassDeletion, pushedChange: pushedChange)
+        }
         await engine.finishEvents()
         var events: [SyncEvent] = []
         for await event in stream { events.append(event) }
@@ -99,7 +104,7 @@ struct OpenDevice {
 }
 
 extension Result where Failure == any Error {
-    /// Notes how something ended, so that something else can be done before.
+    /// Captures the outcome of `body`, so that cleanup can run before the error is thrown.
     init(_ body: () async throws -> Success) async {
         do { self = .success(try await body()) } catch { self = .failure(error) }
     }

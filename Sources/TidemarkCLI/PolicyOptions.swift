@@ -1,7 +1,7 @@
 import ArgumentParser
 import TidemarkCore
 
-/// `--policy`: the conflict policies that a zone gets.
+/// `--policy`: changes of a zone's conflict policies.
 struct PolicyOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -9,12 +9,12 @@ struct PolicyOptions: ParsableArguments {
             Change a table's conflict policy: reject, columns, lastWriter or latest; a column may have its own, \
             as in note.text=latest; may be repeated.
             """,
-            discussion: "The zone keeps it until it is changed again; `tidemark schema` shows it.",
+            discussion: "The zone keeps the policy until the next change; `tidemark schema` shows it.",
             valueName: "table[.column]=policy"
         )
     ) var policy: [String] = []
 
-    /// The policies by table, and by `table.column`.
+    /// Parses the policies by table, and by `table.column`.
     func read() throws -> [String: ConflictPolicy] {
         try policy.reduce(into: [String: ConflictPolicy]()) { policies, text in
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)

@@ -4,7 +4,7 @@ import Synchronization
 import Tidemark
 import TidemarkCore
 
-/// What a command shows a server, and whom it trusts there.
+/// The credentials of a command, and the certificate authorities that it trusts.
 struct ServerAccess: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -16,12 +16,15 @@ struct ServerAccess: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A PEM file of certificate authorities to trust in place of the system's; without it, TIDEMARK_CA_FILE of the environment.",
+            """
+            A PEM file of certificate authorities to trust in place of the system's; without it, TIDEMARK_CA_FILE of \
+            the environment.
+            """,
             valueName: "file"
         )
     ) var caFile: String?
 
-    /// The way to a server.
+    /// Creates a transport to a server.
     func transport(to url: String) throws -> HTTPTransport {
         let environment = ProcessInfo.processInfo.environment
         let file = caFile ?? environment["TIDEMARK_CA_FILE"]
@@ -46,17 +49,17 @@ private final class TokenFile: Sendable {
 
     init(_ path: String) throws {
         let token = try Self.read(path)
-        // Checked now, so that a wrong file is told before anything is done.
+        // Report an invalid token file before the command changes anything.
         _ = try Credentials.token(token)
         self.path = path
         self.token = Mutex(token)
     }
 
-    var credentials: Credentials { .provider { [self] need in need == .request ? token.withLock { $0 } : again() } }
+    var credentials: Credentials { .provider { [self] need in need == .request ? token.withLock { $0 } : reread() } }
 
-    /// The token that the file has now.
-    private func again() -> String {
-        // While the file is being replaced there may be none: the one before is refused again.
+    /// Reads the file's current token.
+    private func reread() -> String {
+        // While a program replaces the file, it may have no valid token; then keep the old one.
         guard let fresh = try? Self.read(path), (try? Credentials.token(fresh)) != nil else {
             return token.withLock { $0 }
         }

@@ -2,13 +2,13 @@ import ArgumentParser
 import TidemarkCore
 import TidemarkTerminal
 
-/// The command line: a thin shell around the libraries, one file a verb.
+/// The command line: a thin shell around the libraries, one file per command.
 @main struct TidemarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tidemark",
         abstract: "Offline-first sync for SQLite: your tables, your server.",
         discussion: """
-            Serve an existing SQLite file, join it from any number of devices, and edit the files with whatever you like:
+            Serve an existing SQLite file, join it from any number of devices, and edit the files with any program:
 
               tidemark serve chinook.sqlite
               tidemark device join http://127.0.0.1:8080 phone.sqlite
@@ -16,7 +16,7 @@ import TidemarkTerminal
               tidemark device sync phone.sqlite
 
             Exit codes: 0 done; 1 failed; 3 done, but conflicts wait to be resolved; 4 the server cannot be \
-            reached, nothing is lost; 5 another process syncs the file just now; 64 wrong usage.
+            reached, nothing is lost; 5 another process is syncing the file; 64 wrong usage.
             """,
         version: TidemarkVersion.current,
         subcommands: [

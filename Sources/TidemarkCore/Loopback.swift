@@ -1,10 +1,10 @@
-/// The names and addresses by which a machine reaches itself and nobody else.
-public enum Loopback {
-    /// Whether a host of a URL, or an address to listen on, is this machine's own: `localhost`, an
-    /// address that begins with 127, or `::1`, with or without brackets.
+/// The names and addresses by which a machine reaches only itself.
+package enum Loopback {
+    /// Whether a URL's host, or an address to listen on, is a loopback address.
     ///
-    /// A name that merely resolves to such an address is not: who owns the name can change that.
-    public static func contains(_ host: String) -> Bool {
+    /// These are `localhost`, addresses that begin with 127, and `::1`, with or without brackets. A
+    /// name that only resolves to such an address is none: its owner can change that.
+    package static func contains(_ host: String) -> Bool {
         let host = host.lowercased()
         if ["localhost", "::1", "[::1]"].contains(host) { return true }
         let parts = host.split(separator: ".", omittingEmptySubsequences: false)

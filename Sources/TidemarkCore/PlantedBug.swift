@@ -1,34 +1,34 @@
-// Defects that tests plant in the real code, to prove that the simulation would notice them.
+// Defects that tests plant in the real code, to prove that the simulation detects them.
 //
-// The seam is for debug builds. In a release build `planted` is the constant `false`, inlined where
-// it is asked, its argument is never made, and `PlantedBug` has no cases: neither a switch nor the
-// name of a bug is left in the binary, as `Scripts/seam.sh` shows.
+// They exist in debug builds only. In a release build `planted` is an inlined constant `false`, its
+// argument is never evaluated, and `PlantedBug` has no bugs. So the binary contains neither a switch
+// nor a name of a bug; `Scripts/seam.sh` checks this.
 
 #if DEBUG
 /// A defect that the code has while it is planted.
 ///
-/// A case's name says what the code does wrong. What rule it breaks, and what notices it, stands
-/// in `TidemarkSimulation`.
+/// A case's name describes the wrong behaviour. `TidemarkSimulation` names the rule that it breaks
+/// and the check that detects it.
 package enum PlantedBug: String, CaseIterable, Sendable {
-    // What the server decides.
+    // The server's decisions.
     case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
     case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan, mistakesForReferenced,
         mistakesForUnique
     case lastArrivalWins, believesAnyTime, tellsNoLosers
-    // What it keeps and answers.
+    // The server's records and answers.
     case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions, leavesCascadesOutOfLog
     case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
     case ignoresEpoch, keepsEpochWhenPutBack, believesAnyLap, forgetsHorizon
     case swallowsRefusal, takesNamesTwice, answersBeforeFlush, believesAnyTag
-    // What a device captures and sends.
+    // A device's captures and requests.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
     case carriesOldFingerprint, believesItsBooks, deletesUnasked
     case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
     case cutsLongSets, splitsTransactions
     case takesEmptyForNull, overlooksPartialIndexes, overlooksCompositeReferences
-    // What it takes in.
+    // A device's handling of answers.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
     case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies
     case acknowledgesNewerEdits
@@ -36,27 +36,27 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot
-    // What it does when tables change.
+    // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues
 
     @TaskLocal private static var current: PlantedBug?
 
-    /// Runs `body`, in this thread or task and no other, with the bug in the code.
+    /// Runs `body` with the bug planted in this thread or task only.
     package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () throws -> Result) rethrows -> Result {
         try $current.withValue(bug, operation: body)
     }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }
 
-    /// Whether the code has any bug now.
+    /// Whether any bug is planted.
     package static var isAnyPlanted: Bool { current != nil }
 }
 
-/// Whether the code has the bug now.
+/// Whether the bug is planted.
 package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
 #else
-/// No bug at all: any name is one, and none is ever looked at.
+/// A stand-in without bugs: it accepts every name, and no code evaluates it.
 @usableFromInline @dynamicMemberLookup package enum PlantedBug {
     case none
 

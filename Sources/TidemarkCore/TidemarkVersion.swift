@@ -1,5 +1,5 @@
-/// Which release this is.
+/// The release of this package.
 public enum TidemarkVersion {
-    /// The version, by Semantic Versioning.
+    /// The version according to Semantic Versioning.
     public static let current = "0.1.0"
 }

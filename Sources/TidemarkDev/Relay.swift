@@ -3,13 +3,13 @@ import TidemarkCore
 import TidemarkTerminal
 import TidemarkTestSupport
 
-/// `tidemark-dev relay`: a network link that one can cut.
+/// `tidemark-dev relay`: a network link that the user can cut.
 struct Relay: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Forward connections to a server: a network link that you can cut by stopping it.",
         discussion: """
-            For trying out what happens offline. Devices that joined through the relay lose the server when it stops, and find it \
-            again when it starts on the same port.
+            Use it to test offline work. Devices that joined through the relay lose the server when the relay stops, \
+            and find it again when the relay starts on the same port.
             """
     )
     @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port")) var listen =

@@ -2,31 +2,32 @@ import ArgumentParser
 import TidemarkSimulation
 import TidemarkTerminal
 
-/// `tidemark-dev simulate`: worlds of devices, a server and a bad network, from seeds.
+/// `tidemark-dev simulate`: runs seeded worlds of devices, a server and a bad network.
 struct Simulate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run seeded worlds of devices, a server, a bad network and crashes, and check them.",
         discussion: """
-            The real device and server cores run on real SQLite in memory, in virtual time. Everything that happens comes from \
-            the seed, so a failure prints the one line that replays it.
+            The real device and server cores run on real SQLite in memory, in virtual time. The seed decides every \
+            event, so a failure prints the one line that replays it.
 
               tidemark-dev simulate --seeds 1000
               tidemark-dev simulate --seed 4711 --profile network --trace
               tidemark-dev simulate --seed 4711 --shrink
               tidemark-dev simulate --planted all
 
-            Exit codes: 0 all promises were kept; 1 one was broken.
+            Exit codes: 0 all promises hold; 1 a promise was broken.
             """
     )
     @Option(help: "The first seed.") var seed: UInt64 = 1
-    @Option(help: "How many seeds.") var seeds: UInt64 = 1
-    @Option(help: "Events that do something, a seed.") var rounds = 200
-    @Option(help: "Which faults there are: all, network, crash, storage, schema, live, policies, restore or shapes.")
+    @Option(help: "The number of seeds.") var seeds: UInt64 = 1
+    @Option(help: "The number of effective events per seed.") var rounds = 200
+    @Option(help: "The kinds of faults: all, network, crash, storage, schema, live, policies, restore or shapes.")
     var profile = "all"
-    @Option(help: "Plant a bug by name, or all, and show what notices it. Debug builds only.") var planted: String?
-    @Flag(help: "Say everything that happens.") var trace = false
+    @Option(help: "Plant a bug by name, or all, and show the check that detects it. Debug builds only.")
+    var planted: String?
+    @Flag(help: "Print every event.") var trace = false
     @Flag(help: "Run each seed twice and compare.") var twice = false
-    @Flag(help: "Shorten the story of the first failure, and tell it.") var shrink = false
+    @Flag(help: "Shorten the trace of the first failure, and print it.") var shrink = false
     @Flag(help: "Print JSON.") var json = false
 
     func run() async throws {
@@ -47,13 +48,13 @@ struct Simulate: AsyncParsableCommand {
             let bar = ProgressBar("simulating")
             let result = try await campaign.run { bar.update($0, of: $1, unit: "seeds") }
             bar.finish("\(result.seeds) seeds of \(rounds) rounds, \(profile.rawValue)")
-            if shrink, let seed = result.failedSeeds.first { try tell(seed, profile) }
+            if shrink, let seed = result.failedSeeds.first { try printShortestTrace(seed, profile) }
             try show(result)
         }
     }
 
-    /// Tells the shortest story in which the seed breaks the same promise.
-    private func tell(_ seed: UInt64, _ profile: Profile) throws {
+    /// Prints the shortest trace in which the seed breaks the same promise.
+    private func printShortestTrace(_ seed: UInt64, _ profile: Profile) throws {
         Terminal.note("shortening seed \(seed)")
         let report = try Simulation.shortest(.init(seed: seed, rounds: rounds, profile: profile))
         for line in report.trace { Terminal.line(line) }

@@ -3,9 +3,9 @@ import TidemarkSimulation
 import TidemarkTerminal
 
 #if DEBUG
-/// `tidemark-dev simulate --planted`: what notices which defect.
+/// `tidemark-dev simulate --planted`: shows which check detects which planted bug.
 enum SimulatePlanted {
-    /// Plants one bug, or all, and lists what noticed each.
+    /// Plants one bug, or all, and lists the check that detected each.
     static func run(_ name: String) throws {
         let names = name == "all" ? Proof.names : [name]
         let bar = ProgressBar("proving")
@@ -17,8 +17,8 @@ enum SimulatePlanted {
             outcomes.append(outcome)
             bar.update(index + 1, of: names.count, unit: "bugs")
         }
-        let caught = outcomes.filter { $0.caughtBy != nil }.count
-        bar.finish("\(caught) of \(outcomes.count) planted bugs were noticed")
+        let caughtCount = outcomes.filter { $0.caughtBy != nil }.count
+        bar.finish("\(caughtCount) of \(outcomes.count) planted bugs were noticed")
         Terminal.table(
             [["planted bug", "breaks", "noticed by", "as", "worlds"]]
                 + outcomes.map { outcome in
@@ -30,13 +30,13 @@ enum SimulatePlanted {
             right: [4]
         )
         if names.count == 1, let finding = outcomes.first?.finding { Terminal.line("\(finding)") }
-        guard caught == outcomes.count else { throw ExitCode.failure }
+        guard caughtCount == outcomes.count else { throw ExitCode.failure }
     }
 }
 #else
-/// Planted bugs are not part of a release.
+/// A release build has no planted bugs.
 enum SimulatePlanted {
-    /// Says that it needs a debug build.
+    /// Throws an error, because planted bugs need a debug build.
     static func run(_ name: String) throws {
         throw ValidationError(
             "Bugs can be planted in debug builds only, and this is a release build. Run `make prove`."

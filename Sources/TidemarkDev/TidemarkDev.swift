@@ -2,13 +2,13 @@ import ArgumentParser
 import TidemarkCore
 import TidemarkTerminal
 
-/// The tools of people who work on Tidemark or measure it; no user's program needs them.
+/// The tools for developers of Tidemark; no user's program needs them.
 @main struct TidemarkDevCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tidemark-dev",
         abstract: "Simulate, measure and cut the network of Tidemark.",
         discussion: """
-            The benchmarks start servers and devices of the program tidemark that lies beside this one.
+            The benchmarks start servers and devices of the program tidemark in the same folder.
             """,
         version: TidemarkVersion.current,
         subcommands: [Simulate.self, Bench.self, Relay.self]

@@ -1,20 +1,20 @@
 /// Why bytes could not be decompressed, or a file could not be read or written.
-public enum GzipError: Error, Hashable, Sendable {
-    /// The decompressed bytes would be more than the limit.
+package enum GzipError: Error, Hashable, Sendable {
+    /// The decompressed bytes exceed the limit.
     case tooLarge(bytesMax: Int)
     /// The bytes end before their gzip stream does.
     case truncated
-    /// The bytes are not a gzip stream, or one that was damaged.
+    /// The bytes are not a gzip stream, or it is damaged.
     case corrupt
     /// More bytes follow the end of the gzip stream.
     case trailingGarbage
-    /// The system refuses an operation on a file: which one, on which path, and why in its words.
+    /// The system refuses an operation on a file; `reason` is the system's message.
     case fileFailed(operation: String, path: String, reason: String)
 }
 
 extension GzipError: CustomStringConvertible {
-    /// What is wrong, as the end of a sentence such as "The body cannot be decompressed: ...".
-    public var description: String {
+    /// The reason, as the end of a sentence such as "The body cannot be decompressed: ...".
+    package var description: String {
         switch self {
         case .tooLarge(let bytesMax): "it holds more than \(bytesMax) bytes"
         case .truncated: "it ends before its gzip stream does"

@@ -1,45 +1,47 @@
-/// Compresses and decompresses files, in flat memory.
+/// Compresses and decompresses files, in constant memory.
 ///
-/// These functions block: call them from a thread that may, never from a task.
-public enum GzipFile {
-    /// The bytes read at once.
+/// These functions block: call them on a thread that may block, never in a task.
+package enum GzipFile {
+    /// The size of one read, in bytes.
     private static let readBytes = 256 << 10
 
-    /// Compresses the file at `source` into a file at `target`, replacing one that is there.
+    /// Compresses the file at `source` into a file at `target`, replacing any existing file.
     ///
-    /// `wrote` is told the compressed bytes in order, to be hashed for instance.
+    /// `onWrite` gets the compressed bytes in order, for instance to hash them.
     ///
-    /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; nothing is left at `target`
-    ///   then.
-    public static func compress(
+    /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; then no file is left at `target`.
+    package static func compress(
         _ source: String,
         to target: String,
         level: Int = Gzip.defaultLevel,
-        wrote: (_ bytes: [UInt8]) -> Void = { _ in }
+        onWrite: (_ bytes: [UInt8]) -> Void = { _ in }
     ) throws(GzipError) {
         try pipe(source, to: target) { (input, output) throws(GzipError) in
             let gzip = Gzip(level: level)
             while let piece = try input.read(bytesMax: readBytes) {
                 gzip.feed(piece)
-                try empty(gzip, into: output, wrote: wrote)
+                try drain(gzip, into: output, onWrite: onWrite)
             }
             gzip.finish()
-            try empty(gzip, into: output, wrote: wrote)
+            try drain(gzip, into: output, onWrite: onWrite)
         }
     }
 
-    private static func empty(_ gzip: Gzip, into output: RawFile, wrote: (_ bytes: [UInt8]) -> Void) throws(GzipError) {
+    private static func drain(
+        _ gzip: Gzip,
+        into output: RawFile,
+        onWrite: (_ bytes: [UInt8]) -> Void
+    ) throws(GzipError) {
         while let block = gzip.next() {
             try output.write(block)
-            wrote(block)
+            onWrite(block)
         }
     }
 
-    /// Decompresses the file at `source` into a file at `target`, replacing one that is there.
+    /// Decompresses the file at `source` into a file at `target`, replacing any existing file.
     ///
-    /// - Throws: ``GzipError``, for more than `bytesMax` bytes too; nothing is left at `target`
-    ///   then.
-    public static func decompress(_ source: String, to target: String, bytesMax: Int) throws(GzipError) {
+    /// - Throws: ``GzipError``, also for more than `bytesMax` bytes; then no file is left at `target`.
+    package static func decompress(_ source: String, to target: String, bytesMax: Int) throws(GzipError) {
         try pipe(source, to: target) { (input, output) throws(GzipError) in
             let gunzip = Gunzip(bytesMax: bytesMax)
             while let piece = try input.read(bytesMax: readBytes) {
@@ -50,7 +52,7 @@ public enum GzipFile {
         }
     }
 
-    /// Runs `body` between two files, and removes the new one when it fails.
+    /// Opens both files, runs `body`, and removes the new file if that fails.
     private static func pipe(
         _ source: String,
         to target: String,

@@ -6,19 +6,19 @@ internal import Musl
 internal import Glibc
 #endif
 
-/// A file descriptor with typed errors, closed at the latest when nobody holds it any more.
+/// A file descriptor with typed errors; the last reference closes it.
 final class RawFile {
     private let path: String
     private var descriptor: Int32
 
-    /// Opens a file that exists, to read it.
+    /// Opens an existing file for reading.
     init(reading path: String) throws(GzipError) {
         self.path = path
         descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure("open", path) }
     }
 
-    /// Opens an empty file to write it, in place of one that may be there.
+    /// Opens an empty file for writing, replacing any existing file.
     init(replacing path: String) throws(GzipError) {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
@@ -27,7 +27,7 @@ final class RawFile {
 
     deinit { if descriptor >= 0 { _ = systemClose(descriptor) } }
 
-    /// The next bytes, or nil at the end of the file.
+    /// Returns the next bytes; nil at the end of the file.
     func read(bytesMax: Int) throws(GzipError) -> [UInt8]? {
         var code = 0
         let bytes = [UInt8](unsafeUninitializedCapacity: bytesMax) { buffer, count in
@@ -40,24 +40,24 @@ final class RawFile {
 
     /// Writes all the bytes.
     func write(_ bytes: [UInt8]) throws(GzipError) {
-        var written = 0
-        while written < bytes.count {
+        var offset = 0
+        while offset < bytes.count {
             let code = bytes.withUnsafeBytes { buffer in
-                systemWrite(descriptor, buffer.baseAddress.map { $0 + written }, buffer.count - written)
+                systemWrite(descriptor, buffer.baseAddress.map { $0 + offset }, buffer.count - offset)
             }
             guard code >= 0 || errno == EINTR else { throw Self.failure("write", path) }
-            written += max(code, 0)
+            offset += max(code, 0)
         }
     }
 
-    /// Closes the file, and tells when the system could not keep what was written.
+    /// Closes the file; throws if the system could not store all written bytes.
     func close() throws(GzipError) {
         let code = systemClose(descriptor)
         descriptor = -1
         guard code == 0 else { throw Self.failure("write", path) }
     }
 
-    /// Removes the file from its directory, or leaves it behind where the system refuses that.
+    /// Removes the file from its directory; ignores a refusal of the system.
     func remove() { unlink(path) }
 
     private static func failure(_ operation: String, _ path: String) -> GzipError {
@@ -65,7 +65,7 @@ final class RawFile {
     }
 }
 
-// The system's functions by names that a method of the same name does not hide.
+// Other names for the system's functions, because methods of the same name hide them.
 private let systemRead = read
 private let systemWrite = write
 private let systemClose = close

@@ -1,18 +1,18 @@
 internal import CZlib
 
-/// One zlib stream and the input that it has not consumed yet.
+/// One zlib stream with its unconsumed input.
 ///
-/// A class, since zlib keeps a pointer back to its `z_stream`, which therefore must not move.
+/// A class, because zlib keeps a pointer to its `z_stream`, which therefore must not move.
 final class ZlibStream {
-    /// Which way the bytes go.
+    /// The direction of the stream.
     enum Direction {
         case compress(level: Int)
         case decompress
     }
 
-    /// What zlib says after a step.
+    /// The result of a step.
     enum Outcome {
-        /// It wants more input, or more room for output.
+        /// zlib needs more input or more room for output.
         case more
         /// The stream is complete.
         case ended
@@ -22,7 +22,7 @@ final class ZlibStream {
 
     /// A window of 32 KiB with a gzip header and trailer, in zlib's encoding.
     private static let gzipWindowBits: Int32 = 15 + 16
-    /// How much memory the compressor may use, from 1 to 9; zlib's default.
+    /// The compressor's memory level, from 1 to 9; this is zlib's default.
     private static let memoryLevel: Int32 = 8
 
     private let stream: UnsafeMutablePointer<z_stream>
@@ -62,16 +62,16 @@ final class ZlibStream {
         stream.deallocate()
     }
 
-    /// Whether some input waits to be consumed.
+    /// Whether there is unconsumed input.
     var hasInput: Bool { consumed < input.count }
 
-    /// Adds input behind what waits already.
+    /// Appends input.
     func feed(_ bytes: [UInt8]) {
         input = hasInput ? Array(input[consumed...]) + bytes : bytes
         consumed = 0
     }
 
-    /// Consumes input and makes at most `bytesMax` bytes of output.
+    /// Consumes input and produces at most `bytesMax` bytes of output.
     func step(bytesMax: Int, finishing: Bool) -> (output: [UInt8], outcome: Outcome) {
         var code = Z_OK
         let output = [UInt8](unsafeUninitializedCapacity: bytesMax) { buffer, count in
@@ -85,7 +85,7 @@ final class ZlibStream {
         }
     }
 
-    /// Points zlib at both buffers, runs it once, and takes the pointers back.
+    /// Points zlib at both buffers, runs it once, and clears the pointers.
     private func step(
         from pending: UnsafeBufferPointer<UInt8>,
         into output: UnsafeMutableBufferPointer<UInt8>,

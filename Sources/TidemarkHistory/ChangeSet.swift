@@ -1,18 +1,18 @@
-/// A change set as it lies in a device's outbox.
-public struct OutboxSet: Sendable, Equatable {
+/// A change set in a device's outbox.
+package struct OutboxSet: Sendable, Equatable {
     /// Its 128 random bits, as a UUID in lower case.
-    public let id: String
+    package let id: String
     /// The change sets that it names in `after`.
-    public let after: [String]
-    /// What it does.
-    public let changes: [RecordChange]
+    package let after: [String]
+    /// Its changes, one for each record.
+    package let changes: [RecordChange]
     /// The JSON that is sent, once it is frozen.
-    public let wire: String?
-    /// When it was made, by the device's hybrid clock; 0: no policy asks.
-    public let time: Int64
+    package let wire: String?
+    /// The time of its edit by the device's hybrid clock; 0 if no policy needs it.
+    package let time: Int64
 
     /// Makes a waiting change set.
-    public init(id: String, after: [String] = [], changes: [RecordChange], wire: String? = nil, time: Int64 = 0) {
+    package init(id: String, after: [String] = [], changes: [RecordChange], wire: String? = nil, time: Int64 = 0) {
         self.id = id
         self.after = after
         self.changes = changes
@@ -21,23 +21,23 @@ public struct OutboxSet: Sendable, Equatable {
     }
 }
 
-/// A change set in a device's conflict inbox, or values that were overruled.
-public struct ParkedSet: Sendable, Equatable {
+/// A change set in a device's conflict inbox, or overruled values.
+package struct ParkedSet: Sendable, Equatable {
     /// One of its records.
-    public struct Item: Sendable, Equatable {
-        /// Which record, with the key of the device's tables.
-        public let record: RecordID
-        /// What the change set wanted; nil for a record that only stands in the way.
-        public let operation: RecordChange.Operation?
+    package struct Item: Sendable, Equatable {
+        /// The record, with the key of the device's tables.
+        package let record: RecordID
+        /// The operation of the change set; nil for a record that only stands in the way.
+        package let operation: RecordChange.Operation?
         /// The confirmed row at the time of the edit, without the key's columns; nil: none.
-        public let base: Cells?
+        package let base: Cells?
         /// The columns that it wanted to set.
-        public let mine: Cells?
+        package let mine: Cells?
         /// The server's row, without the key's columns; nil: none.
-        public let theirs: Cells?
+        package let theirs: Cells?
 
         /// Makes an item.
-        public init(
+        package init(
             _ record: RecordID,
             _ operation: RecordChange.Operation?,
             base: Cells? = nil,
@@ -53,17 +53,18 @@ public struct ParkedSet: Sendable, Equatable {
     }
 
     /// The change set's id.
-    public let id: String
-    /// Its records, and those that its reasons name.
-    public let items: [Item]
-    /// Why it was refused, as JSON.
-    public let reasons: String
-    /// Whether nothing was refused: `mine` has values in whose place others stand, by the policy of
-    /// their columns.
-    public let isOverruled: Bool
+    package let id: String
+    /// Its records, and the records that its reasons name.
+    package let items: [Item]
+    /// The reasons of its refusal, as JSON.
+    package let reasons: String
+    /// Whether the entry only keeps overruled values.
+    ///
+    /// Then `mine` has the values that lost by the policy of their columns.
+    package let isOverruled: Bool
 
     /// Makes a parked change set.
-    public init(id: String, items: [Item], reasons: String = "[]", isOverruled: Bool = false) {
+    package init(id: String, items: [Item], reasons: String = "[]", isOverruled: Bool = false) {
         self.id = id
         self.items = items
         self.reasons = reasons
@@ -72,16 +73,16 @@ public struct ParkedSet: Sendable, Equatable {
 }
 
 /// The permanent id that a temporary one became on a device.
-public struct IdentityPair: Sendable, Hashable {
+package struct IdentityPair: Sendable, Hashable {
     /// The table of the record.
-    public let table: String
+    package let table: String
     /// The temporary id as the device's tables held it.
-    public let temporary: Int64
+    package let temporary: Int64
     /// The id that the server gave.
-    public let permanent: Int64
+    package let permanent: Int64
 
     /// Makes a pair.
-    public init(_ table: String, temporary: Int64, permanent: Int64) {
+    package init(_ table: String, temporary: Int64, permanent: Int64) {
         self.table = table
         self.temporary = temporary
         self.permanent = permanent

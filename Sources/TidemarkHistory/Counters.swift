@@ -1,41 +1,40 @@
-/// What a run has contained: a run without conflicts proves nothing about conflicts.
-public struct Counters: Sendable, Equatable {
+/// Counts the contents of a run: a run without conflicts proves nothing about conflicts.
+package struct Counters: Sendable, Equatable {
     /// Revisions that the server committed.
-    public var commits = 0
+    package var commits = 0
     /// Transactions of apps.
-    public var edits = 0
+    package var edits = 0
     /// Change sets that the server refused.
-    public var conflicts = 0
+    package var conflicts = 0
     /// Records that a commit deleted.
-    public var deletions = 0
+    package var deletions = 0
     /// Requests with a change set that had its verdict already.
-    public var retries = 0
-    /// Processes that ended at once.
-    public var crashes = 0
+    package var retries = 0
+    /// Processes that were killed.
+    package var crashes = 0
     /// Temporary ids that became permanent.
-    public var identities = 0
-    /// Conflicts that somebody resolved.
-    public var resolutions = 0
+    package var identities = 0
+    /// Conflicts that were resolved.
+    package var resolutions = 0
     /// Snapshots that the server made.
-    public var snapshots = 0
+    package var snapshots = 0
     /// Restores of the server's file.
-    public var restores = 0
+    package var restores = 0
     /// Losing values that were kept.
-    public var keptValues = 0
+    package var keptValues = 0
     /// Waiting changes that are not shown because they do not fit the server's rows.
-    public var hiddenChanges = 0
+    package var hiddenChanges = 0
 
     /// Makes counters at zero.
-    public init() {}
+    package init() {}
 
     /// Adds those of another run.
-    public static func += (sum: inout Counters, other: Counters) {
+    package static func += (sum: inout Counters, other: Counters) {
         for path in paths.values { sum[keyPath: path] += other[keyPath: path] }
     }
 
-    /// The counters that are below those of `minimum`, each as a violation: the runs do not prove
-    /// what they are meant to prove.
-    public func shortfall(of minimum: Counters) -> [Violation] {
+    /// The counters below those of `minimum`, each as a violation: then the runs prove too little.
+    package func shortfall(of minimum: Counters) -> [Violation] {
         Counters.paths.sorted { $0.key < $1.key }.compactMap { name, path in
             guard self[keyPath: path] < minimum[keyPath: path] else { return nil }
             return Violation(

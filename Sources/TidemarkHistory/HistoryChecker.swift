@@ -1,30 +1,32 @@
 /// Verifies a history, event by event, against its own model of what must hold.
 ///
-/// It knows the rules of the product and nothing of its code: rows are folded from the log here
-/// once more, in other words. Each event costs what it touches, so a history costs its length.
-public struct HistoryChecker: Sendable {
+/// The checker has the rules of the product and none of its code. It folds the rows from the log
+/// itself. The cost of an event is proportional to the rows that it touches.
+package struct HistoryChecker: Sendable {
     let rules: Rules
     /// The number of events seen.
-    public private(set) var count = 0
-    /// What the run has contained so far.
-    public internal(set) var counters = Counters()
+    package private(set) var count = 0
+    /// The contents of the run so far.
+    package internal(set) var counters = Counters()
 
     var now = 0.0
-    var found: [Violation] = []
+    var violations: [Violation] = []
     var zone: ZoneModel?
     var devices: [String: DeviceModel] = [:]
     var copies: [String: DeviceModel] = [:]
     var sets: [String: AuthoredSet] = [:]
-    /// What each device has frozen of its change sets: a copy of a file freezes them anew.
+    /// The frozen change sets of each device.
+    ///
+    /// A copy of a file freezes them anew.
     var wires: [String: [String: String]] = [:]
-    /// The change sets that a server has forgotten, and some device has offered again.
+    /// The change sets that a server has forgotten and a device has offered again.
     var offeredAgain: Set<String> = []
-    /// The values that do not stand and have to be kept.
+    /// The losing values that must be kept.
     var ledger = Ledger()
     var requests: [Int: Request] = [:]
-    /// What the server has answered to requests with a change set, instead of a verdict.
+    /// The errors with which the server has answered requests, for each change set.
     var errors: [String: Set<String>] = [:]
-    /// The layouts that were told of each file, oldest first.
+    /// The layouts of each file, oldest first.
     var layouts: [String: [Layout]] = [:]
     var digests: [String: String] = [:]
     var hidden: [String: [String]] = [:]
@@ -32,16 +34,18 @@ public struct HistoryChecker: Sendable {
     var drained: Set<String> = []
 
     /// Makes a checker at the beginning of a history.
-    public init(rules: Rules) { self.rules = rules }
+    package init(rules: Rules) { self.rules = rules }
 
-    /// Takes in the next event, and tells which promises it breaks.
-    public mutating func check(_ event: Event) -> [Violation] {
+    /// Checks the next event.
+    ///
+    /// - Returns: The promises that it breaks.
+    package mutating func check(_ event: Event) -> [Violation] {
         defer { count += 1 }
         now = event.time
         take(event.kind)
-        guard !found.isEmpty else { return [] }
-        defer { found = [] }
-        return found
+        guard !violations.isEmpty else { return [] }
+        defer { violations = [] }
+        return violations
     }
 
     private mutating func take(_ kind: Event.Kind) {
@@ -69,24 +73,24 @@ public struct HistoryChecker: Sendable {
         case .digested(let actor, let hash): digests[actor] = hash
         case .hidden(let actor, let canaries): hidden[actor, default: []] += canaries
         case .received(let actor, let bytes): checkReceived(actor, bytes)
-        case .measured(let actor, let name, let value): checkBound(actor, name, value)
-        case .abused(let actor, let input, let outcome): checkAbuse(actor, input, outcome)
+        case .measured(let actor, let name, let value): checkBound(actor, name: name, value: value)
+        case .abused(let actor, let input, let outcome): checkAbuse(actor, input: input, outcome: outcome)
         case .healed: healedAt = now
         case .drained(let device, let count): checkDrained(device, count)
         case .finished: checkEnd()
         }
     }
 
-    /// Notes a broken promise.
+    /// Records a broken promise.
     mutating func report(
         _ invariant: Violation.Invariant,
-        _ actor: String,
-        _ subject: some CustomStringConvertible,
+        actor: String,
+        subject: some CustomStringConvertible,
         expected: String,
-        found what: String
+        found actual: String
     ) {
-        found.append(
-            Violation(invariant, event: count, actor: actor, subject: "\(subject)", expected: expected, found: what)
+        violations.append(
+            Violation(invariant, event: count, actor: actor, subject: "\(subject)", expected: expected, found: actual)
         )
     }
 }

@@ -1,20 +1,21 @@
-/// The columns that the synced tables of one side have, at one time.
+/// The columns of one side's synced tables at one time.
 ///
-/// A column goes by the name that it had first, whatever it was renamed to since and whatever the
-/// other side calls it, so that the checker knows nothing of names.
-public struct Layout: Sendable, Equatable {
-    /// For each table its columns, the key's among them, each with what a row has in it that says
-    /// nothing.
-    public let tables: [String: Cells]
+/// A column has its first name, whatever its later names are and whatever the other side calls it.
+/// So the checker needs no renames.
+package struct Layout: Sendable, Equatable {
+    /// The columns of each table, the key's among them, each with its default.
+    package let tables: [String: Cells]
 
     /// Makes a layout.
-    public init(_ tables: [String: Cells]) { self.tables = tables }
+    package init(_ tables: [String: Cells]) { self.tables = tables }
 
-    /// The columns of a table; nil: it is not there.
+    /// The columns of a table; nil if the table does not exist.
     subscript(table: String) -> Cells? { tables[table] }
 
-    /// What a device with this layout and a zone with another one have both, with the zone's
-    /// defaults: all that travels between them.
+    /// The columns that a device with this layout and a zone with another one share, with the
+    /// zone's defaults.
+    ///
+    /// Only these travel.
     func shared(with zone: Layout) -> Layout {
         var common: [String: Cells] = [:]
         for (table, columns) in tables {
@@ -24,7 +25,9 @@ public struct Layout: Sendable, Equatable {
         return Layout(common)
     }
 
-    /// A row in the columns of this layout: those that it has not have their default.
+    /// The row in the columns of this layout.
+    ///
+    /// A missing column has its default.
     func fitted(_ row: Cells, of table: String) -> Cells? {
         tables[table].map { columns in
             var fitted = columns
@@ -51,15 +54,15 @@ extension Layout? {
     /// Whether the layout has a table; without one, it has all.
     func has(_ table: String) -> Bool { self.map { $0[table] != nil } ?? true }
 
-    /// What of a change set travels: what both sides have a place for, and nothing of an update of
-    /// something else.
+    /// The part of a change set that travels: the shared columns, and no update of other columns
+    /// alone.
     func part(_ changes: [RecordChange]) -> [RecordChange] {
         guard let layout = self else { return changes }
         return changes.compactMap { change in
             guard layout[change.record.table] != nil else { return change }
             let cells = part(change.cells, of: change.record.table)
             guard change.operation != .update || !cells.isEmpty else { return nil }
-            return RecordChange(change.record, change.operation, cells, base: change.base)
+            return RecordChange(change.record, operation: change.operation, cells: cells, base: change.base)
         }
     }
 }

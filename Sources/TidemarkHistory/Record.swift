@@ -1,65 +1,68 @@
-/// A row of a synced table, known by its primary key.
-public struct RecordID: Hashable, Comparable, Sendable, CustomStringConvertible {
+/// A row of a synced table, identified by its primary key.
+package struct RecordID: Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The table, as in `CREATE TABLE`.
-    public let table: String
+    package let table: String
     /// The key in canonical JSON, as `Docs/PROTOCOL.md` writes it in `create`: `42`, `"DE"`,
     /// `["DE",7]`.
     ///
     /// On a device it is the key as its tables hold it, so temporary ids from 2^52 on stay
     /// positive.
-    public let key: String
+    package let key: String
 
     /// Makes an id.
-    public init(_ table: String, _ key: String) { (self.table, self.key) = (table, key) }
+    package init(_ table: String, _ key: String) {
+        self.table = table
+        self.key = key
+    }
 
     /// `player 42`.
-    public var description: String { "\(table) \(key)" }
+    package var description: String { "\(table) \(key)" }
 
     /// By table, then by key.
-    public static func < (a: RecordID, b: RecordID) -> Bool { (a.table, a.key) < (b.table, b.key) }
+    package static func < (a: RecordID, b: RecordID) -> Bool { (a.table, a.key) < (b.table, b.key) }
 }
 
 /// The columns of a row, each with its value in canonical JSON; equal text means equal type and
 /// bytes.
 ///
 /// A whole row has all columns, those of the key among them.
-public typealias Cells = [String: String]
+package typealias Cells = [String: String]
 
-/// What happened to one row of a file.
-public struct RowChange: Sendable, Equatable {
-    /// Which row.
-    public let record: RecordID
-    /// All its columns before; nil when there was no such row.
-    public let before: Cells?
-    /// All its columns afterwards; nil when there is no such row any more.
-    public let after: Cells?
+/// The change of one row of a file.
+package struct RowChange: Sendable, Equatable {
+    /// The record.
+    package let record: RecordID
+    /// All its columns before; nil if there was no such row.
+    package let before: Cells?
+    /// All its columns afterwards; nil if there is no such row any more.
+    package let after: Cells?
 
     /// Makes a change.
-    public init(_ record: RecordID, before: Cells?, after: Cells?) {
+    package init(_ record: RecordID, before: Cells?, after: Cells?) {
         self.record = record
         self.before = before
         self.after = after
     }
 }
 
-/// What a change set says about one record.
-public struct RecordChange: Sendable, Equatable {
-    /// What it does.
-    public enum Operation: String, Sendable { case create, update, delete }
+/// The change of one record in a change set.
+package struct RecordChange: Sendable, Equatable {
+    /// The kinds of changes.
+    package enum Operation: String, Sendable { case create, update, delete }
 
-    /// Which record: in an outbox with the key of the device's tables, in the server's log with the
+    /// The record: in an outbox with the key of the device's tables, in the server's log with the
     /// server's.
-    public let record: RecordID
-    /// What it does.
-    public let operation: Operation
-    /// The columns that it sets, without those of the key.
-    public let cells: Cells
-    /// The revision up to which its author had seen the record, as the device noted it; nil in the
+    package let record: RecordID
+    /// The kind of change.
+    package let operation: Operation
+    /// The new values, without the key's columns.
+    package let cells: Cells
+    /// The revision up to which its author had seen the record, as the device stores it; nil in the
     /// server's log.
-    public let base: Int64?
+    package let base: Int64?
 
     /// Makes a change.
-    public init(_ record: RecordID, _ operation: Operation, _ cells: Cells = [:], base: Int64? = nil) {
+    package init(_ record: RecordID, operation: Operation, cells: Cells = [:], base: Int64? = nil) {
         self.record = record
         self.operation = operation
         self.cells = cells

@@ -1,26 +1,26 @@
-/// What the checker has to know of the tables, since it reads no schema itself.
-public struct Rules: Sendable {
+/// The facts about the tables that the checker needs, since it reads no schema itself.
+package struct Rules: Sendable {
     /// A synced table.
-    public struct Table: Sendable {
+    package struct Table: Sendable {
         /// As in `CREATE TABLE`.
-        public let name: String
+        package let name: String
         /// The columns of the primary key, in key order.
-        public let key: [String]
+        package let key: [String]
         /// Whether the server gives the keys, as in an `INTEGER PRIMARY KEY` table.
-        public let hasAssignedKeys: Bool
-        /// What happens when two devices change one record.
-        public let policy: Policy
+        package let hasAssignedKeys: Bool
+        /// The rule for two devices that change one record.
+        package let policy: Policy
         /// The columns with a policy of their own.
-        public let columnPolicies: [String: Policy]
+        package let columnPolicies: [String: Policy]
         /// The foreign keys.
-        public let references: [Reference]
+        package let references: [Reference]
         /// The unique constraints and indexes.
-        public let unique: [Unique]
-        /// The columns that triggers at the server write, whatever a change set says of them.
-        public let triggered: Set<String>
+        package let unique: [Unique]
+        /// The columns that triggers at the server write, whatever a change set sets there.
+        package let triggered: Set<String>
 
         /// Makes a table.
-        public init(
+        package init(
             name: String,
             key: [String],
             hasAssignedKeys: Bool,
@@ -45,23 +45,24 @@ public struct Rules: Sendable {
     }
 
     /// A unique constraint, or a unique index.
-    public struct Unique: Sendable, ExpressibleByArrayLiteral {
+    package struct Unique: Sendable, ExpressibleByArrayLiteral {
         private let columns: [String]
         private let foldsCase: Bool
         private let nullColumn: String?
 
-        /// Makes an index over columns; one that takes letters for equal whose case alone differs,
-        /// or that has only the rows where a column is NULL.
-        public init(_ columns: [String], foldingCase: Bool = false, whereNull: String? = nil) {
+        /// Makes an index over columns.
+        ///
+        /// It may ignore the case of letters, or cover only the rows where a column is NULL.
+        package init(_ columns: [String], foldingCase: Bool = false, whereNull: String? = nil) {
             self.columns = columns
             foldsCase = foldingCase
             nullColumn = whereNull
         }
 
         /// Makes an index over columns.
-        public init(arrayLiteral columns: String...) { self.init(columns) }
+        package init(arrayLiteral columns: String...) { self.init(columns) }
 
-        /// What no two rows may have alike; nil where a row has nothing of the kind.
+        /// The values that must be unique; nil for a row outside the index.
         func values(of row: Cells) -> [String]? {
             if let nullColumn, row[nullColumn] ?? "null" != "null" { return nil }
             let values = columns.map { row[$0] ?? "null" }
@@ -77,47 +78,48 @@ public struct Rules: Sendable {
     }
 
     /// A foreign key to the primary key of another table.
-    public struct Reference: Sendable {
+    package struct Reference: Sendable {
         /// The columns of the child, in the order of the parent's key.
-        public let columns: [String]
+        package let columns: [String]
         /// The table that they refer to.
-        public let parent: String
+        package let parent: String
 
         /// Makes a foreign key.
-        public init(columns: [String], parent: String) {
+        package init(columns: [String], parent: String) {
             self.columns = columns
             self.parent = parent
         }
     }
 
-    /// Who wins when two devices change one record, per table.
-    public enum Policy: String, Sendable {
-        /// Nobody: the later change set is a conflict.
+    /// The rule for two devices that change one record, per table.
+    package enum Policy: String, Sendable {
+        /// The later change set is a conflict.
         case reject
-        /// Both, as long as they changed different columns.
+        /// Both stand, if they changed different columns.
         case columns
         /// The later change set at the server, per column; the losing value is kept.
         case lastWriter
         /// The later edit by hybrid logical clock, per column; the losing value is kept.
         case latest
 
-        /// Whether one of two values stands and the other one is kept, so that nobody is asked.
+        /// Whether one of two values stands and the other one is kept, without a decision by a
+        /// user.
         var decides: Bool { self == .lastWriter || self == .latest }
     }
 
     /// The synced tables.
-    public let tables: [Table]
+    package let tables: [Table]
     /// Upper bounds of what a ``Event/Kind/measured(actor:name:value:)`` may report, by name.
-    public let caps: [String: Int]
+    package let caps: [String: Int]
     /// The most requests that a device may need, once all faults have stopped.
-    public let requestsToDrainMax: Int
+    package let requestsToDrainMax: Int
     /// The most virtual seconds that a device may need, once all faults have stopped.
-    public let secondsToDrainMax: Double
+    package let secondsToDrainMax: Double
 
     private let byName: [String: Int]
 
     /// Makes rules.
-    public init(
+    package init(
         tables: [Table],
         caps: [String: Int] = [:],
         requestsToDrainMax: Int = 50,
@@ -131,5 +133,5 @@ public struct Rules: Sendable {
     }
 
     /// The table of a name; nil when it is not synced.
-    public func table(_ name: String) -> Table? { byName[name].map { tables[$0] } }
+    package func table(_ name: String) -> Table? { byName[name].map { tables[$0] } }
 }

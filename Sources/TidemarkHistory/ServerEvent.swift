@@ -1,30 +1,30 @@
-/// What a transaction of the server did, committed and durable.
+/// A transaction of the server, committed and durable.
 ///
-/// The first one of a history, without a request, tells the rows that the zone begins with: in
+/// The first one of a history, without a request, has the rows of the zone at its beginning: in
 /// `rows`, as creations, at `revision`.
-public struct ServerStep: Sendable {
-    /// The request that it served; nil when other programs wrote, or the owner did something.
-    public let request: Int?
+package struct ServerStep: Sendable {
+    /// The request that it served; nil if other programs wrote, or the owner did something.
+    package let request: Int?
     /// The history of the zone.
-    public let epoch: String
-    /// The latest revision that the zone says it has.
-    public let revision: Int64
+    package let epoch: String
+    /// The zone's own latest revision.
+    package let revision: Int64
     /// The revisions that it wrote into the log, oldest first.
-    public let commits: [Commit]
-    /// What became of the rows of the synced tables, by comparing them before and after.
-    public let rows: [RowChange]
-    /// The permanent ids that it gave, by the UUID of the device that had asked for them.
-    public let assigned: [String: [IdentityPair]]
-    /// What it answered, whether or not that ever arrives; nil without a request, or with an error.
-    public let answer: Answer?
-    /// The code of the error that it answered with, `unavailable` say; its transaction was rolled
+    package let commits: [Commit]
+    /// The changes of the synced tables' rows, by comparing them before and after.
+    package let rows: [RowChange]
+    /// The permanent ids that it gave, by the UUID of the device that needed them.
+    package let assigned: [String: [IdentityPair]]
+    /// The answer, whether or not it ever arrives; nil without a request, or with an error.
+    package let answer: Answer?
+    /// The code of the error in the answer, for instance `unavailable`; the transaction was rolled
     /// back then.
-    public let error: String?
-    /// The server's wall clock, in milliseconds since 1970; nil: no policy asks it.
-    public let wall: Int64?
+    package let error: String?
+    /// The server's wall clock, in milliseconds since 1970; nil if no policy needs it.
+    package let wall: Int64?
 
     /// Makes a step.
-    public init(
+    package init(
         request: Int?,
         epoch: String,
         revision: Int64,
@@ -47,21 +47,21 @@ public struct ServerStep: Sendable {
     }
 }
 
-/// A revision as the server's log has it.
-public struct Commit: Sendable, Equatable {
+/// A revision in the server's log.
+package struct Commit: Sendable, Equatable {
     /// Its number.
-    public let revision: Int64
-    /// The change set that it was, when its author gave one.
-    public let changeSet: String?
+    package let revision: Int64
+    /// The id of its change set, if it has one.
+    package let changeSet: String?
     /// The UUID of the device that sent it.
-    public let identity: String?
-    /// What it changed.
-    public let changes: [RecordChange]
-    /// When it was made, by the hybrid clock, as the log has it; 0: no policy asks.
-    public let time: Int64
+    package let identity: String?
+    /// Its changes.
+    package let changes: [RecordChange]
+    /// The time in the log, by the hybrid clock; 0 if no policy needs it.
+    package let time: Int64
 
     /// Makes a revision.
-    public init(
+    package init(
         revision: Int64,
         changeSet: String? = nil,
         identity: String? = nil,
@@ -77,16 +77,16 @@ public struct Commit: Sendable, Equatable {
 }
 
 /// An answer as it left the server.
-public struct Answer: Sendable {
+package struct Answer: Sendable {
     /// The history.
-    public let epoch: String
+    package let epoch: String
     /// The revision that the device is at with it.
-    public let maxRevision: Int64
+    package let maxRevision: Int64
     /// The change sets in it, in order.
-    public let replies: [Reply]
+    package let replies: [Reply]
 
     /// Makes an answer.
-    public init(epoch: String, maxRevision: Int64, replies: [Reply]) {
+    package init(epoch: String, maxRevision: Int64, replies: [Reply]) {
         self.epoch = epoch
         self.maxRevision = maxRevision
         self.replies = replies
@@ -94,24 +94,24 @@ public struct Answer: Sendable {
 }
 
 /// One change set of an answer.
-public struct Reply: Sendable {
-    /// Its id, when its author gave one.
-    public let changeSet: String?
-    /// The revision that it became; nil for a conflict.
-    public let revision: Int64?
-    /// All of it, as it stands in the answer; nil where ids alone came back.
-    public let body: String?
-    /// For a conflict: each record of the truth, with its columns without the key's; nil: there is
-    /// none.
-    public let truth: [RecordID: Cells?]
-    /// For a conflict: the records that the reasons name, and by what rule.
-    public let reasons: [(record: RecordID, rule: String)]
+package struct Reply: Sendable {
+    /// Its id, if it has one.
+    package let changeSet: String?
+    /// Its revision; nil for a conflict.
+    package let revision: Int64?
+    /// Its text in the answer; nil where ids alone came back.
+    package let body: String?
+    /// For a conflict: each record of the truth, with its columns without the key's; nil if it does
+    /// not exist.
+    package let truth: [RecordID: Cells?]
+    /// For a conflict: the records that the reasons name, and the rule of each.
+    package let reasons: [(record: RecordID, rule: String)]
 
     /// Whether the change set was refused.
-    public var isConflict: Bool { revision == nil }
+    package var isConflict: Bool { revision == nil }
 
     /// Makes a reply.
-    public init(
+    package init(
         changeSet: String?,
         revision: Int64?,
         body: String?,

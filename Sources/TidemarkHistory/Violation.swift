@@ -1,20 +1,20 @@
 /// A promise that a history breaks.
-public struct Violation: Error, Sendable, CustomStringConvertible {
+package struct Violation: Error, Sendable, CustomStringConvertible {
     /// The promises, numbered as in `Docs/Mission.md`, 'Invariants'.
-    public enum Invariant: String, Sendable, CaseIterable {
+    package enum Invariant: String, Sendable, CaseIterable {
         /// An acknowledged write is never lost.
         case acknowledgedStays = "I1"
-        /// Nobody overwrites what they have not seen.
+        /// Unseen changes are never overwritten.
         case noSilentOverwrite = "I2"
         /// A change set is whole, for every observer.
         case atomic = "I3"
         /// Revisions are dense, and no cursor is ahead of its rows.
         case dense = "I4"
-        /// Everybody ends up equal, byte for byte.
+        /// All files end up equal, byte for byte.
         case converged = "I5"
         /// A change set takes effect at most once, and its verdict never changes.
         case once = "I6"
-        /// Nobody receives what they may not see.
+        /// No device receives rows that it may not see.
         case noForeignRow = "I7"
         /// References hold, and no temporary id is left over.
         case references = "I8"
@@ -30,21 +30,21 @@ public struct Violation: Error, Sendable, CustomStringConvertible {
         case meaningful = "meta"
     }
 
-    /// Which promise.
-    public let invariant: Invariant
+    /// The promise.
+    package let invariant: Invariant
     /// The index of the event that broke it.
-    public let event: Int
+    package let event: Int
     /// The device, or `server`.
-    public let actor: String
-    /// The record, change set or other thing that it is about.
-    public let subject: String
-    /// What should be.
-    public let expected: String
-    /// What is.
-    public let found: String
+    package let actor: String
+    /// The record, change set or other subject.
+    package let subject: String
+    /// The expected state.
+    package let expected: String
+    /// The actual state.
+    package let found: String
 
     /// Makes a violation.
-    public init(_ invariant: Invariant, event: Int, actor: String, subject: String, expected: String, found: String) {
+    package init(_ invariant: Invariant, event: Int, actor: String, subject: String, expected: String, found: String) {
         self.invariant = invariant
         self.event = event
         self.actor = actor
@@ -53,8 +53,8 @@ public struct Violation: Error, Sendable, CustomStringConvertible {
         self.found = found
     }
 
-    /// One line.
-    public var description: String {
+    /// The violation in one line.
+    package var description: String {
         "\(invariant.rawValue) at event \(event), \(actor), \(subject):" + " expected \(expected), found \(found)"
     }
 }

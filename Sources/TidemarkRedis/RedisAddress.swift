@@ -1,7 +1,7 @@
 import Foundation
 import TidemarkCore
 
-/// Where a Redis or Valkey is: `redis://[[user]:password@]host[:port][/database]`.
+/// The address of a Redis or Valkey server: `redis://[[user]:password@]host[:port][/database]`.
 package struct RedisAddress: Hashable, Sendable {
     let host: String
     let port: Int32
@@ -11,7 +11,7 @@ package struct RedisAddress: Hashable, Sendable {
 
     /// Reads an address.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is none; the message has no password.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when it is invalid; the message has no password.
     package init(_ text: String) throws {
         let parts = URLComponents(string: text)
         let path = parts?.path ?? ""
@@ -21,7 +21,7 @@ package struct RedisAddress: Hashable, Sendable {
         else {
             throw TidemarkError(
                 .invalidArgument,
-                "The address of Redis is none.",
+                "The address of Redis is invalid.",
                 fix: "Write it as redis://[[user]:password@]host[:port][/database]."
             )
         }
@@ -32,6 +32,6 @@ package struct RedisAddress: Hashable, Sendable {
         password = parts.password
     }
 
-    /// Where it is, without the password.
+    /// The host and port, without the password.
     package var place: String { "\(host):\(port)" }
 }

@@ -1,22 +1,22 @@
 import Foundation
 package import TidemarkCore
-package import TidemarkStore
+package import TidemarkStoreSupport
 
-/// How nodes tell each other what they have committed by way of Redis, instead of PostgreSQL.
+/// Carries news of commits between nodes through Redis instead of PostgreSQL.
 ///
-/// One connection hears and another tells, both on one thread: a connection that has subscribed can
-/// do nothing else. Redis has one set of channels for all of its databases, so the database's
-/// number is in the channel's name.
+/// One connection subscribes and another publishes, both on one thread: a connection that has
+/// subscribed accepts no other commands. All databases of a Redis share their channels, so the
+/// channel's name contains the database's number.
 package final class RedisBus: NodeBus {
-    /// The longest silence before the connection is tried, in milliseconds.
+    /// The longest silence before a ping, in milliseconds.
     private static let silenceMax: Int32 = 10_000
     /// The longest wait for an answer, in milliseconds.
-    private static let patience = 2_000
+    private static let answerTimeout = 2_000
 
     private let address: RedisAddress
     private let thread = BusThread()
 
-    /// Makes a bus that has not begun.
+    /// Makes a bus that has not started.
     package init(_ address: RedisAddress) {
         self.address = address
         RedisConnection.ignoreBrokenPipes()
@@ -24,22 +24,22 @@ package final class RedisBus: NodeBus {
 
     package func start(_ hear: @escaping @Sendable (NodeNews) -> Void) {
         thread.start { [self] isConnected in
-            let listener = try RedisConnection(address, milliseconds: Self.patience)
-            let speaker = try RedisConnection(address, milliseconds: Self.patience)
+            let listener = try RedisConnection(address, milliseconds: Self.answerTimeout)
+            let speaker = try RedisConnection(address, milliseconds: Self.answerTimeout)
             _ = try listener.run(["SUBSCRIBE", channel])
             isConnected()
-            var isTried = false
+            var isPingOpen = false
             while !thread.isStopped {
                 if wait(for: listener) {
-                    isTried = false
-                } else if isTried {
+                    isPingOpen = false
+                } else if isPingOpen {
                     throw RedisFailure(message: "no answer")
                 } else {
                     try listener.send([Array("PING".utf8)])
                     try listener.flush()
-                    isTried = true
+                    isPingOpen = true
                 }
-                for message in try listener.arrived() { if let news = Self.news(message) { hear(news) } }
+                for message in try listener.receiveArrived() { if let news = Self.news(message) { hear(news) } }
                 for revision in thread.takePending() {
                     _ = try speaker.run(["PUBLISH", channel, NodeNews.message(revision)])
                 }
@@ -55,7 +55,7 @@ package final class RedisBus: NodeBus {
 
     private var channel: String { "tidemark:\(address.database)" }
 
-    /// Whether anything happened: a message, or something to tell.
+    /// Waits for a message or a revision to publish; false after ``silenceMax``.
     private func wait(for listener: RedisConnection) -> Bool {
         var files = [listener.descriptor, thread.sleeper].map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         return poll(&files, nfds_t(files.count), Self.silenceMax) > 0

@@ -3,9 +3,9 @@ import Foundation
 
 /// One connection to Redis, through hiredis: synchronous, for one thread at a time.
 ///
-/// After any failure it is of no use.
+/// It is unusable after any failure.
 package final class RedisConnection {
-    /// What is answered.
+    /// A reply or a pushed message.
     package enum Reply: Hashable, Sendable {
         case bytes([UInt8])
         case integer(Int64)
@@ -16,7 +16,7 @@ package final class RedisConnection {
 
     private let context: UnsafeMutablePointer<redisContext>
 
-    /// Connects, and waits at most so long, as it does for each answer.
+    /// Connects; `milliseconds` is the longest wait for the connection and for each answer.
     ///
     /// - Throws: ``RedisFailure``.
     package init(_ address: RedisAddress, milliseconds: Int) throws {
@@ -33,15 +33,15 @@ package final class RedisConnection {
 
     deinit { redisFree(context) }
 
-    /// Has the process ignore `SIGPIPE`, for which no server has a use.
+    /// Makes the process ignore `SIGPIPE`.
     ///
-    /// hiredis writes to a connection that the other side has closed as it does to any file.
+    /// hiredis does not suppress this signal when it writes to a closed connection.
     static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
 
-    /// The socket, to wait for.
+    /// The socket's file descriptor, for `poll`.
     var descriptor: Int32 { context.pointee.fd }
 
-    /// Runs a command of texts.
+    /// Runs a command of text words.
     package func run(_ command: [String]) throws -> Reply { try run(command.map { Array($0.utf8) }) }
 
     /// Runs a command.
@@ -50,11 +50,11 @@ package final class RedisConnection {
         return try receive()
     }
 
-    /// Writes a command into the buffer, to be sent when the first answer is waited for.
+    /// Writes a command into the buffer; ``receive()`` or ``flush()`` sends it.
     func send(_ command: [[UInt8]]) throws {
         let lengths = command.map(\.count)
         let starts = lengths.reduce(into: [0]) { $0.append($0[$0.count - 1] + $1) }
-        // A zero behind each keeps the pointers of empty words inside the buffer.
+        // A zero after each word keeps the pointers of empty words inside the buffer.
         let bytes: [UInt8] = Array(command.map { $0 + [0] }.joined())
         let result = bytes.withUnsafeBytes { buffer in
             let text = buffer.bindMemory(to: CChar.self)
@@ -66,15 +66,15 @@ package final class RedisConnection {
         try check(result == REDIS_OK)
     }
 
-    /// Sends what is in the buffer, and waits for the answer to the oldest command without one.
+    /// Sends the buffer, and waits for the reply to the oldest open command.
     func receive() throws -> Reply {
         var reply: UnsafeMutableRawPointer?
         try check(redisGetReply(context, &reply) == REDIS_OK)
         return try take(reply) ?? .none
     }
 
-    /// The messages that have arrived, without waiting; what is in the buffer is sent.
-    func arrived() throws -> [Reply] {
+    /// Returns the messages that have arrived, without waiting.
+    func receiveArrived() throws -> [Reply] {
         var files = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
         if poll(&files, 1, 0) > 0 { try check(redisBufferRead(context) == REDIS_OK) }
         var replies: [Reply] = []
@@ -86,7 +86,7 @@ package final class RedisConnection {
         }
     }
 
-    /// Sends what is in the buffer.
+    /// Sends the buffer.
     func flush() throws {
         var done: Int32 = 0
         while done == 0 { try check(redisBufferWrite(context, &done) == REDIS_OK) }
@@ -94,8 +94,8 @@ package final class RedisConnection {
 
     // MARK: Private
 
-    private func check(_ isFine: Bool) throws {
-        guard !isFine else { return }
+    private func check(_ isSuccess: Bool) throws {
+        guard !isSuccess else { return }
         let message = withUnsafeBytes(of: &context.pointee.errstr) { bytes in
             String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
         }
@@ -126,5 +126,5 @@ package final class RedisConnection {
     }
 }
 
-/// What Redis, or the way to it, failed with.
+/// The error message of Redis or of its connection.
 struct RedisFailure: Error, Hashable { let message: String }

@@ -1,22 +1,22 @@
-/// Many seeds, one after the other in as many threads as there are processors.
-public struct Campaign: Sendable {
-    /// What many seeds came to.
-    public struct Result: Sendable {
-        /// How many ran.
-        public var seeds = 0
-        /// What happened in all of them.
-        public var counters = Counters()
+/// Runs many seeds, in as many threads as there are processors.
+package struct Campaign: Sendable {
+    /// The result of many seeds.
+    package struct Result: Sendable {
+        /// The number of seeds that ran.
+        package var seeds = 0
+        /// The counts of all runs.
+        package var counters = Counters()
         /// The hashes of all runs, in one.
-        public var hash: UInt64 = 0
+        package var hash: UInt64 = 0
         /// One line a broken promise: seed, promise, and the command that replays it.
-        public var failures: [String] = []
+        package var failures: [String] = []
         /// The seeds that broke a promise.
-        public var failedSeeds: [UInt64] = []
-        /// What happened in words, when that was asked for.
-        public var trace: [String] = []
+        package var failedSeeds: [UInt64] = []
+        /// The events in words, if the options want them.
+        package var trace: [String] = []
 
         /// The result for machines.
-        public var summary: Summary {
+        package var summary: Summary {
             Summary(
                 seeds: seeds,
                 hash: String(hash, radix: 16),
@@ -27,15 +27,15 @@ public struct Campaign: Sendable {
     }
 
     /// A result for machines.
-    public struct Summary: Codable, Sendable {
-        /// How many seeds ran.
-        public let seeds: Int
+    package struct Summary: Codable, Sendable {
+        /// The number of seeds that ran.
+        package let seeds: Int
         /// The hashes of all runs, in one.
-        public let hash: String
-        /// What happened in all of them.
-        public let counters: [String: Int]
+        package let hash: String
+        /// The counts of all runs.
+        package let counters: [String: Int]
         /// One line a broken promise.
-        public let failures: [String]
+        package let failures: [String]
     }
 
     private let seeds: Range<UInt64>
@@ -43,7 +43,7 @@ public struct Campaign: Sendable {
     private let runsTwice: Bool
 
     /// A range of seeds, all run alike.
-    public init(
+    package init(
         seeds: Range<UInt64>,
         rounds: Int = 200,
         profile: Profile = .all,
@@ -55,15 +55,15 @@ public struct Campaign: Sendable {
         options = SimulationOptions(seed: 0, rounds: rounds, profile: profile, isTracing: isTracing)
     }
 
-    /// The fewest seeds that have to contain everything.
+    /// The fewest seeds that must contain everything.
     private static let meaningfulCount = 200
     /// Each part makes files of its own, so it should not be too small.
     private var partSize: UInt64 { min(200, max(10, UInt64(seeds.count) / 16)) }
 
-    /// Runs all of them; `progress` is told how many are done, of how many.
+    /// Runs all seeds; `progress` gets the number of finished seeds and of all seeds.
     ///
-    /// - Throws: What SQLite says when the files in memory cannot be made.
-    public func run(_ progress: @Sendable (Int, Int) -> Void = { _, _ in }) async throws -> Result {
+    /// - Throws: SQLite's error if the files in memory cannot be made.
+    package func run(_ progress: @Sendable (Int, Int) -> Void = { _, _ in }) async throws -> Result {
         let starts = Array(stride(from: seeds.lowerBound, to: seeds.upperBound, by: Int(partSize)))
         var parts: [UInt64: Result] = [:]
         try await withThrowingTaskGroup(of: (UInt64, Result).self) { group in
@@ -73,11 +73,11 @@ public struct Campaign: Sendable {
                     return (start, try part(start..<end))
                 }
             }
-            var done = 0
+            var finishedSeeds = 0
             for try await (start, part) in group {
                 parts[start] = part
-                done += part.seeds
-                progress(done, seeds.count)
+                finishedSeeds += part.seeds
+                progress(finishedSeeds, seeds.count)
             }
         }
         return sum(starts.compactMap { parts[$0] })

@@ -9,7 +9,7 @@ import GRDB
 ///
 /// No threads, no clock, no randomness but the seed's: the same seed is the same run, in any
 /// process.
-public enum Simulation {
+package enum Simulation {
     /// Runs one world to its end.
     package static func run(
         _ options: SimulationOptions,
@@ -20,15 +20,15 @@ public enum Simulation {
         let isFaulty = options.profile.hasDiskFaults(seed: options.seed)
         let usual: any SimulatedStorage = isFaulty ? FaultyStorage() : templates.worlds
         let storage = storage ?? usual
-        let world = try World(options, Actions.all, storage, templates, journal: journal)
+        let world = try World(options, actions: Actions.all, storage: storage, templates: templates, journal: journal)
         var finding: Finding?
         do {
             try world.live()
             try world.settle()
             try world.verify()
-        } catch let found as Finding { finding = found } catch {
-            // The engine lets nothing escape but typed errors; anything else is a defect.
-            finding = Finding("live", "engine", "threw \(error)")
+        } catch let violation as Finding { finding = violation } catch {
+            // The engine throws typed errors only; anything else is a defect.
+            finding = Finding("live", actor: "engine", detail: "threw \(error)")
         }
         try world.end()
         if let finding { world.note("broken: \(finding)") }

@@ -1,13 +1,13 @@
 /// Selects the world that a simulation runs.
-public struct SimulationOptions: Sendable {
-    /// What decides everything.
-    public var seed: UInt64
-    /// How many events that do something.
-    public var rounds: Int
-    /// Which faults there are.
-    public var profile: Profile
-    /// Whether the report says in words what happened.
-    public var isTracing: Bool
+package struct SimulationOptions: Sendable {
+    /// The seed of all decisions.
+    package var seed: UInt64
+    /// The number of events that have an effect.
+    package var rounds: Int
+    /// The faults of the world.
+    package var profile: Profile
+    /// Whether the report has the events in words.
+    package var isTracing: Bool
     /// The decisions of an earlier run, to take instead of drawing from the seed.
     var replay: [Span]?
 
@@ -19,7 +19,7 @@ public struct SimulationOptions: Sendable {
     }
 
     /// Makes options.
-    public init(seed: UInt64, rounds: Int = 200, profile: Profile = .all, isTracing: Bool = false) {
+    package init(seed: UInt64, rounds: Int = 200, profile: Profile = .all, isTracing: Bool = false) {
         self.seed = seed
         self.rounds = rounds
         self.profile = profile

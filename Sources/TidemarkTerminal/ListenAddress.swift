@@ -5,7 +5,7 @@ package struct ListenAddress: Sendable {
     package let host: String
     package let port: Int
 
-    /// Reads HOST:PORT; an address of IPv6 stands in brackets.
+    /// Parses HOST:PORT; an IPv6 address needs brackets.
     package init(_ text: String) throws(TidemarkError) {
         guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
             (0...65_535).contains(port), colon != text.startIndex
@@ -22,10 +22,10 @@ package struct ListenAddress: Sendable {
         self.port = port
     }
 
-    /// The URL of a server that listens here, on a port that may have been any.
+    /// Returns the URL of a server that listens on this host, with the actual port.
     package func url(port: Int) -> String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 
-    /// Until requests can be authenticated, only this machine may send any.
+    /// Refuses addresses outside loopback, because the server does not authenticate requests.
     package func requireLoopback() throws(TidemarkError) {
         guard Loopback.contains(host) else {
             throw TidemarkError(

@@ -1,22 +1,22 @@
 internal import Foundation
 internal import Synchronization
 
-/// A progress bar on standard error: drawn in place on a terminal, silent otherwise until the end.
+/// A progress bar on standard error; without a terminal, it prints only the final line.
 package final class ProgressBar: Sendable {
     private let label: String
     private let isTerminal = isatty(STDERR_FILENO) == 1
-    private let shownPercent = Mutex(-1)
+    private let visiblePercent = Mutex(-1)
 
-    /// Makes a bar that is drawn with the first update.
+    /// Creates a bar, which appears with the first update.
     package init(_ label: String) { self.label = label }
 
-    /// Shows how far it is, in bytes.
+    /// Shows the progress in bytes.
     package func update(_ received: Int64, of total: Int64?) {
         guard let total else { return }
         update(received, of: total) { "\(Self.size(received)) of \(Self.size(total))" }
     }
 
-    /// Shows how far it is, in pieces of work.
+    /// Shows the progress in units of work.
     package func update(_ done: Int, of total: Int, unit: String) {
         update(Int64(done), of: Int64(total)) { "\(done) of \(total) \(unit)" }
     }
@@ -24,26 +24,28 @@ package final class ProgressBar: Sendable {
     private func update(_ done: Int64, of total: Int64, _ text: () -> String) {
         guard isTerminal, total > 0 else { return }
         let percent = Int(min(done, total) * 100 / total)
-        guard
-            shownPercent.withLock({ shown in
-                defer { shown = percent }
-                return shown != percent
-            })
-        else { return }
-        let filled = String(repeating: "#", count: percent * 30 / 100)
-        let empty = String(repeating: ".", count: 30 - filled.count)
-        write("\r  \(label) [\(filled)\(empty)] \(percent)%  \(text())")
+        let hasChanged = visiblePercent.withLock { visible in
+            defer { visible = percent }
+            return visible != percent
+        }
+        guard hasChanged else { return }
+        let bar = String(repeating: "#", count: percent * Self.width / 100)
+        let rest = String(repeating: ".", count: Self.width - bar.count)
+        write("\r  \(label) [\(bar)\(rest)] \(percent)%  \(text())")
     }
 
-    /// Takes the bar away, before a result is written to standard output.
+    /// The width of the bar, in characters.
+    private static let width = 30
+
+    /// Removes the bar, before the program writes a result to standard output.
     package func clear() { if isTerminal { write("\r\u{1B}[K") } }
 
-    /// Ends the bar.
+    /// Replaces the bar by a final line.
     package func finish(_ text: String) { write(isTerminal ? "\r\u{1B}[K\(text)\n" : "\(text)\n") }
 
     private func write(_ text: String) { FileHandle.standardError.write(Data(text.utf8)) }
 
-    /// A size for people.
+    /// Formats a size for people.
     package static func size(_ bytes: Int64) -> String {
         bytes < 1_000_000 ? "\(max(bytes / 1_000, 1)) kB" : "\(bytes / 1_000_000).\(bytes / 100_000 % 10) MB"
     }

@@ -2,9 +2,9 @@ internal import ArgumentParser
 internal import Foundation
 internal import GRDB
 internal import TidemarkCore
-internal import TidemarkSQLite
+internal import TidemarkSQL
 
-/// Everything that the command line shows goes through here.
+/// Writes all output of the command line.
 package enum Terminal {
     /// Writes a line to standard output, at once.
     package static func line(_ text: String = "") { write(text, to: .standardOutput) }
@@ -12,12 +12,11 @@ package enum Terminal {
     /// Writes a line to standard error.
     package static func note(_ text: String) { write(text, to: .standardError) }
 
-    /// Lets the process go on when nobody reads what it says any more: a server whose log was piped
-    /// into a program that has ended still serves.
+    /// Ignores SIGPIPE, so that a server continues when the program that reads its log ends.
     package static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
 
     private static func write(_ text: String, to file: FileHandle) {
-        // There is nobody left to be told that nobody reads.
+        // If standard output is closed, there is no place to report the error.
         try? file.write(contentsOf: Data((text + "\n").utf8))
     }
 
@@ -37,7 +36,7 @@ package enum Terminal {
 
     /// Writes rows in aligned columns.
     ///
-    /// Columns named in `right` are aligned to the right.
+    /// Columns in `right` are aligned to the right.
     package static func table(_ rows: [[String]], right: Set<Int> = []) {
         let widths = (rows.first ?? []).indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
         for row in rows {
@@ -45,7 +44,7 @@ package enum Terminal {
                 let padding = String(repeating: " ", count: widths[column] - text.count)
                 return right.contains(column) ? padding + text : text + padding
             }
-            line(cells.joined(separator: "  ").trimmingSuffix())
+            line(cells.joined(separator: "  ").trimmingTrailingSpaces())
         }
     }
 
@@ -67,10 +66,10 @@ package enum Terminal {
             throw exitCode(of: error)
         } catch let error as DatabaseError {
             let typed = TidemarkError(storage: error, of: "the file")
-            let words = "SQLite cannot go on: \(error.message ?? "no reason given")"
-            note("tidemark: \(typed?.message ?? words)")
-            let cure = "Check that the file is a database and that its disk has room."
-            note("  what to do: \(typed?.fix ?? cure)")
+            let message = "SQLite cannot go on: \(error.message ?? "no reason given")"
+            note("tidemark: \(typed?.message ?? message)")
+            let fix = "Check that the file is a database and that its disk has room."
+            note("  what to do: \(typed?.fix ?? fix)")
             throw ExitCode.failure
         } catch let error as UnsyncableSchema {
             note("tidemark: \(error)")
@@ -80,7 +79,7 @@ package enum Terminal {
 }
 
 extension String {
-    fileprivate func trimmingSuffix() -> String {
+    fileprivate func trimmingTrailingSpaces() -> String {
         var text = self
         while text.hasSuffix(" ") { text.removeLast() }
         return text

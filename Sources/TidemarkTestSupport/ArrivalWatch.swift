@@ -15,7 +15,9 @@ public final class ArrivalWatch: MetricsFactory {
     /// Returns once another request waits.
     public func next() async { for await _ in arrivals.stream { break } }
 
-    /// The meter of those who wait tells this watch; any other goes nowhere.
+    /// Makes the meter of waiting requests, which signals this watch.
+    ///
+    /// Any other meter is discarded.
     public func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
         guard label == "tidemark_requests_waiting" else { return NOOPMetricsHandler.instance }
         return Door(arrivals: arrivals.continuation)
@@ -32,27 +34,27 @@ public final class ArrivalWatch: MetricsFactory {
         func set(_ value: Double) {}
     }
 
-    /// Goes nowhere.
+    /// Discards the counter.
     public func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
         NOOPMetricsHandler.instance
     }
 
-    /// Goes nowhere.
+    /// Discards the recorder.
     public func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
         NOOPMetricsHandler.instance
     }
 
-    /// Goes nowhere.
+    /// Discards the timer.
     public func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
         NOOPMetricsHandler.instance
     }
 
-    /// Nothing.
+    /// Does nothing.
     public func destroyCounter(_ handler: any CounterHandler) {}
-    /// Nothing.
+    /// Does nothing.
     public func destroyMeter(_ handler: any MeterHandler) {}
-    /// Nothing.
+    /// Does nothing.
     public func destroyRecorder(_ handler: any RecorderHandler) {}
-    /// Nothing.
+    /// Does nothing.
     public func destroyTimer(_ handler: any TimerHandler) {}
 }

@@ -2,8 +2,8 @@ public import Foundation
 import GRDB
 import Tidemark
 public import TidemarkCore
-public import TidemarkSQLiteStore
-public import TidemarkServer
+public import TidemarkEmbedded
+public import TidemarkEngine
 
 /// A server and devices in one process, on real files in a folder of their own.
 ///
@@ -16,9 +16,9 @@ public import TidemarkServer
 public final class Cluster: DeviceHome {
     /// The folder of all files; removed with the cluster.
     public let folder: URL
-    /// The way of the devices to the server.
+    /// The transport target of the devices: the server.
     public let service: ReplaceableService
-    /// The same, for devices.
+    /// The service of the devices.
     public var way: any SyncService { service }
     private let policies: [String: ConflictPolicy]
     private let limits: Limits
@@ -29,7 +29,7 @@ public final class Cluster: DeviceHome {
 
     /// Makes a server with an empty zone of the given tables, and the rows that `seed` inserts.
     ///
-    /// `now` is the server's clock, in milliseconds since 1970, where it is not the system's.
+    /// `now` replaces the server's clock, in milliseconds since 1970.
     public init(
         schema: String,
         seed: String = "",
@@ -76,7 +76,7 @@ public final class Cluster: DeviceHome {
         return path
     }
 
-    /// Puts a backup in the place of the server's file; nil: an empty zone with the same tables.
+    /// Replaces the server's file with a backup; nil: with an empty zone of the same tables.
     ///
     /// With `isSaid`, the server is told, as by `tidemark serve --restored`.
     public func restore(_ backup: String?, isSaid: Bool = false) async throws {
@@ -102,26 +102,28 @@ public final class Cluster: DeviceHome {
         )
     }
 
-    /// The rows of a query in the server's file, each as text joined by `|`, NULL as nothing.
+    /// The rows of a query in the server's file, each as text joined by `|`, NULL as an empty text.
     public func rows(_ sql: String) async throws -> [String] {
         try await DatabaseQueue(path: zonePath).read { try $0.textRows(sql) }
     }
 
-    /// Syncs the devices until everybody has everything, and checks that all files are equal, that
-    /// nothing waits, and that no reference points at nothing.
+    /// Syncs the devices until all have everything, and checks the result.
     ///
-    /// - Throws: ``ClusterDiverged`` with the first file that is not as it should be.
+    /// All files must be equal, no change set may wait, and no reference may be broken.
+    ///
+    /// - Throws: ``ClusterDiverged`` with the first file that fails a check.
     public func converge(_ devices: TestDevice...) async throws { try await converge(devices) }
 
-    /// Syncs the devices until everybody has everything, and checks that all files are equal, that
-    /// nothing waits, and that no reference points at nothing.
+    /// Syncs the devices until all have everything, and checks the result.
+    ///
+    /// All files must be equal, no change set may wait, and no reference may be broken.
     public func converge(_ devices: [TestDevice]) async throws {
         for _ in 0..<2 { for device in devices { try await device.engine.sync() } }
         let truth = try await store.digest(zone: EmbeddedStore.zoneName)
         for device in devices {
-            let mine = try await device.digest()
-            if mine.hash != truth.hash {
-                let table = zip(mine.tables, truth.tables).first { $0 != $1 }?.0.table ?? "?"
+            let digest = try await device.digest()
+            if digest.hash != truth.hash {
+                let table = zip(digest.tables, truth.tables).first { $0 != $1 }?.0.table ?? "?"
                 throw ClusterDiverged(file: device.path, problem: "\(table) is not the server's")
             }
             let pending = try await device.engine.status().pendingChangeSets
@@ -133,13 +135,16 @@ public final class Cluster: DeviceHome {
     }
 }
 
-/// A file is not what it should be although everything was synced.
+/// A file fails a check after everything was synced.
 public struct ClusterDiverged: Error, Hashable, Sendable {
     /// The file.
     public let file: String
-    /// What is wrong, for instance which table differs.
+    /// The failed check, for instance the table that differs.
     public let problem: String
 
     /// Makes the error.
-    public init(file: String, problem: String) { (self.file, self.problem) = (file, problem) }
+    public init(file: String, problem: String) {
+        self.file = file
+        self.problem = problem
+    }
 }

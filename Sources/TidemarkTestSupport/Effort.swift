@@ -1,15 +1,14 @@
 import Foundation
 
-/// How much a test does whose work can be done for minutes or for hours.
+/// The amount of work of a test that can run for minutes or for hours.
 ///
-/// `make test` takes the short counts;
-/// `make verify` sets `TIDEMARK_LONG=1` and takes the long ones.
+/// `make test` uses the short counts. `make verify` sets `TIDEMARK_LONG=1` and uses the long ones.
 /// A variable of its own sets one count alone, for instance `TIDEMARK_KILLS=10000`.
 public enum Effort {
     /// Whether the long tests run.
     public static let isLong = number("TIDEMARK_LONG") == 1
 
-    /// A count of things to do.
+    /// Returns the number of repetitions.
     ///
     /// - Parameters:
     ///   - variable: The environment variable that sets this count alone, if it has one.

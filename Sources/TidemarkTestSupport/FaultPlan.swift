@@ -1,11 +1,11 @@
 import Synchronization
 public import TidemarkCore
 
-/// What becomes of the messages between a device and its server, in the order given.
+/// The fate of the messages between a device and its server, in the given order.
 public final class FaultPlan: Sendable {
-    /// What happens to one exchange.
+    /// The fate of one exchange.
     public enum Fault: Hashable, Sendable {
-        /// Nothing.
+        /// The exchange succeeds.
         case none
         /// The server never sees the request.
         case requestLost
@@ -33,7 +33,7 @@ public final class FaultPlan: Sendable {
     /// Makes a plan.
     public init(_ faults: [Fault] = []) { state.withLock { $0.faults = faults } }
 
-    /// Adds faults behind those that are due.
+    /// Adds faults behind the planned ones.
     public func add(_ faults: Fault...) { state.withLock { $0.faults += faults } }
 
     /// Runs `body` once, after the server has committed the next request and before its answer

@@ -4,8 +4,8 @@ import Synchronization
 
 /// A disk in memory whose calls fail on demand, and whose power goes.
 ///
-/// Whatever opens ``path(of:)`` with SQLite is on it: a queue, a pool, an attached file. Volumes
-/// do not disturb each other, so runs on several threads each take their own.
+/// Every file that SQLite opens at ``path(of:)`` is on it: a queue, a pool, an attached file.
+/// Volumes are independent, so runs on several threads each use their own.
 ///
 /// ```swift
 /// let disk = try FaultVolume()
@@ -34,7 +34,7 @@ public final class FaultVolume: @unchecked Sendable {
 
     deinit { fault_volume_destroy(volume) }
 
-    /// Fixes the random numbers and the time that SQLite itself takes, in the whole process.
+    /// Fixes SQLite's own random numbers and time, in the whole process.
     public static func fixSystem(seed: UInt64) throws {
         guard fault_vfs_fix(seed) == 0 else { throw FaultVolumeUnavailable() }
     }
@@ -86,44 +86,44 @@ public final class FaultVolume: @unchecked Sendable {
         /// Asking for existence and size.
         public static let look = Calls(rawValue: FAULT_CALL_LOOK)
 
-        /// Those that need room on the disk.
+        /// The calls that need room on the disk.
         public static let growing: Calls = [.open, .write, .sync, .share]
         /// Every kind.
         public static let all: Calls = [.open, .read, .write, .truncate, .sync, .delete, .lock, .share, .look]
     }
 
-    /// Lets a call fail, counted from 1 as from now among those of the given kinds.
+    /// Plans a failure of a call, counted from 1 as from now among the calls of the given kinds.
     ///
-    /// With `onwards`, all later ones fail as well. Replaces what was planned before.
+    /// With `onwards`, all later ones fail as well. The plan replaces an earlier one.
     public func fail(_ fault: Fault, call number: Int, of calls: Calls = .all, onwards: Bool = false) {
         fault_volume_fail(volume, UInt32(calls.rawValue), UInt64(number), onwards, fault.code)
     }
 
-    /// Lets nothing fail any more; counts calls of the given kinds from 0.
+    /// Ends the plan; counts calls of the given kinds from 0.
     public func heal(counting calls: Calls = .all) {
         fault_volume_fail(volume, UInt32(calls.rawValue), 0, false, Int32(FAULT_NONE))
     }
 
-    /// How many calls there have been of the kinds last given to ``fail(_:call:of:onwards:)`` or
+    /// The number of calls of the kinds last given to ``fail(_:call:of:onwards:)`` or
     /// ``heal(counting:)``, since then.
     public var callCount: Int { Int(fault_volume_calls(volume)) }
 
-    /// How many calls have failed by the plan since it was made.
+    /// The number of calls that have failed by the plan.
     public var failureCount: Int { Int(fault_volume_failures(volume)) }
 
-    /// Limits the bytes that all files together may have; nil is no limit.
+    /// Limits the bytes of all files together; nil is no limit.
     public func limit(bytes: Int?) { fault_volume_set_capacity(volume, bytes.map { Int64($0) } ?? .max) }
 
-    /// The bytes that all files have together.
+    /// The bytes of all files together.
     public var usedBytes: Int { Int(fault_volume_used(volume)) }
 
     /// Lets flushes succeed without an effect, as a lying disk or a forgotten flush would.
     public func ignoreSyncs(_ ignores: Bool) { fault_volume_ignore_syncs(volume, ignores) }
 
-    /// The power goes and comes back.
+    /// Cuts the power and restores it.
     ///
-    /// What was not flushed is kept, lost, torn or garbled, as the seed decides; connections from
-    /// before are dead; what was planned is over.
+    /// Unflushed data is kept, lost, torn or garbled, as the seed decides. Earlier connections are
+    /// dead, and the plan is over.
     public func crash(seed: UInt64) { fault_volume_crash(volume, seed) }
 
     // MARK: Files
@@ -138,7 +138,7 @@ public final class FaultVolume: @unchecked Sendable {
         return names.sorted()
     }
 
-    /// What a file holds; nil when there is none.
+    /// The content of a file; nil if it does not exist.
     public func contents(of file: String) -> [UInt8]? {
         let count = fault_volume_size(volume, file)
         guard count >= 0 else { return nil }
@@ -147,13 +147,13 @@ public final class FaultVolume: @unchecked Sendable {
         return bytes
     }
 
-    /// Puts a file there, flushed; nil removes it.
+    /// Writes a file, flushed; nil removes it.
     ///
-    /// Connections to the old one keep the old one.
+    /// Connections to the old file keep the old one.
     public func replace(_ file: String, with bytes: [UInt8]?) throws {
         let isDone =
             if let bytes {
-                // An empty array has no address, and none means to remove.
+                // An empty array has no address, and no address means removal.
                 (bytes.isEmpty ? [0] : bytes).withUnsafeBytes {
                     fault_volume_replace(volume, file, $0.baseAddress, Int64(bytes.count))
                 }

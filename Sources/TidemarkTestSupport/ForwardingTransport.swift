@@ -1,24 +1,24 @@
 public import Tidemark
 public import TidemarkCore
 
-/// A way to the server that passes on what it does not change itself.
+/// A transport that forwards every call it does not override.
 public protocol ForwardingTransport: Transport {
-    /// The way that it stands in front of.
+    /// The next transport.
     var real: InProcessTransport { get }
 }
 
 extension ForwardingTransport {
-    /// Passes a round on.
+    /// Forwards a round.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await real.sync(zone: zone, body: body)
     }
 
-    /// Passes a comparison on.
+    /// Forwards a comparison.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await real.fingerprints(zone: zone, body: body)
     }
 
-    /// Passes a download on.
+    /// Forwards a download.
     public func snapshot(
         zone: String,
         since base: DeltaBase?,
@@ -26,9 +26,9 @@ extension ForwardingTransport {
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws { try await real.snapshot(zone: zone, since: base, to: path, progress: progress) }
 
-    /// Passes the question for the schema on.
+    /// Forwards the request for the schema.
     public func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
 
-    /// Passes the question for the content hash on.
+    /// Forwards the request for the content hash.
     public func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

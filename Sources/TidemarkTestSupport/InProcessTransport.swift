@@ -1,13 +1,13 @@
 public import Tidemark
 public import TidemarkCore
 import TidemarkGzip
-public import TidemarkServer
+public import TidemarkEngine
 
-/// The way to a server in the same process: real engine, real files, no sockets.
+/// The transport to a server in the same process: real engine, real files, no sockets.
 ///
-/// What the network may do to a message is up to ``faults``.
+/// ``faults`` decides the fate of each message.
 public final class InProcessTransport: Transport {
-    /// What happens to the next messages, first to last; then all goes well.
+    /// The fates of the next messages, in order; later ones succeed.
     public let faults: FaultPlan
     private let service: any SyncService
 
@@ -24,15 +24,15 @@ public final class InProcessTransport: Transport {
         if fault == .requestLost { throw FaultPlan.lost }
         let answer = try await service.sync(zone: zone, body: body)
         faults.record(answer: answer)
-        // The same request again, as an impatient proxy would send it; its answer is the one that
-        // arrives.
+        // Sends the same request again, as an impatient proxy would. The device gets the second
+        // answer.
         let arriving = fault == .requestDoubled ? try await service.sync(zone: zone, body: body) : answer
         if let meanwhile = faults.takeMeanwhile() { try await meanwhile() }
         if fault == .answerLost { throw FaultPlan.lost }
         return arriving
     }
 
-    /// Asks what is new, unless a fault is due.
+    /// Sends a short question, unless a fault is due.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
         let fault = faults.next()
         faults.record(question: tag)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A door that stands open until somebody closes it, for a store to stand still before.
+/// A door that is open until a test closes it, to hold up a store.
 ///
 /// Only for threads that may block, such as a database's.
 public final class Latch: @unchecked Sendable {
@@ -12,10 +12,10 @@ public final class Latch: @unchecked Sendable {
     /// Makes an open door.
     public init() {}
 
-    /// Lets nobody pass from now on.
+    /// Closes the door.
     public func close() { condition.withLock { isOpen = false } }
 
-    /// Lets everybody pass.
+    /// Opens the door.
     public func open() {
         condition.withLock {
             isOpen = true
@@ -23,7 +23,7 @@ public final class Latch: @unchecked Sendable {
         }
     }
 
-    /// A clock that stands still, and that can only be read by whoever passes the door.
+    /// A clock that stands still, and whose reader must pass the door.
     @Sendable public func passing() -> Int64 {
         condition.lock()
         defer { condition.unlock() }
@@ -32,6 +32,6 @@ public final class Latch: @unchecked Sendable {
         return 1_700_000_000_000
     }
 
-    /// Returns once somebody has come to the closed door.
+    /// Returns once a thread has come to the closed door.
     public func somebodyWaits() async { for await _ in arrivals.stream { break } }
 }

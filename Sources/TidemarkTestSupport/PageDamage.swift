@@ -17,10 +17,10 @@ public enum PageDamage: String, CaseIterable, Sendable {
         case .junkPage: for at in start..<start + size { bytes[at] = .random(in: 0...255, using: &random) }
         case .swappedPages:
             let other = (Int.random(in: 2...pages, using: &random) - 1) * size
-            let mine = bytes[start..<start + size]
-            let theirs = bytes[other..<other + size]
-            bytes.replaceSubrange(other..<other + size, with: mine)
-            bytes.replaceSubrange(start..<start + size, with: theirs)
+            let content = bytes[start..<start + size]
+            let otherContent = bytes[other..<other + size]
+            bytes.replaceSubrange(other..<other + size, with: content)
+            bytes.replaceSubrange(start..<start + size, with: otherContent)
         case .cut: bytes.removeLast(bytes.count - start - Int.random(in: 0..<size, using: &random))
         case .recordOfNulls:
             let cells = Self.cells(of: bytes, page: page, pageSize: size)
@@ -29,12 +29,12 @@ public enum PageDamage: String, CaseIterable, Sendable {
         }
     }
 
-    /// Makes every record of a page read as NULLs, as a torn page's records may.
+    /// Makes every record of a page read as NULLs, as in a torn page.
     public static func makeNulls(of bytes: inout [UInt8], page: Int, pageSize size: Int) {
         for cell in cells(of: bytes, page: page, pageSize: size) { makeNull(cell, in: &bytes) }
     }
 
-    /// Where the headers of a leaf page's records are: behind their own length.
+    /// The places of the headers of a leaf page's records, behind the headers' own lengths.
     private static func cells(of bytes: [UInt8], page: Int, pageSize size: Int) -> [Range<Int>] {
         let start = (page - 1) * size
         // The file's own header comes first in the first page.

@@ -2,7 +2,7 @@ internal import NIOConcurrencyHelpers
 internal import NIOCore
 internal import NIOPosix
 
-/// A TCP relay that stands for the network between a device and its server, and can be cut.
+/// A TCP relay that stands for the network between a device and its server.
 ///
 /// ```swift
 /// let relay = TCPRelay(targetPort: serverPort)
@@ -11,10 +11,10 @@ internal import NIOPosix
 /// try await relay.start()  // the network is back, on the same port
 /// ```
 ///
-/// What else happens to its connections is a ``RelayPlan``'s to say. It knows nothing of what it
-/// carries. Safe to use from any task.
+/// A ``RelayPlan`` decides all other faults of its connections. The relay does not interpret the
+/// bytes. Safe to use from any task.
 public final class TCPRelay: Sendable {
-    /// What went through a relay since it was made.
+    /// The traffic of a relay since it was made.
     public struct Traffic: Hashable, Sendable {
         /// The connections accepted.
         public fileprivate(set) var connections = 0
@@ -22,19 +22,19 @@ public final class TCPRelay: Sendable {
         public fileprivate(set) var bytesUp: Int64 = 0
         /// The bytes from the target to clients.
         public fileprivate(set) var bytesDown: Int64 = 0
-        /// The faults of plans that have happened.
+        /// The faults of plans that have struck.
         public fileprivate(set) var faults = 0
     }
 
     private struct State {
-        /// The port asked for; after the first start, the one that was given.
+        /// The requested port; after the first start, the actual one.
         var port: Int
         var listener: (any Channel)?
         /// The open connections by their number; the target's ends close with the clients'.
         var links: [Int: RelayLink] = [:]
         var traffic = Traffic()
         var plan = RelayPlan()
-        /// The number of the first connection that the plan is about, and the faults before it.
+        /// The number of the first connection of the plan, and the faults before it.
         var planStart = 0
         var faultsBefore = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -53,7 +53,7 @@ public final class TCPRelay: Sendable {
     ///   - port: The port to listen on; 0 takes any that is free, and keeps it from then on.
     ///   - targetHost: The host to forward to.
     ///   - targetPort: The port to forward to.
-    ///   - roundTrip: How long a way there and back takes; a connection takes one to be made.
+    ///   - roundTrip: The time of a way there and back; making a connection takes one.
     public init(
         host: String = "127.0.0.1",
         port: Int = 0,
@@ -68,13 +68,13 @@ public final class TCPRelay: Sendable {
         state = NIOLockedValueBox(State(port: port))
     }
 
-    /// What went through since the relay was made.
+    /// The traffic since the relay was made.
     public var traffic: Traffic { state.withLockedValue { $0.traffic } }
 
     /// Listens, and returns the port.
     ///
-    /// - Throws: What the system says when it cannot listen there, for instance since the relay has
-    ///   been started already.
+    /// - Throws: The system's error if the relay cannot listen there, for instance because it has
+    /// been started already.
     @discardableResult public func start() async throws -> Int {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).serverChannelOption(
             ChannelOptions.socketOption(.so_reuseaddr),
@@ -95,7 +95,7 @@ public final class TCPRelay: Sendable {
 
     /// Stops listening and cuts every connection, as a network does that goes away.
     ///
-    /// - Throws: What the system says when a socket cannot be closed.
+    /// - Throws: The system's error if a socket cannot be closed.
     public func stop() async throws {
         let listener = state.withLockedValue { state in
             defer { state.listener = nil }
@@ -108,7 +108,7 @@ public final class TCPRelay: Sendable {
         }
     }
 
-    /// Does to the connections from the next one on what a plan says.
+    /// Applies a plan to the connections from the next one on.
     public func follow(_ plan: RelayPlan) {
         state.withLockedValue { state in
             state.plan = plan
@@ -117,7 +117,7 @@ public final class TCPRelay: Sendable {
         }
     }
 
-    /// Waits until a fault of the plan has happened.
+    /// Waits until a fault of the plan has struck.
     public func fault() async {
         await withCheckedContinuation { continuation in
             let isThere = state.withLockedValue { state in
@@ -129,21 +129,21 @@ public final class TCPRelay: Sendable {
         }
     }
 
-    /// Hangs up on every connection; new ones are taken.
+    /// Hangs up on every connection; the relay accepts new ones.
     public func hangUp() {
         for link in state.withLockedValue({ Array($0.links.values) }) { link.client.close(promise: nil) }
     }
 
-    /// Lets go everything that was kept back.
+    /// Releases all held bytes.
     ///
-    /// Returns when it has been sent, and what came from clients that are gone has been answered.
+    /// Returns when they are sent, and the requests of clients that are gone are answered.
     public func release() async throws {
         for link in state.withLockedValue({ Array($0.links.values) }) { try await link.release() }
     }
 }
 
 extension TCPRelay {
-    /// Connects a new client to the target; the client's end is closed when that fails.
+    /// Connects a new client to the target; the client's end is closed if that fails.
     private func accept(_ client: any Channel) -> EventLoopFuture<Void> {
         let (number, fault) = state.withLockedValue { state in
             defer { state.traffic.connections += 1 }
@@ -153,7 +153,7 @@ extension TCPRelay {
         let link = RelayLink(client, fault: fault, delay: delay) { event in self.note(event, of: number) }
         state.withLockedValue { $0.links[number] = link }
         client.closeFuture.whenComplete { _ in
-            // What is kept back goes its way later, client or not.
+            // Held bytes go their way later, with or without the client.
             guard !link.isHolding else { return }
             self.state.withLockedValue { _ = $0.links.removeValue(forKey: number) }
         }
@@ -171,7 +171,7 @@ extension TCPRelay {
             }
             return self.connect(on: client.eventLoop).flatMapThrowing { mirror in
                 try link.connect(to: target, mirror: mirror)
-                // What it says is nobody's answer.
+                // Discards the bytes from the mirror.
                 mirror.setOption(.autoRead, value: true).whenComplete { _ in mirror.read() }
                 self.note(.struck, of: number)
             }
@@ -186,11 +186,11 @@ extension TCPRelay {
             ).connect(host: self.targetHost, port: self.targetPort)
         }
         guard delay > .zero else { return connect() }
-        // There and back, before anything can be said.
+        // The way there and back before the first byte.
         return eventLoop.flatScheduleTask(in: delay * 2, connect).futureResult
     }
 
-    /// Counts, lets those go that waited to be overtaken, and wakes who waits for a fault.
+    /// Counts an event, releases overtaken connections, and resumes tasks that wait for a fault.
     private func note(_ event: RelayLink.Event, of number: Int) {
         let (overtaken, waiting) = state.withLockedValue { state in
             switch event {

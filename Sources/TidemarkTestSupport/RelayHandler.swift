@@ -1,6 +1,6 @@
 internal import NIOCore
 
-/// One direction of a relayed connection: what this end reads, its peer writes.
+/// One direction of a relayed connection: the peer writes the bytes that this end reads.
 ///
 /// An end reads only while its peer can write, so a slow reader slows the writer down as it would
 /// without a relay between them.
@@ -16,7 +16,7 @@ final class RelayHandler: ChannelInboundHandler {
     ///
     /// - Parameters:
     ///   - peer: The other end, on the same event loop.
-    ///   - delay: How long the way to the other end takes.
+    ///   - delay: The time of the way to the other end.
     ///   - endsPeer: Whether the other end closes with this one.
     ///   - pass: Sees all bytes, and returns those to pass on.
     init(
@@ -48,7 +48,7 @@ final class RelayHandler: ChannelInboundHandler {
     func channelWritabilityChanged(context: ChannelHandlerContext) { if context.channel.isWritable { peer.read() } }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // This side has said all it has to say, and still listens.
+        // This side has sent everything, and still listens.
         if case .inputClosed? = event as? ChannelEvent { closePeer(mode: .output) }
     }
 
@@ -56,7 +56,7 @@ final class RelayHandler: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
-    /// Closes the peer when all that is on its way there has been written.
+    /// Closes the peer when all bytes on their way there are written.
     private func closePeer(mode: CloseMode) {
         guard endsPeer() else { return }
         arrive(peer) { peer in
@@ -64,7 +64,7 @@ final class RelayHandler: ChannelInboundHandler {
         }
     }
 
-    /// Does something at the other end once the way there is over, in the order of setting out.
+    /// Runs work at the other end after the delay, in order.
     private func arrive(_ peer: any Channel, _ work: @escaping @Sendable (any Channel) -> Void) {
         guard delay > .zero else { return work(peer) }
         peer.eventLoop.scheduleTask(in: delay) { work(peer) }

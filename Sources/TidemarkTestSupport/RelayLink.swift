@@ -1,17 +1,17 @@
 internal import NIOCore
 internal import NIOPosix
 
-/// One connection through a relay, and what happens to it.
+/// One connection through a relay, and its fault.
 ///
 /// Both ends and all state live on one event loop.
 final class RelayLink: @unchecked Sendable {
-    // Touched on its event loop only; that is why it may be kept elsewhere.
+    // Used on its event loop only, so other threads may hold a reference.
 
-    /// What a link tells its relay.
+    /// The messages of a link to its relay.
     enum Event {
         /// Bytes were passed on.
         case passed(RelayPlan.Direction, Int)
-        /// The fault has happened.
+        /// The fault has struck.
         case struck
     }
 
@@ -22,7 +22,7 @@ final class RelayLink: @unchecked Sendable {
     private var target: (any Channel)?
     private var mirror: (any Channel)?
     private var passed: [RelayPlan.Direction: Int] = [:]
-    private var held: [RelayPlan.Direction: ByteBuffer] = [:]
+    private var heldBytes: [RelayPlan.Direction: ByteBuffer] = [:]
     private var isReleased = false
     private var hasStruck = false
     private var isFinished = false
@@ -38,29 +38,29 @@ final class RelayLink: @unchecked Sendable {
     func connect(to target: any Channel, mirror: (any Channel)?) throws {
         self.target = target
         self.mirror = mirror
-        // What is kept back on its way up outlives the client that sent it.
-        let up = RelayHandler(peer: target, delay: delay, endsPeer: { self.held[.up] == nil }) { self.pass($0, .up) }
+        // Held bytes on their way up outlive the client that sent them.
+        let up = RelayHandler(peer: target, delay: delay, endsPeer: { !self.isHolding }) { self.pass($0, .up) }
         try client.pipeline.syncOperations.addHandler(up)
         try target.pipeline.syncOperations.addHandler(RelayHandler(peer: client, delay: delay) { self.pass($0, .down) })
         client.closeFuture.whenComplete { _ in mirror?.close(promise: nil) }
     }
 
-    /// Lets go what was kept back.
+    /// Releases the held bytes.
     ///
-    /// When its client is gone, returns after the target has answered all the same.
+    /// If its client is gone, it returns after the target has answered all the same.
     func release() async throws { try await client.eventLoop.flatSubmit { self.letGo() }.get() }
 
-    /// Lets go what was kept back, without waiting for anything.
+    /// Releases the held bytes, without waiting.
     func releaseSoon() { client.eventLoop.execute { _ = self.letGo() } }
 
-    /// Whether something from the client is kept back.
-    var isHolding: Bool { held[.up] != nil }
+    /// Whether it holds bytes of the client.
+    var isHolding: Bool { heldBytes[.up] != nil }
 
     private func letGo() -> EventLoopFuture<Void> {
         isReleased = true
-        let up = held[.up]
-        let down = held[.down]
-        held = [:]
+        let up = heldBytes[.up]
+        let down = heldBytes[.down]
+        heldBytes = [:]
         if let down { write(down, .down, to: client) }
         guard let up, let target else { return client.eventLoop.makeSucceededVoidFuture() }
         write(up, .up, to: target)
@@ -76,7 +76,7 @@ final class RelayLink: @unchecked Sendable {
         }
     }
 
-    /// Does something later on this event loop, when what was passed on before has arrived.
+    /// Runs work later on this event loop, when all earlier bytes have arrived.
     private func arrive(_ work: @escaping @Sendable () -> Void) {
         guard delay > .zero else { return client.eventLoop.execute(work) }
         client.eventLoop.scheduleTask(in: delay, work)
@@ -84,7 +84,7 @@ final class RelayLink: @unchecked Sendable {
 
     // MARK: Passing
 
-    /// The bytes that may go on; what becomes of the others is the fault's.
+    /// Returns the bytes that may go on; the fault decides about the others.
     private func pass(_ bytes: ByteBuffer, _ direction: RelayPlan.Direction) -> ByteBuffer {
         guard !isFinished else { return ByteBuffer() }
         if direction == .down, !client.isActive {
@@ -123,7 +123,7 @@ final class RelayLink: @unchecked Sendable {
         }
         hasStruck = true
         switch fault {
-        case .stall, .overtaken: held[direction, default: ByteBuffer()].writeImmutableBuffer(rest)
+        case .stall, .overtaken: heldBytes[direction, default: ByteBuffer()].writeImmutableBuffer(rest)
         case .cut(_, _, let ending): hangUp(ending)
         case .halfClose:
             let peer = direction == .up ? target : client
@@ -146,7 +146,7 @@ final class RelayLink: @unchecked Sendable {
     }
 }
 
-/// Answers a client in the server's stead, when its request is there.
+/// Answers a client in the server's place, once its request is complete.
 final class CannedReplyHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
@@ -170,10 +170,11 @@ final class CannedReplyHandler: ChannelInboundHandler {
         isAnswered = true
         struck()
         let channel = context.channel
-        let written = channel.writeAndFlush(ByteBuffer(bytes: reply.bytes))
+        let writeFuture = channel.writeAndFlush(ByteBuffer(bytes: reply.bytes))
         if reply.forever.isEmpty {
-            // Only this side: a close with something unread would be a reset, and lose the answer.
-            written.whenComplete { _ in channel.close(mode: .output, promise: nil) }
+            // Closes this side only: a close with unread bytes would be a reset, and lose the
+            // answer.
+            writeFuture.whenComplete { _ in channel.close(mode: .output, promise: nil) }
         } else {
             Self.write(ByteBuffer(bytes: reply.forever), foreverTo: channel)
         }
@@ -191,7 +192,7 @@ final class CannedReplyHandler: ChannelInboundHandler {
         channel.writeAndFlush(bytes).whenSuccess { write(bytes, foreverTo: channel) }
     }
 
-    /// Whether the head, and as much of a body as it declares, has arrived.
+    /// Whether the head, and the declared part of a body, has arrived.
     private var isComplete: Bool {
         let mark = Array("\r\n\r\n".utf8)
         guard request.count >= mark.count,

@@ -1,14 +1,13 @@
 import Synchronization
 public import TidemarkCore
-public import TidemarkServer
-public import TidemarkSQLiteStore
+public import TidemarkEngine
+public import TidemarkEmbedded
 
-/// A server whose file can be replaced while devices keep their way to it, as when a backup is put
-/// back.
+/// A server whose file can be replaced while devices keep their transport, as in a restore.
 public final class ReplaceableService: SyncService {
     private let current: Mutex<EmbeddedStore>
 
-    /// Makes a service that passes everything on to a store.
+    /// Makes a service that forwards everything to a store.
     public init(_ store: EmbeddedStore) { current = Mutex(store) }
 
     /// The store behind it.
@@ -22,7 +21,7 @@ public final class ReplaceableService: SyncService {
         try await store.sync(zone: zone, body: body)
     }
 
-    /// What is new for a device.
+    /// The news for a device.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
         try await store.news(zone: zone, device: device, since: tag)
     }
@@ -30,13 +29,13 @@ public final class ReplaceableService: SyncService {
     /// Whether a request is to be held.
     public func hold(zone: String, body: [UInt8]) async throws -> Hold? { try await store.hold(zone: zone, body: body) }
 
-    /// Who is told what the store behind it commits, as long as it is not replaced.
+    /// The listeners of the present store's commits.
     public var fanOut: FanOut { store.fanOut }
 
-    /// What the zone is at.
+    /// The zone's present state.
     public func latest(zone: String) async throws -> ZoneRevision { try await store.latest(zone: zone) }
 
-    /// Takes in what other programs have written.
+    /// Absorbs other programs' writes.
     public func look(zone: String) async throws { try await store.look(zone: zone) }
 
     /// A snapshot of the zone.
@@ -44,12 +43,12 @@ public final class ReplaceableService: SyncService {
         try await store.snapshot(zone: zone, since: base)
     }
 
-    /// The snapshot of a tag, if it is still there.
+    /// The snapshot of a tag, if it still exists.
     public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
         try await store.snapshot(zone: zone, tag: tag)
     }
 
-    /// Tells that a snapshot has been sent.
+    /// Reports that a snapshot has been sent.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await store.releaseSnapshot(snapshot) }
 
     /// The statements that make the zone's tables.

@@ -2,22 +2,22 @@ public import Foundation
 public import GRDB
 public import Tidemark
 public import TidemarkCore
-public import TidemarkServer
-import TidemarkSQLite
+public import TidemarkEngine
+import TidemarkSQL
 
-/// Where test devices have their files, and the server that they sync with.
+/// A folder of test devices, and the server that they sync with.
 public protocol DeviceHome: AnyObject, Sendable {
     /// The folder of all files, removed with the home.
     var folder: URL { get }
-    /// The way of the devices to the server.
+    /// The service of the devices.
     var way: any SyncService { get }
 }
 
 extension DeviceHome {
-    /// Joins a new device; `clock` is its own, in milliseconds since 1970, where it is not the
-    /// system's, and `merge` are the functions of its app.
+    /// Joins a new device.
     ///
-    /// It syncs `over` another way than through memory, if there is one.
+    /// `clock` replaces its clock, in milliseconds since 1970. `merge` has the functions of its
+    /// app. `over` replaces the transport through memory.
     public func device(
         _ name: String,
         over other: (any Transport)? = nil,
@@ -49,10 +49,10 @@ public final class TestDevice: Sendable {
     public let database: DatabasePool
     /// The engine.
     public let engine: SyncEngine
-    /// The way to the server.
+    /// The transport to the server.
     public let transport: InProcessTransport
 
-    /// Keeps the folder of its file.
+    /// Keeps the folder of its file alive.
     private let home: any DeviceHome
     private let clock: (@Sendable () -> Int64)?
     private let merge: [String: MergeFunction]
@@ -100,9 +100,9 @@ public final class TestDevice: Sendable {
         )
     }
 
-    /// A copy of the file as it is now, as a backup or a move to another phone makes one.
+    /// A copy of the file, as a backup or a move to another phone makes one.
     ///
-    /// Both go by one identity, until one of them is told.
+    /// Both have one identity, until the server tells one of them.
     public func copy(_ name: String) async throws -> TestDevice {
         let path = home.folder.appendingPathComponent("\(name).sqlite").path
         try await database.vacuum(into: path)
@@ -126,9 +126,9 @@ public final class TestDevice: Sendable {
     /// Runs SQL as another program: a connection of its own, without the engine, foreign keys on.
     public func writeOutside(_ sql: String) throws { try DatabaseQueue(path: path).write { try $0.execute(sql: sql) } }
 
-    /// What the engine tells the app while `body` runs.
+    /// The engine's events while `body` runs.
     ///
-    /// Ends the event streams that were handed out before, too.
+    /// It also ends earlier event streams.
     public func events(during body: () async throws -> Void) async throws -> [SyncEvent] {
         let stream = engine.events
         try await body()
@@ -136,19 +136,20 @@ public final class TestDevice: Sendable {
         return await stream.reduce(into: []) { $0.append($1) }
     }
 
-    /// The rows of a query, each as text joined by `|`, NULL as nothing.
+    /// The rows of a query, each as text joined by `|`, NULL as an empty text.
     public func rows(_ sql: String) async throws -> [String] { try await database.read { try $0.textRows(sql) } }
 
     /// The content hash of every synced table.
     public func digest() async throws -> ZoneDigest {
         try await database.read { db in
-            try Digest.compute(db, schema: SchemaIntrospection(db).validated(), zone: "main", revision: 0)
+            try Digest.compute(db, schema: SchemaIntrospection(db).makeSchema(), zone: "main", revision: 0)
         }
     }
 }
 
 extension SyncEngine.Environment {
-    /// The system's, but every lock of another counts as left behind: what happens when two
-    /// processes sync one file although there is a lock.
+    /// The system's environment, but another process's lock counts as abandoned.
+    ///
+    /// This shows two processes that sync one file in spite of the lock.
     public static let ignoringLocks = Self(now: system.now, newID: system.newID)
 }

@@ -1,7 +1,7 @@
 import GRDB
 
 extension Database {
-    /// The rows of a query, each as text joined by `|`, NULL as nothing.
+    /// The rows of a query, each as text joined by `|`, NULL as an empty text.
     func textRows(_ sql: String) throws -> [String] {
         try Row.fetchAll(self, sql: sql).map { row in
             row.databaseValues.map { value in

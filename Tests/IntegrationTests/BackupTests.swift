@@ -3,7 +3,7 @@ import Testing
 import Tidemark
 
 extension IntegrationTests {
-    /// Rule 4: `tidemark backup`, and what is put back from it.
+    /// Rule 4: `tidemark backup`, and restores of its copies.
     @Suite struct BackupTests {
         private static let schema = """
             CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -14,7 +14,7 @@ extension IntegrationTests {
             INSERT INTO player VALUES ('p1', 1, 'Anna', x'00ff'), ('p2', 2, 'Berta', NULL);
             """
 
-        @Test func `a backup made while devices push is one commit, and devices converge on it`() async throws {
+        @Test func `a backup made while devices push holds whole commits, and devices converge on it`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -30,13 +30,13 @@ extension IntegrationTests {
                 }
             }()
             for number in 1...4 {
-                let made = try await workshop.tidemark(
+                let result = try await workshop.tidemark(
                     "backup",
                     workshop.path("zone.sqlite"),
                     workshop.path("backup\(number).sqlite")
                 )
-                #expect(made.status == 0, "\(made.errors)")
-                #expect(made.output.contains("at revision"))
+                #expect(result.status == 0, "\(result.errors)")
+                #expect(result.output.contains("at revision"))
                 let backup = "backup\(number).sqlite"
                 #expect(
                     try await workshop.sqlite3(
@@ -49,7 +49,7 @@ extension IntegrationTests {
             }
             try await pushed
             try await workshop.sync("b.sqlite")
-            // The server goes on, and is then put back to the last backup.
+            // The server continues, and is then restored to the last backup.
             try await workshop.sqlite3("b.sqlite", "UPDATE player SET name = 'Anne' WHERE id = 'p1'")
             try await workshop.sync("b.sqlite", "a.sqlite")
             try await server.stopped()
@@ -72,7 +72,7 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `a backup by URL is served as a new history, and devices that join it are even`() async throws {
+        @Test func `a backup fetched by URL starts a new history, and joined devices equal the server`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve([
@@ -82,10 +82,10 @@ extension IntegrationTests {
             try await workshop.sqlite3("a.sqlite", "INSERT INTO team (name) VALUES ('Lübeck')")
             try await workshop.sync("a.sqlite")
             let truth = try await workshop.digest(server.url)
-            let made = try await workshop.tidemark("backup", server.url, workshop.path("rows.sqlite"))
-            #expect(made.status == 0, "\(made.errors)")
-            #expect(made.output.contains("5 rows") && made.output.contains("at revision 2"))
-            #expect(made.output.contains("serve \(workshop.path("rows.sqlite")) --policy player=columns"))
+            let result = try await workshop.tidemark("backup", server.url, workshop.path("rows.sqlite"))
+            #expect(result.status == 0, "\(result.errors)")
+            #expect(result.output.contains("5 rows") && result.output.contains("at revision 2"))
+            #expect(result.output.contains("serve \(workshop.path("rows.sqlite")) --policy player=columns"))
             #expect(try await workshop.digest("rows.sqlite") == truth)
             #expect(
                 try await workshop.sqlite3(
@@ -106,7 +106,7 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `a backup overwrites nothing, and copies only what a server serves`() async throws {
+        @Test func `backup refuses to overwrite files and to copy anything but a served zone`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             func backup(_ from: String, _ out: String) async throws -> Program.Result {
@@ -120,20 +120,20 @@ extension IntegrationTests {
             try workshop.write("kept", to: "taken.sqlite")
             try workshop.write("kept", to: "log.sqlite-wal")
             for out in ["taken.sqlite", "log.sqlite"] {
-                let refused = try await backup("zone.sqlite", out)
-                #expect(refused.status == 1)
-                #expect(refused.errors.contains("exists already"))
+                let refusal = try await backup("zone.sqlite", out)
+                #expect(refusal.status == 1)
+                #expect(refusal.errors.contains("exists already"))
             }
             #expect(try Data(contentsOf: URL(filePath: workshop.path("taken.sqlite"))).count == 4)
             #expect(!workshop.exists("out.sqlite") && !workshop.exists("log.sqlite"))
         }
 
-        @Test func `a backup of a damaged file is not kept`() async throws {
+        @Test func `backup of a damaged file leaves no copy behind`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             try await server.stopped()
-            // A page of the players' rows, in the middle of which is junk.
+            // A page of player rows with junk in its middle.
             let page = try await workshop.sqlite3(
                 "zone.sqlite",
                 "SELECT rootpage FROM sqlite_master WHERE name = 'player'"
@@ -142,17 +142,21 @@ extension IntegrationTests {
             try file.seek(toOffset: UInt64((try #require(Int(page)) - 1) * 4_096))
             try file.write(contentsOf: Data(repeating: 0x5a, count: 512))
             try file.close()
-            let made = try await workshop.tidemark("backup", workshop.path("zone.sqlite"), workshop.path("out.sqlite"))
-            #expect(made.status == 1)
-            #expect(made.errors.contains("damaged"))
+            let result = try await workshop.tidemark(
+                "backup",
+                workshop.path("zone.sqlite"),
+                workshop.path("out.sqlite")
+            )
+            #expect(result.status == 1)
+            #expect(result.errors.contains("damaged"))
             #expect(try workshop.files(with: "out.sqlite") == [])
         }
 
-        @Test func `a join that was killed leaves nothing to the next one, a living one its files`() async throws {
+        @Test func `a join removes the files of a killed join, but not of a running one`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
-            // What a killed process leaves, and what a living one holds, by the same lock.
+            // Files of a killed process and of a running one, under the same lock.
             let ids = [UUID().uuidString.lowercased(), UUID().uuidString.lowercased()]
             for id in ids {
                 try FileManager.default.createDirectory(

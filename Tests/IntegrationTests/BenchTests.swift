@@ -13,7 +13,7 @@ extension IntegrationTests {
         ]
         private static let names = Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push"]
 
-        @Test(arguments: ["sqlite", "postgres"]) func `every benchmark runs on every store, and writes what it found`(
+        @Test(arguments: ["sqlite", "postgres"]) func `every benchmark runs on every store and writes its result`(
             store: String
         ) async throws {
             let workshop = try Workshop()

@@ -61,7 +61,7 @@ extension IntegrationTests {
         }
 
         @Test(arguments: ["127.0.0.1", "localhost"])
-        func `a page of another origin in Chromium can neither write to nor read from a server`(host: String)
+        func `a page of a foreign origin in Chromium can neither write to nor read from a server`(host: String)
             async throws
         {
             let workshop = try Workshop()
@@ -78,7 +78,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `a page in Chromium whose origin is allowed writes and reads`() async throws {
+        @Test func `a page of an allowed origin in Chromium can write and read`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let pages = try await PageServer.start()
@@ -97,19 +97,19 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `a name that was rebound to 127.0.0.1 shows Chromium nothing, localhost does`() async throws {
+        @Test func `DNS rebinding to 127.0.0.1 shows Chromium nothing, localhost works`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
             for (host, isAnswered) in [("rebound.example", false), ("localhost", true)] {
-                let shown = try await Self.chromium(
+                let pageText = try await Self.chromium(
                     workshop,
                     "--host-resolver-rules=MAP rebound.example 127.0.0.1",
                     "--dump-dom",
                     "http://\(host):\(server.port)/schema"
                 ).finished()
-                #expect(shown.output.contains("notes") == isAnswered, "\(shown.output)")
-                #expect(shown.output.contains("originRefused") == !isAnswered)
+                #expect(pageText.output.contains("notes") == isAnswered, "\(pageText.output)")
+                #expect(pageText.output.contains("originRefused") == !isAnswered)
             }
             try await server.stopped()
         }

@@ -3,7 +3,7 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// The commands as a person or a script uses them: what they print, and how they end.
+    /// The commands as people and scripts use them: output and exit codes.
     @Suite struct CommandLineTests {
         private static let music = """
             CREATE TABLE artists (id INTEGER PRIMARY KEY, name TEXT NOT NULL, founded INTEGER);
@@ -18,7 +18,7 @@ extension IntegrationTests {
             return try await workshop.serve("music.sqlite")
         }
 
-        @Test func `F1 F5 A4: an adopted file, two devices, the sqlite3 shell: all end up equal`() async throws {
+        @Test func `F1 F5 A4: an adopted file, two devices and the sqlite3 shell end up equal`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "a.sqlite", "b.sqlite")
@@ -62,7 +62,9 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A6 A7 A8: a collision exits 3, is listed with base, mine, theirs, and resolved`() async throws {
+        @Test func `A6 A7 A8: sync with a conflict exits 3; conflicts lists base, mine, theirs; resolve works`()
+            async throws
+        {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "a.sqlite", "b.sqlite", "c.sqlite")
@@ -89,8 +91,10 @@ extension IntegrationTests {
             let reason = try #require((conflict["reasons"] as? [[String: Any]])?.first)
             #expect(reason["rule"] as? String == "changed")
             #expect(reason["columns"] as? [String] == ["founded"])
-            let told = try await workshop.tidemark("device", "conflicts", workshop.path("b.sqlite"))
-            for text in ["artists 1", "1973", "--accept", "--retry"] { #expect(told.output.contains(text), "\(text)") }
+            let listing = try await workshop.tidemark("device", "conflicts", workshop.path("b.sqlite"))
+            for text in ["artists 1", "1973", "--accept", "--retry"] {
+                #expect(listing.output.contains(text), "\(text)")
+            }
             try await resolve(workshop, try #require(conflict["id"] as? String), server)
         }
 
@@ -102,14 +106,14 @@ extension IntegrationTests {
             try await workshop.sync("b.sqlite", "c.sqlite", "a.sqlite")
             for file in ["a.sqlite", "b.sqlite", "c.sqlite"] {
                 #expect(try await workshop.sqlite3(file, "SELECT founded FROM artists LIMIT 1") == "2")
-                let left = try await workshop.tidemark("device", "conflicts", workshop.path(file))
-                #expect(left.output == "no conflicts\n")
+                let remaining = try await workshop.tidemark("device", "conflicts", workshop.path(file))
+                #expect(remaining.output == "no conflicts\n")
             }
             #expect(try await workshop.tidemark("device", "resolve", b, id, "--retry").status == 1)
             try await server.stopped()
         }
 
-        @Test func `A10 A12: with the server away sync exits 4, and nothing is lost or moved`() async throws {
+        @Test func `A10 A12: without a server sync exits 4, and the outbox and the revision stay`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "a.sqlite")
@@ -127,7 +131,7 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `A12: join refuses a file that is there, and one cut short leaves no file`() async throws {
+        @Test func `A12: join refuses an existing file, and an interrupted join leaves no file`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "big.sqlite",
@@ -139,27 +143,27 @@ extension IntegrationTests {
             )
             let server = try await workshop.serve("big.sqlite")
             try workshop.write("mine", to: "there.sqlite")
-            let refused = try await workshop.tidemark("device", "join", server.url, workshop.path("there.sqlite"))
-            #expect(refused.status == 1)
-            #expect(refused.errors.contains("exists already"))
+            let refusal = try await workshop.tidemark("device", "join", server.url, workshop.path("there.sqlite"))
+            #expect(refusal.status == 1)
+            #expect(refusal.errors.contains("exists already"))
             #expect(try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine")
 
             let relay = TCPRelay(targetPort: server.port)
             let url = "http://127.0.0.1:\(try await relay.start())"
-            // One cut and it goes on where it was; when nothing comes any more, it ends.
+            // After one cut the download resumes; without further data it ends.
             relay.follow(RelayPlan([.cut(.down, after: 5_000_000), .cut(.down, after: 0)]))
             let cut = try await workshop.tidemark("device", "join", url, workshop.path("cut.sqlite"))
             try await relay.stop()
             #expect([1, 4].contains(cut.status), "\(cut.errors)")
             #expect(try workshop.files(with: "cut.sqlite") == [])
-            // The same command again does it.
+            // The same command succeeds the second time.
             try await workshop.join(server, "cut.sqlite")
             #expect(try await workshop.digest("cut.sqlite") == workshop.digest("big.sqlite"))
             try await server.stopped()
         }
 
         @Test(arguments: [SIGINT, SIGTERM])
-        func `A12: a download that is told to stop is nobody else's to read and leaves nothing`(signal: Int32)
+        func `A12: an interrupted download is readable by its owner only and leaves no file`(signal: Int32)
             async throws
         {
             let workshop = try Workshop()
@@ -176,7 +180,7 @@ extension IntegrationTests {
             let url = "http://127.0.0.1:\(try await relay.start())"
             let whole = workshop.path("whole.sqlite")
             #expect(try await workshop.tidemark("device", "join", url, whole).status == 0)
-            // The next sync takes all rows anew, into the folder for temporary files.
+            // The next sync downloads a snapshot into the folder for temporary files.
             try await workshop.sqlite3("whole.sqlite", "UPDATE tidemark_device SET stale = 1")
             try FileManager.default.createDirectory(
                 at: workshop.folder.appending(path: "scratch"),
@@ -204,7 +208,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        /// Who may read what a folder has under names that contain a text.
+        /// The permissions of a folder's files with names that contain a text.
         private static func modes(of text: String, in folder: String) throws -> [Int] {
             let names = try FileManager.default.contentsOfDirectory(atPath: folder)
             return names.filter { $0.contains(text) }.map { name in
@@ -213,7 +217,7 @@ extension IntegrationTests {
             }
         }
 
-        @Test func `case 32: a rescue leaves the damaged file and all its neighbours as they are`() async throws {
+        @Test func `case 32: rescue does not change the damaged file or the files beside it`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "phone.sqlite")
@@ -230,7 +234,7 @@ extension IntegrationTests {
                 #expect(try await workshop.sqlite3(file, founded) == "0")
                 let status = try await workshop.json("device", "status", workshop.path(file), "--json")
                 #expect(status["pendingChangeSets"] as? Int == 1)
-                // A second time there is a file.
+                // The second time, the target exists.
                 let again = try await workshop.tidemark("device", "rescue", damaged, workshop.path(file))
                 #expect(again.status == 1)
                 #expect(again.errors.contains("exists already"), "\(again.errors)")

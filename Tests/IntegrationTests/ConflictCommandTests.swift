@@ -2,13 +2,12 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// Rule 11: `tidemark device conflicts` and `resolve`, as a person with a large conflict sees
-    /// them.
+    /// Rule 11: `tidemark device conflicts` and `resolve` for a large conflict.
     @Suite struct ConflictCommandTests {
         private static let edits = 2_000
 
-        /// A device whose update of all rows was refused, since two of them were deleted.
-        private static func refused(_ workshop: Workshop) async throws -> Server {
+        /// A device with a refused update of all rows, because two of them were deleted.
+        private static func serveRefusedUpdate(_ workshop: Workshop) async throws -> Server {
             try await workshop.sqlite3(
                 "zone.sqlite",
                 """
@@ -42,12 +41,12 @@ extension IntegrationTests {
             )
         }
 
-        @Test func `A6: of 2,000 refused updates the two in the way come first, on one screen`() async throws {
+        @Test func `A6: of 2,000 refused updates, the two in conflict are listed first, on one screen`() async throws {
             let workshop = try Workshop()
-            let server = try await Self.refused(workshop)
+            let server = try await Self.serveRefusedUpdate(workshop)
             let file = workshop.path("b.sqlite")
-            let shown = try await workshop.tidemark("device", "conflicts", file)
-            let lines = shown.output.split(separator: "\n").map(String.init)
+            let listing = try await workshop.tidemark("device", "conflicts", file)
+            let lines = listing.output.split(separator: "\n").map(String.init)
             #expect(lines.count < 25)
             #expect(lines[0] == "1 conflict with 2,000 records (reasons: 2 deleted)")
             #expect(lines[2] == "  why: Somebody else deleted this record. [player 7, 12]")
@@ -58,8 +57,8 @@ extension IntegrationTests {
             #expect(all.output.split(separator: "\n").count > 3 * Self.edits)
             let json = try await workshop.tidemark("device", "conflicts", file, "--json")
             let list = try JSONSerialization.jsonObject(with: Data(json.output.utf8))
-            let kept = (list as? [[String: Any]])?.first?["records"] as? [Any]
-            #expect(kept?.count == Self.edits)
+            let listedRecords = (list as? [[String: Any]])?.first?["records"] as? [Any]
+            #expect(listedRecords?.count == Self.edits)
             try await server.stopped()
         }
 
@@ -67,21 +66,21 @@ extension IntegrationTests {
             ("--retry --no-revive", "1998|1998|0|0"), ("--retry --revive", "2000|2000|0|2"),
             ("--retry --no-revive --except player/3", "1998|1997|0|0"), ("--accept --except player/3", "1998|1|0|0"),
             ("--retry --only player/3", "1998|1|0|0"), ("--accept", "1998|0|0|0"),
-        ]) func `what is decided about a part, and what becomes of the deleted, is what is sent`(
+        ]) func `the resolution of a single record, or of a deleted one, is sent as chosen`(
             options: String,
             expected: String
         ) async throws {
             let workshop = try Workshop()
-            let server = try await Self.refused(workshop)
+            let server = try await Self.serveRefusedUpdate(workshop)
             let resolved = try await Self.resolve(workshop, options)
             #expect(resolved.status == 0, "\(resolved.errors)")
             #expect(try await Self.names(workshop) == expected)
             try await server.stopped()
         }
 
-        @Test func `a retry that would make deleted records anew says which, and waits for a word`() async throws {
+        @Test func `a retry that would recreate deleted records lists them and asks for confirmation`() async throws {
             let workshop = try Workshop()
-            let server = try await Self.refused(workshop)
+            let server = try await Self.serveRefusedUpdate(workshop)
             for options in ["--retry", "--retry --except player/7", "--retry --only player/12"] {
                 let resolved = try await Self.resolve(workshop, options)
                 #expect(resolved.status == 1, "\(options)")
@@ -96,7 +95,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `a sync says what was sent and taken in, also by a snapshot`() async throws {
+        @Test func `sync reports the numbers of sent and received changes, also after a snapshot`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "zone.sqlite",
@@ -109,10 +108,10 @@ extension IntegrationTests {
             let file = workshop.path("a.sqlite")
             let nothing = try await workshop.tidemark("device", "sync", file)
             #expect(nothing.output.split(separator: "\n") == ["synced: revision 1 -> 1"])
-            // Of a file that has lost what it knows of the zone, all rows are taken anew.
+            // A file that has lost its record of the zone takes a snapshot.
             try await workshop.sqlite3("a.sqlite", "UPDATE tidemark_device SET stale = 1")
-            let taken = try await workshop.tidemark("device", "sync", file)
-            #expect(taken.output.contains("a snapshot of 2 records taken in"), "\(taken.output)")
+            let snapshotSync = try await workshop.tidemark("device", "sync", file)
+            #expect(snapshotSync.output.contains("a snapshot of 2 records taken in"), "\(snapshotSync.output)")
             try await server.stopped()
         }
     }

@@ -6,8 +6,8 @@ import Tidemark
 import TidemarkCore
 
 extension IntegrationTests {
-    /// Rule 4: kill -9 of every process that takes part, at any moment: what was acknowledged is
-    /// there, once; what was not is there whole or not at all.
+    /// Rule 4: kill -9 of every process at any moment: acknowledged edits are there once, others
+    /// whole or not at all.
     @Suite struct CrashTests {
         private static let schema = """
             CREATE TABLE writers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, notes INTEGER NOT NULL);
@@ -25,8 +25,11 @@ extension IntegrationTests {
         }
 
         private static func expectSound(_ workshop: Workshop, _ file: String) async throws {
-            let doubled = try await workshop.sqlite3(file, "SELECT label FROM notes GROUP BY label HAVING count(*) > 1")
-            #expect(doubled == "", "\(file)")
+            let duplicates = try await workshop.sqlite3(
+                file,
+                "SELECT label FROM notes GROUP BY label HAVING count(*) > 1"
+            )
+            #expect(duplicates == "", "\(file)")
             let miscounted = try await workshop.sqlite3(
                 file,
                 """
@@ -37,7 +40,7 @@ extension IntegrationTests {
             #expect(miscounted == "", "\(file)")
         }
 
-        // MARK: The program that edits
+        // MARK: The editing program
 
         @Test func `A10 F1: sqlite3 killed in the middle of a transaction leaves all of it or nothing`() async throws {
             let workshop = try Workshop()
@@ -75,7 +78,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `F1: a Python program edits a device's file, and is synced like any other`() async throws {
+        @Test func `F1: edits of a Python program in a device's file are synced like other edits`() async throws {
             let workshop = try Workshop()
             guard try await workshop.run("sh", "-c", "command -v python3").status == 0 else { return }
             try await workshop.sqlite3("zone.sqlite", Self.schema)
@@ -106,7 +109,7 @@ extension IntegrationTests {
 
         // MARK: The server
 
-        /// What a device did while the server came and went.
+        /// A device's edits while the server starts and is killed.
         private struct Writer: Sendable {
             let number: Int
             let path: String
@@ -120,7 +123,7 @@ extension IntegrationTests {
                 engine = try await SyncEngine(database, server: server)
             }
 
-            /// Edits and syncs until the server is gone; returns how many edits there are now.
+            /// Edits and syncs until the server is killed; returns the number of edits.
             func work(from first: Int, _ acknowledged: () -> Void) async throws -> Int {
                 var count = first
                 while true {
@@ -158,10 +161,10 @@ extension IntegrationTests {
                         group.addTask { (index, try await writer.work(from: before[index]) { acknowledged.yield() }) }
                     }
                     // One device has its answer; the others are anywhere in their rounds.
-                    var left = 1 + round % 4
+                    var remaining = 1 + round % 4
                     for await _ in acknowledgements {
-                        left -= 1
-                        if left == 0 { break }
+                        remaining -= 1
+                        if remaining == 0 { break }
                     }
                     program.signalled(SIGKILL)
                     return try await group.reduce(into: before) { $0[$1.0] = $1.1 }
@@ -190,7 +193,7 @@ extension IntegrationTests {
 
         // MARK: The device
 
-        @Test func `A10 A12 A15 D5: twenty kills of a sync, ever later in its life, lose and double nothing`()
+        @Test func `A10 A12 A15 D5: twenty kills of a sync, each later than the last, lose and double nothing`()
             async throws
         {
             let workshop = try Workshop()
@@ -229,7 +232,7 @@ extension IntegrationTests {
                 )
                 let result = try await join.finished()
                 if result.status == 0 { break }
-                // Complete, when the kill came after the last step, or not there.
+                // The file is complete if the kill came after the last step, and missing otherwise.
                 if workshop.exists("a.sqlite") { break }
             }
             if !workshop.exists("a.sqlite") { try await workshop.join(server, "a.sqlite") }

@@ -86,7 +86,7 @@ extension IntegrationTests {
             let file = try workshop.write(Self.request(maxRevision: 995), to: "request.json")
             let answer = try await Self.curl(workshop, server, "-d", "@\(file)")
             try Self.check(answer, revisions: Array(996...1001))
-            // Whoever asks next sees the same records, without the temporary ids.
+            // The next request gets the same records, without the temporary ids.
             let next = try await Self.curl(workshop, server, "-d", #"{"maxRevision":1000}"#)
             let sets = try #require(next["changeSets"] as? [[String: Any]])
             #expect(sets.count == 1)
@@ -94,7 +94,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A14: the article's JSON goes there and back compressed by gzip`() async throws {
+        @Test func `A14: the article's JSON is compressed by gzip in both directions`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             let file = try workshop.write(Self.request(maxRevision: 990), to: "request.json")
@@ -117,7 +117,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `Rule 9: what curl sends wrong comes back as 4xx JSON that says what to do`() async throws {
+        @Test func `Rule 9: malformed requests from curl get a 4xx JSON answer with advice`() async throws {
             let workshop = try Workshop()
             let server = try await Self.serve(workshop)
             let before = try await workshop.digest(server.url)

@@ -7,16 +7,16 @@ import TidemarkCore
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Rule 28: the connection breaks in every byte of a request and of its answer, plain and
+    /// Rule 28: the connection breaks at every byte of a request and of its answer, plain and
     /// compressed.
     ///
-    /// The device syncs again, and everything has happened once.
+    /// The device syncs again, and every edit has taken effect once.
     ///
-    /// A real server process, real HTTP, a real file; each cut has values of its own, so that what
-    /// it did can be told apart.
+    /// Uses a real server process, real HTTP and a real file. Each cut has values of its own, so
+    /// that its effect is identifiable.
     @Suite struct CutTests {
         @Test(arguments: [Exchange.changes, .catchUp], [false, true])
-        func `rules 2 3 6 13, cases 20 21: cut in any byte, an exchange takes effect exactly once`(
+        func `rules 2 3 6 13, cases 20 21: an exchange cut at any byte takes effect exactly once`(
             exchange: Exchange,
             isCompressed: Bool
         ) async throws {
@@ -38,13 +38,13 @@ extension IntegrationTests {
 enum Exchange: String, CustomStringConvertible {
     /// A change set: a team under a temporary id, a player in it, an update.
     case changes
-    /// News of another device, and a conflict with them.
+    /// A change of another device, and a conflict with it.
     case catchUp
 
     var description: String { self == .changes ? "a change set" : "a catch-up with a conflict" }
 }
 
-/// A device, a server, and two ways between them: one that breaks, and one that does not.
+/// A device, a server, and two connections: one that breaks, and one that does not.
 private final class CutBench: Sendable {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL);
@@ -54,7 +54,7 @@ private final class CutBench: Sendable {
         INSERT INTO player (team_id, name) VALUES (1, 'Anna'), (1, 'Ben');
         """
 
-    /// How many bytes later the next cut is.
+    /// The distance between two cuts in bytes.
     private static let stride = Effort.count("TIDEMARK_CUT_STRIDE", short: 7, long: 1)
 
     private let link: BrokenLink
@@ -63,7 +63,7 @@ private final class CutBench: Sendable {
     private let padding: String
     private let counter = Counter()
 
-    /// How many exchanges there were, each completed once.
+    /// The number of exchanges, each completed once.
     var exchanges: Int { counter.value }
 
     init(_ exchange: Exchange, padding: Int) async throws {
@@ -79,12 +79,12 @@ private final class CutBench: Sendable {
     /// Cuts at 0, 1, 2 and so on bytes, until exchanges come through whole; returns how many cuts
     /// there were.
     ///
-    /// Each cut is followed by another attempt at the same exchange: seven in eight are cut one
-    /// byte later, the eighth is left alone.
+    /// After each cut the same exchange is tried again: seven in eight are cut one byte later, the
+    /// eighth is not cut.
     func cutEveryByte(_ direction: RelayPlan.Direction) async throws -> Int {
         var bytes = 0
         var whole = 0
-        // Exchanges differ by a few bytes in length, so one that comes through is not the end yet.
+        // Exchanges differ by a few bytes in length, so one success does not end the loop.
         while whole < 12 {
             let number = counter.next()
             let before = try await state()
@@ -107,11 +107,11 @@ private final class CutBench: Sendable {
     }
 
     private enum Outcome {
-        /// The fault happened.
+        /// The fault took effect.
         case cut
-        /// The exchange was over before.
+        /// The exchange had already ended.
         case whole
-        /// A connection of an earlier exchange was used, and was gone.
+        /// The request used the connection of an earlier exchange, which was closed.
         case stale
     }
 
@@ -125,17 +125,18 @@ private final class CutBench: Sendable {
             failed = true
         }
         if link.relay.traffic.faults > faults { return failed ? .cut : .whole }
-        // The next connection is a new one, also when this one came through.
+        // The next exchange uses a new connection, also after a success.
         link.relay.hangUp()
         return failed ? .stale : .whole
     }
 
-    /// After a cut the device is as it was, and the server has all of it, once, or nothing.
+    /// After a cut the device is unchanged, and the server has all of the exchange, once, or
+    /// nothing.
     private func checkCut(_ before: State, _ number: Int, _ name: String) async throws {
         let after = try await state()
-        var wanted = self.wanted(after: before)
-        wanted.conflicts = before.conflicts
-        if after != before, after != wanted { Issue.record("\(name): \(after), not \(wanted)") }
+        var expected = self.expectedState(after: before)
+        expected.conflicts = before.conflicts
+        if after != before, after != expected { Issue.record("\(name): \(after), not \(expected)") }
         let waiting = try await link.device.read {
             try Int.fetchOne($0, sql: "SELECT count(*) FROM tidemark_changeset")
         }
@@ -163,7 +164,7 @@ private final class CutBench: Sendable {
         }
     }
 
-    /// What counts: revisions, rows, temporary ids, what waits, conflicts, the last goals.
+    /// The compared state: revisions, rows, temporary ids, outbox, conflicts, the last goals.
     private struct State: Equatable {
         var revision: Int64
         var teams: Int
@@ -185,23 +186,23 @@ private final class CutBench: Sendable {
         return State(revision: revision, teams: teams, players: players, conflicts: conflicts)
     }
 
-    /// What one exchange adds.
-    private func wanted(after before: State) -> State {
-        var wanted = before
-        wanted.revision += 1
+    /// The effect of one exchange.
+    private func expectedState(after before: State) -> State {
+        var expected = before
+        expected.revision += 1
         if exchange == .changes {
-            wanted.teams = before.teams + 1
-            wanted.players = before.players + 1
+            expected.teams = before.teams + 1
+            expected.players = before.players + 1
         } else {
-            wanted.conflicts += 1
+            expected.conflicts += 1
         }
-        return wanted
+        return expected
     }
 
     private func check(_ before: State, _ number: Int, _ name: String) async throws {
-        let wanted = wanted(after: before)
+        let expected = expectedState(after: before)
         let after = try await state()
-        if after != wanted { Issue.record("\(name): \(after), not \(wanted)") }
+        if after != expected { Issue.record("\(name): \(after), not \(expected)") }
         let goals = "SELECT goals FROM player WHERE id = \(exchange == .changes ? 1 : 2)"
         let last = "SELECT max(id), max(id) < 4503599627370496 FROM team"
         let rows =
@@ -230,7 +231,7 @@ private final class CutBench: Sendable {
     }
 }
 
-/// A number that goes up.
+/// An increasing number.
 private final class Counter: Sendable {
     private let count = Mutex(0)
     var value: Int { count.withLock { $0 } }

@@ -4,31 +4,32 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Device files with damaged pages, and the real commands on them, each in a process of its
-    /// own: a trap ends only that one, and one that does not end is killed.
+    /// Runs the real commands on device files with damaged pages, each in a process of its own.
+    ///
+    /// A trap ends only that process, and a process without end is killed.
     @Suite struct DamageFuzzTests {
-        /// How many files are damaged, from which seed on.
+        /// The number of damaged files, and the first seed.
         private static let count = Effort.count("TIDEMARK_DAMAGE", short: 8, long: 200)
         private static let first = Effort.count("TIDEMARK_DAMAGE_SEED", short: 1, long: 1)
         private static let limit = Duration.seconds(120)
 
-        /// What became of a file.
+        /// The result for one file.
         private struct Outcome {
             var synced = false
-            /// Why there is no rescued file; nil where there is one.
+            /// The reason why there is no rescued file; nil if there is one.
             var refusal: String?
         }
 
-        @Test func `rule 10, rule 21: no damaged page crashes a command or lets it run for ever`() async throws {
+        @Test func `rule 10, rule 21: no damaged page makes a command crash or run for ever`() async throws {
             let scene = try await DamageScene()
             var outcomes: [Outcome] = []
             for seed in Self.first..<Self.first + Self.count { outcomes.append(try await run(seed, in: scene)) }
-            let refused = outcomes.filter { !$0.synced }
+            let refusals = outcomes.filter { !$0.synced }
             Report.line(
-                "\(outcomes.count) damaged device files: \(outcomes.count - refused.count) synced, "
-                    + "\(refused.count) refused, \(refused.count { $0.refusal == nil }) of these rescued"
+                "\(outcomes.count) damaged device files: \(outcomes.count - refusals.count) synced, "
+                    + "\(refusals.count) refused, \(refusals.count { $0.refusal == nil }) of these rescued"
             )
-            for reason in refused.compactMap(\.refusal) { Report.line("    \(reason)") }
+            for reason in refusals.compactMap(\.refusal) { Report.line("    \(reason)") }
         }
 
         private func run(_ seed: Int, in scene: DamageScene) async throws -> Outcome {
@@ -65,7 +66,7 @@ extension IntegrationTests {
     }
 }
 
-/// A server's file and a device's, in which all kinds of bookkeeping have rows.
+/// A server's file and a device's, with rows in every bookkeeping table.
 private struct DamageScene {
     private let workshop: Workshop
     private let port: Int
@@ -129,7 +130,7 @@ private struct DamageScene {
         }
     }
 
-    /// Damages a copy of the device's file; returns in what way.
+    /// Damages a copy of the device's file; returns a description of the damage.
     func damage(_ random: inout SeededGenerator) throws -> String {
         var bytes = device
         var words: [String] = []

@@ -3,21 +3,21 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Rule 4: no room for another byte, on either side: a clear error, nothing lost, and on it
-    /// goes when there is room again.
+    /// Rule 4: without disk space on either side there is a clear error and no loss, and work goes
+    /// on once there is space.
     ///
-    /// The room is a limit on the size of files, which needs no administrator. SQLite sees it as a
-    /// failed write, as it sees a full disk.
+    /// A limit on file sizes stands for the full disk, because it needs no administrator. SQLite
+    /// sees a failed write in both cases.
     @Suite struct DiskFullTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT, body BLOB);
             INSERT INTO notes (label, body) VALUES ('first', zeroblob(10));
             """
 
-        /// Starts `tidemark` where no file grows beyond so many kilobytes.
+        /// Starts `tidemark` with a file size limit in kilobytes.
         private static func start(_ arguments: [String], kilobytesMax: Int, in workshop: Workshop) throws -> Program {
             let tidemark = Workshop.programs.appending(path: "tidemark").path
-            // The signal for it would end the process; a write that fails is what is wanted.
+            // Ignores the signal, which would end the process, so that the write fails.
             let script = "trap '' XFSZ; ulimit -S -f \(kilobytesMax * 2); exec \"$0\" \"$@\""
             return try workshop.start("sh", ["-c", script, tidemark] + arguments)
         }
@@ -26,7 +26,9 @@ extension IntegrationTests {
             try await workshop.sqlite3(file, "INSERT INTO notes (label, body) VALUES ('\(label)', randomblob(100000))")
         }
 
-        @Test func `rules 4 10, case 6: a server without room says so, loses nothing, and goes on`() async throws {
+        @Test func `rules 4 10, case 6: a server with a full disk reports it, loses nothing, and recovers`()
+            async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let roomy = try await workshop.serve("zone.sqlite")
@@ -49,20 +51,22 @@ extension IntegrationTests {
             }
             #expect(failed.status == 1, "\(failed.output)\(failed.errors)")
             #expect(failed.errors.hasPrefix("tidemark: "), "\(failed.errors)")
-            // It still answers whoever needs no room.
+            // The server still answers requests that need no space.
             #expect(try await workshop.tidemark("digest", server.url).status == 0)
             let notes = "SELECT count(*) FROM notes"
             #expect(try await workshop.sqlite3("a.sqlite", notes) == "\(count + 1)")
-            // Room is made; the same process goes on.
-            let made = try await workshop.run("prlimit", "--pid", "\(program.id)", "--fsize=unlimited:unlimited")
-            try #require(made.status == 0, "\(made.errors)")
+            // The limit is raised; the same process continues.
+            let raisedLimit = try await workshop.run("prlimit", "--pid", "\(program.id)", "--fsize=unlimited:unlimited")
+            try #require(raisedLimit.status == 0, "\(raisedLimit.errors)")
             try await workshop.sync("a.sqlite", "b.sqlite")
             #expect(try await workshop.sqlite3("b.sqlite", notes) == "\(count + 1)")
             try await workshop.expectEqual(server, "a.sqlite", "b.sqlite", "zone.sqlite")
             try await server.stopped()
         }
 
-        @Test func `rules 2 10, case 31: a device without room says so, loses nothing, and goes on`() async throws {
+        @Test func `rules 2 10, case 31: a device with a full disk reports it, loses nothing, and recovers`()
+            async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -85,7 +89,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `case 31: a join without room says so and leaves nothing behind`() async throws {
+        @Test func `case 31: join on a full disk reports it and leaves no file behind`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             for number in 1...20 { try await Self.fill("zone.sqlite", "\(number)", in: workshop) }

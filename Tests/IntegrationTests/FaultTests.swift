@@ -5,7 +5,7 @@ import TidemarkGzip
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Rule 28: what a network does to whole messages, between a real device and a real server.
+    /// Rule 28: network faults on whole messages, between a real device and a real server.
     @Suite struct FaultTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
@@ -13,7 +13,7 @@ extension IntegrationTests {
             """
         private static let texts = "SELECT group_concat(text) FROM (SELECT text FROM notes ORDER BY id)"
 
-        @Test func `rule 3, case 17: an answer that never arrives doubles no new note`() async throws {
+        @Test func `rule 3, case 17: a lost answer does not duplicate a new note`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for number in 1...10 {
                 try await link.edit("INSERT INTO notes (text) VALUES ('\(number)')")
@@ -25,7 +25,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rules 3 13, case 18: a request that arrives twice at once has one effect`() async throws {
+        @Test func `rules 3 13, case 18: a request that arrives twice at the same time has one effect`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for number in 1...30 {
                 try await link.edit("INSERT INTO notes (text) VALUES ('\(number)')")
@@ -36,7 +36,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rules 1 5, case 19: a request that others overtook changes nothing any more`() async throws {
+        @Test func `rules 1 5, case 19: a request that later requests overtook has no effect`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for number in 1...10 {
                 try await link.edit("UPDATE notes SET text = 'a\(number)' WHERE id = 1")
@@ -44,7 +44,7 @@ extension IntegrationTests {
                 link.relay.follow(RelayPlan([.overtaken]))
                 let slow = Task { try await link.broken.sync() }
                 await link.relay.fault()
-                // Nobody waits for ever; the request is still on its way.
+                // No client waits for ever; the request is still on its way.
                 slow.cancel()
                 _ = await slow.result
                 try await link.whole.sync()
@@ -56,7 +56,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rules 2 16, case 22: an edit made while the answer is stalled waits its turn`() async throws {
+        @Test func `rules 2 16, case 22: an edit made while an answer is delayed is sent afterwards`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             for (number, isGivenUp) in [false, true, false, true].enumerated() {
                 try await link.edit("INSERT INTO notes (text) VALUES ('x\(number)')")
@@ -75,7 +75,7 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [RelayPlan.Direction.up, .down])
-        func `rules 2 3: a connection that is half closed at any point takes effect once`(
+        func `rules 2 3: a connection half-closed at any point takes effect exactly once`(
             direction: RelayPlan.Direction
         ) async throws {
             let link = try await BrokenLink(schema: Self.schema)
@@ -107,7 +107,7 @@ extension IntegrationTests {
             ("a redirect", CannedReply(status: "302 Found", headers: ["Location: http://login.example/"])),
         ]
 
-        @Test func `rules 10 20, cases 23 70: what others answer in the server's stead loses nothing`() async throws {
+        @Test func `rules 10 20, cases 23 70: answers of a proxy in the server's place lose nothing`() async throws {
             var limits = Limits.standard
             limits.responseBytesMax = 1 << 20
             let link = try await BrokenLink(schema: Self.schema, limits: limits)

@@ -1,5 +1,6 @@
 import Testing
 
-/// Everything with real processes, files and sockets: one test at a time, because each of them is
-/// many processes already.
+/// Tests with real processes, files and sockets.
+///
+/// They run one at a time, because each starts many processes.
 @Suite(.serialized) enum IntegrationTests {}

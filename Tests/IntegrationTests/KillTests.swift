@@ -7,13 +7,13 @@ extension IntegrationTests {
     /// Rule 4: kill -9 of the server, of syncing devices and of the programs that edit their files,
     /// at any moment and under load.
     ///
-    /// `make kills KILLS=10000` for more.
+    /// `make kills KILLS=10000` kills more often.
     @Suite struct KillTests {
         private static let environment = ProcessInfo.processInfo.environment
         private static let kills = Effort.count("TIDEMARK_KILLS", short: 15, long: 100)
         private static let seed = UInt64(environment["TIDEMARK_KILL_SEED"] ?? "") ?? 29
 
-        @Test func `rules 2 3 4 10, case 29: kills of everybody lose and double nothing`() async throws {
+        @Test func `rules 2 3 4 10, case 29: kills of server and devices lose and double nothing`() async throws {
             let yard = try await KillYard(seed: Self.seed)
             try await yard.kill(Self.kills)
             try await yard.settle()
@@ -23,9 +23,9 @@ extension IntegrationTests {
 }
 
 /// A server, three devices that sync without a pause, three `sqlite3` shells that edit their files,
-/// and somebody who kills them.
+/// and a task that kills them.
 ///
-/// The ledger of what the shells acknowledged is kept here, outside of all files under test.
+/// The test keeps the ledger of acknowledged edits, outside of all files under test.
 private actor KillYard {
     private static let schema = """
         CREATE TABLE board (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -67,7 +67,7 @@ private actor KillYard {
 
     // MARK: Killing
 
-    /// Kills so many processes, one after another, while all edit and sync.
+    /// Kills processes one after another while all edit and sync.
     func kill(_ count: Int) async throws {
         let step = max(count / 5, 1)
         for number in 1...count {
@@ -83,11 +83,11 @@ private actor KillYard {
                         }
                     }
                 }
-                var left = moment
-                if left > 0 {
+                var remaining = moment
+                if remaining > 0 {
                     for await _ in edits {
-                        left -= 1
-                        if left == 0 { break }
+                        remaining -= 1
+                        if remaining == 0 { break }
                     }
                 }
                 try await killOne()
@@ -112,8 +112,8 @@ private actor KillYard {
         default:
             let watcher = watchers[index]
             if watcher.isFinished {
-                let said = try await watcher.finished()
-                Issue.record("a syncing device gave up: \(said.output.suffix(300))\(said.errors.suffix(600))")
+                let result = try await watcher.finished()
+                Issue.record("a syncing device gave up: \(result.output.suffix(300))\(result.errors.suffix(600))")
             }
             killed["syncing devices", default: 0] += 1
             try await watcher.killed()
@@ -129,7 +129,7 @@ private actor KillYard {
 
     // MARK: The end
 
-    /// Everybody syncs in peace; what was refused is made again, until nothing waits.
+    /// All devices sync without faults; refused edits are retried until no outbox has entries.
     func settle() async throws {
         for watcher in watchers { try await watcher.killed() }
         for writer in writers { try await writer.finish() }
@@ -156,7 +156,7 @@ private actor KillYard {
                 try await workshop.sync(device)
             }
         }
-        Report.line("  \(retried) refused change sets made again")
+        Report.line("  \(retried) refused change sets retried")
     }
 
     /// Compares the ledger with the server, and all files with each other.
@@ -166,14 +166,14 @@ private actor KillYard {
         )
         let counts = served.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
         let ledger = ledger
-        let lost = ledger.made.filter { counts[$0] == nil }
-        let risen = ledger.gone.filter { counts[$0] != nil }
-        let doubled = counts.filter { $0.value > 1 }.keys
-        let unheard = counts.keys.filter { !ledger.made.contains($0) && !ledger.unknown.contains($0) }
+        let lost = ledger.existing.filter { counts[$0] == nil }
+        let resurrected = ledger.deleted.filter { counts[$0] != nil }
+        let duplicates = counts.filter { $0.value > 1 }.keys
+        let unexpected = counts.keys.filter { !ledger.existing.contains($0) && !ledger.unknown.contains($0) }
         #expect(lost.isEmpty, "acknowledged and lost")
-        #expect(risen.isEmpty, "deleted and there again")
-        #expect(doubled.isEmpty, "applied twice")
-        #expect(unheard.isEmpty, "nobody wrote these")
+        #expect(resurrected.isEmpty, "deleted and restored")
+        #expect(duplicates.isEmpty, "applied twice")
+        #expect(unexpected.isEmpty, "never written")
         let halves = try await workshop.sqlite3(
             "zone.sqlite",
             """
@@ -181,7 +181,7 @@ private actor KillYard {
                 SELECT count(*) FROM lines AS l WHERE l.note_id = n.id AND l.label = n.label)
             """
         )
-        #expect(halves == "", "a transaction came apart")
+        #expect(halves == "", "a transaction was split")
         let gap = "SELECT max(revision) - min(revision) + 1 - count(*) FROM tidemark_revision"
         #expect(try await workshop.sqlite3("zone.sqlite", gap) == "0", "revisions are dense")
         for device in devices {
@@ -192,7 +192,7 @@ private actor KillYard {
         Report.line(
             """
             \(killed.values.reduce(0, +)) kills (\(tally)): \(ledger.acknowledged) edits acknowledged, \
-            \(lost.count + risen.count) lost, \(doubled.count) doubled; \(ledger.unknown.count) cut off, of which \
+            \(lost.count + resurrected.count) lost, \(duplicates.count) doubled; \(ledger.unknown.count) cut off, \
             \(ledger.unknown.filter { counts[$0] != nil }.count) were complete; all files equal and sound
             """
         )
@@ -200,26 +200,26 @@ private actor KillYard {
     }
 }
 
-/// What the editing programs said they had committed.
+/// The transactions that the editing programs reported as committed.
 private struct Ledger {
-    /// The labels of notes that were written, and not deleted since.
-    var made: Set<String> = []
+    /// The labels of notes that exist.
+    var existing: Set<String> = []
     /// The labels of notes that were deleted.
-    var gone: Set<String> = []
-    /// The labels of notes that were being written or deleted when the program was killed.
+    var deleted: Set<String> = []
+    /// The labels of notes that were being written or deleted at the kill.
     var unknown: Set<String> = []
-    /// How many transactions were acknowledged.
+    /// The number of acknowledged transactions.
     var acknowledged = 0
 
     mutating func add(_ other: Ledger) {
-        made.formUnion(other.made)
-        gone.formUnion(other.gone)
+        existing.formUnion(other.existing)
+        deleted.formUnion(other.deleted)
         unknown.formUnion(other.unknown)
         acknowledged += other.acknowledged
     }
 }
 
-/// A `sqlite3` shell that edits a device's file, and is started again when it was killed.
+/// A `sqlite3` shell that edits a device's file, and restarts after a kill.
 private final class Writer: Sendable {
     private struct State {
         var shell: Program
@@ -244,7 +244,7 @@ private final class Writer: Sendable {
     }
 
     private static func shell(_ file: String, _ workshop: Workshop) throws -> Program {
-        // Ends at the first error, so that nothing is acknowledged that was not done.
+        // Ends at the first error, so that no failed transaction is acknowledged.
         try workshop.start(
             "sqlite3",
             ["-bail", "-cmd", ".timeout 60000", "-cmd", "PRAGMA foreign_keys = ON", workshop.path(file)],
@@ -256,13 +256,13 @@ private final class Writer: Sendable {
     func edit() async throws {
         let (shell, label, isDeletion, sql) = state.withLock { state in
             state.count += 1
-            let isDeletion = state.ledger.made.count > 40 || state.count.isMultiple(of: 5)
-            if isDeletion, let label = state.ledger.made.sorted().randomElement(using: &state.random) {
+            let isDeletion = state.ledger.existing.count > 40 || state.count.isMultiple(of: 5)
+            if isDeletion, let label = state.ledger.existing.sorted().randomElement(using: &state.random) {
                 let sql = "DELETE FROM notes WHERE label = '\(label)'; SELECT 'done ' || changes();"
                 return (state.shell, label, true, sql)
             }
             let label = "\(number)-\(state.count)"
-            // Some meet on the board, and get into conflicts.
+            // Some shells edit the same rows, and get conflicts.
             let board = Int.random(in: 0..<6, using: &state.random) == 0 ? "UPDATE board SET text = '\(label)';" : ""
             let sql = """
                 BEGIN IMMEDIATE; INSERT INTO notes (label) VALUES ('\(label)'); \
@@ -276,13 +276,13 @@ private final class Writer: Sendable {
             let isThere = try await shell.line(with: "done ").hasSuffix("1")
             state.withLock { $0.ledger.note(label, isDeletion: isDeletion, isThere: isThere) }
         } catch {
-            // Killed: by then it was done or was not.
-            let said = try await shell.finished()
-            if said.status != 128 + SIGKILL { Issue.record("sqlite3 failed: \(said.errors)") }
+            // Killed: the transaction was committed or was not.
+            let result = try await shell.finished()
+            if result.status != 128 + SIGKILL { Issue.record("sqlite3 failed: \(result.errors)") }
             let next = try Self.shell(file, workshop)
             state.withLock { state in
                 state.shell = next
-                state.ledger.made.remove(label)
+                state.ledger.existing.remove(label)
                 state.ledger.unknown.insert(label)
             }
         }
@@ -297,11 +297,11 @@ extension Ledger {
     fileprivate mutating func note(_ label: String, isDeletion: Bool, isThere: Bool) {
         acknowledged += 1
         switch (isDeletion, isThere) {
-        case (false, _): made.insert(label)
+        case (false, _): existing.insert(label)
         case (true, true):
-            made.remove(label)
-            gone.insert(label)
-        // Its note waits among the conflicts, out of sight: it will be made again.
+            existing.remove(label)
+            deleted.insert(label)
+        // Its note is hidden in a conflict, and is retried later.
         case (true, false): break
         }
     }

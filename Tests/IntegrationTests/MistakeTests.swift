@@ -3,7 +3,7 @@ import Testing
 import Tidemark
 
 extension IntegrationTests {
-    /// What the command line says to mistakes with files: what happened, and what to do.
+    /// Errors of the command line for wrong files: the problem and the cure.
     @Suite struct MistakeTests {
         private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
 
@@ -13,35 +13,36 @@ extension IntegrationTests {
             return result.errors
         }
 
-        @Test func `a folder, a text file and a device's file in a file's place are told apart`() async throws {
+        @Test func `a folder, a text file and a device's file as the FILE argument get distinct errors`() async throws {
             let workshop = try Workshop()
             try workshop.write("Dear diary, this is no database at all.", to: "text.sqlite")
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let listen = ["--listen", "127.0.0.1:0"]
             for command in [["serve", "."] + listen, ["verify", "."], ["digest", "."]] {
-                let said = try await workshop.startTidemark(command).finished()
-                #expect(said.errors.contains(". is a folder"), "\(said.errors)")
+                let output = try await workshop.startTidemark(command).finished()
+                #expect(output.errors.contains(". is a folder"), "\(output.errors)")
             }
             let text = workshop.path("text.sqlite")
             for command in [["serve", text] + listen, ["device", "sync", text], ["verify", text]] {
-                let said = try await workshop.startTidemark(command).finished()
-                #expect(said.errors.contains("not a SQLite database"), "\(said.errors)")
+                let output = try await workshop.startTidemark(command).finished()
+                #expect(output.errors.contains("not a SQLite database"), "\(output.errors)")
             }
             let plain = try await Self.message(workshop, "device", "sync", workshop.path("zone.sqlite"))
             #expect(plain.contains("ordinary SQLite file") && plain.contains("OTHER"))
             let server = try await workshop.serve("zone.sqlite")
             for verb in ["sync", "status", "conflicts"] {
-                let said = try await Self.message(workshop, "device", verb, workshop.path("zone.sqlite"))
-                #expect(said.contains("a server's file"), "\(said)")
+                let output = try await Self.message(workshop, "device", verb, workshop.path("zone.sqlite"))
+                #expect(output.contains("a server's file"), "\(output)")
             }
             try await server.stopped()
         }
 
-        @Test func `a verb of a device without its first word, and a file as a store, are guessed`() async throws {
+        @Test func `a device command without the word device, and a file as the store, get a suggestion`() async throws
+        {
             let workshop = try Workshop()
             for verb in ["sync", "status", "conflicts", "resolve", "rescue", "join"] {
-                let said = try await Self.message(workshop, verb, "x.sqlite", "--json")
-                #expect(said.contains("tidemark device \(verb) x.sqlite --json"), "\(said)")
+                let output = try await Self.message(workshop, verb, "x.sqlite", "--json")
+                #expect(output.contains("tidemark device \(verb) x.sqlite --json"), "\(output)")
             }
             let store = try await Self.message(workshop, "serve", "--store", "app.sqlite")
             #expect(store.contains("begins with postgres://"))
@@ -50,7 +51,7 @@ extension IntegrationTests {
         }
 
         @Test(.enabled(if: geteuid() != 0 || FileManager.default.fileExists(atPath: "/usr/bin/setpriv")))
-        func `what this user may not read or write is not taken for absent or for a broken disk`() async throws {
+        func `a file without permission is not reported as absent or as a disk error`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")

@@ -3,14 +3,14 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Real HTTP over a link that fails, and devices that stay in touch by themselves.
+    /// Real HTTP over a failing link, and devices that reconnect by themselves.
     @Suite struct NetworkTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
             INSERT INTO notes (text) VALUES ('first');
             """
 
-        @Test func `A5 A12: an answer cut at any byte changes nothing, the whole one brings everything`() async throws {
+        @Test func `A5 A12: an answer cut at any byte changes nothing, the whole answer applies`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -42,7 +42,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A10: with tidemark-dev relay stopped a device is offline, and back when it runs`() async throws {
+        @Test func `A10: without tidemark-dev relay a device is offline, with it online again`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -63,7 +63,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A11 F1: two watching devices bring each other what sqlite3 writes`() async throws {
+        @Test func `A11 F1: two watching devices receive each other's sqlite3 edits`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -84,7 +84,7 @@ extension IntegrationTests {
                 #expect(try await workshop.sqlite3(files[to], last) == text)
                 #expect(try await workshop.sqlite3(files[from], last) == text)
             }
-            // The server goes away and comes back; the watchers say so and go on.
+            // The server stops and restarts; the watchers report it and continue.
             try await server.program.killed()
             try await workshop.sqlite3("a.sqlite", "INSERT INTO notes (text) VALUES ('offline')")
             let again = try await workshop.serve("zone.sqlite", port: server.port)

@@ -6,16 +6,16 @@ import TidemarkCore
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Rule 38: two nodes on one PostgreSQL; nodes, backends and the whole database are ended at
+    /// Rule 38: two nodes on one PostgreSQL; nodes, backends and the whole database are killed at
     /// any moment, under load.
     ///
-    /// `make node-kills KILLS=5000` for more.
+    /// `make node-kills KILLS=5000` kills more often.
     @Suite struct NodeKillTests {
         private static let environment = ProcessInfo.processInfo.environment
         private static let kills = Effort.count("TIDEMARK_NODE_KILLS", short: 8, long: 50)
         private static let seed = UInt64(environment["TIDEMARK_KILL_SEED"] ?? "") ?? 7
 
-        @Test func `rules 2 3 4 6, A9: ends of nodes and PostgreSQL lose and double nothing`() async throws {
+        @Test func `rules 2 3 4 6, A9: kills of nodes and of PostgreSQL lose and double nothing`() async throws {
             let yard = try await NodeYard(seed: Self.seed)
             try await yard.kill(Self.kills)
             try await yard.check()
@@ -24,8 +24,8 @@ extension IntegrationTests {
     }
 }
 
-/// Two servers on one PostgreSQL, clients that push through whichever a balancer picks, another
-/// program that writes straight into the tables, and somebody who ends them.
+/// Two servers on one PostgreSQL, clients that push to either, another program that writes into
+/// the tables, and a task that kills them.
 private actor NodeYard {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, label TEXT NOT NULL UNIQUE);
@@ -87,11 +87,11 @@ private actor NodeYard {
                         }
                     }
                 }
-                var left = moment
-                if left > 0 {
+                var remaining = moment
+                if remaining > 0 {
                     for await _ in pushes {
-                        left -= 1
-                        if left == 0 { break }
+                        remaining -= 1
+                        if remaining == 0 { break }
                     }
                 }
                 try await killOne()
@@ -130,23 +130,23 @@ private actor NodeYard {
     // MARK: The end
 
     func check() async throws {
-        let wanted = clients.flatMap(\.acknowledged).sorted()
-        let there = try await psql("SELECT label FROM notes ORDER BY label COLLATE \"C\"").split(separator: "\n").map(
+        let acknowledged = clients.flatMap(\.acknowledged).sorted()
+        let labels = try await psql("SELECT label FROM notes ORDER BY label COLLATE \"C\"").split(separator: "\n").map(
             String.init
         )
-        #expect(there == wanted, "acknowledged and lost, or applied twice")
-        Report.line("  \(wanted.count) change sets, \(clients.map(\.retries).reduce(0, +)) retries")
+        #expect(labels == acknowledged, "acknowledged and lost, or applied twice")
+        Report.line("  \(acknowledged.count) change sets, \(clients.map(\.retries).reduce(0, +)) retries")
         let halves = try await psql(
             """
             SELECT label FROM notes AS n WHERE 1 <> (
                 SELECT count(*) FROM lines AS l WHERE l.note_id = n.id AND l.label = n.label)
             """
         )
-        #expect(halves == "", "a transaction came apart")
+        #expect(halves == "", "a transaction was split")
         let dense = try await psql("SELECT count(*) = max(revision) AND min(revision) = 1 FROM tidemark.revision")
         #expect(dense == "t", "revisions are dense")
         #expect(try await psql("SELECT count(*) FROM tidemark.capture") == "0")
-        // A device that joins now, at either node, has exactly that.
+        // A device that joins now, at either node, has exactly these rows.
         for (index, node) in nodes.enumerated() {
             try await workshop.join(node, "\(index).sqlite")
             #expect(try await workshop.digest("\(index).sqlite") == workshop.digest(node.url))
@@ -165,8 +165,7 @@ private actor NodeYard {
     }
 }
 
-/// Pushes change sets one after another, each again and again until it has its answer, through
-/// whichever node comes next.
+/// Pushes change sets one after another, each until it has its answer, to either node in turn.
 private final class Client: Sendable {
     private struct State {
         var acknowledged: [String] = []
@@ -187,7 +186,7 @@ private final class Client: Sendable {
     var acknowledged: [String] { state.withLock(\.acknowledged) }
     var retries: Int { state.withLock(\.retries) }
 
-    /// - Throws: What no retry mends.
+    /// - Throws: Permanent errors.
     func push() async throws {
         let (count, high, low) = state.withLock { state in
             (state.acknowledged.count, state.random.next(), state.random.next())

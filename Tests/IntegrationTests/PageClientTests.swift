@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// A2: the client that `Docs/PROTOCOL.md` prints, written with nothing but the page's Core.
+    /// A2: the client that `Docs/PROTOCOL.md` prints, with nothing but the page's Core.
     @Suite(.enabled(if: Tool.python.isThere, "python3 is not in PATH")) struct PageClientTests {
         private static let schema = """
             CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -14,7 +14,7 @@ extension IntegrationTests {
             INSERT INTO state VALUES ('DE', 'SH', 9.5, x'00ff');
             """
 
-        /// What each story begins with; `even` compares clients with a snapshot of now.
+        /// The common start of all stories; `even` compares clients with a current snapshot.
         private static let opening = #"""
             import sys
             from client import Client, member
@@ -45,11 +45,11 @@ extension IntegrationTests {
             let client = try #require(page.firstMatch(of: /```python\n([\s\S]*?)```/)?.output.1)
             try workshop.write(String(client), to: "client.py")
             try workshop.write(opening + story, to: "story.py")
-            let told = try await workshop.run("python3", workshop.path("story.py"), server.url)
-            #expect(told.status == 0, "\(told.errors)")
+            let result = try await workshop.run("python3", workshop.path("story.py"), server.url)
+            #expect(result.status == 0, "\(result.errors)")
         }
 
-        @Test func `the page's client creates, updates and deletes, and a conflict is set aside whole`() async throws {
+        @Test func `the web page's client creates, updates and deletes, and parks a refused set whole`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -78,8 +78,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `the page's client ends, loses an answer and sends a wrong value, and no edit is lost`() async throws
-        {
+        @Test func `the web page's client loses no edit by a reload, a lost answer or a wrong value`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")

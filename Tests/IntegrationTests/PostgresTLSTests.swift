@@ -2,9 +2,9 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// Rule 38: PostgreSQL behind TLS: libpq's own rules decide whom a node trusts.
+    /// Rule 38: PostgreSQL behind TLS: a node trusts certificates by libpq's own rules.
     @Suite struct PostgresTLSTests {
-        @Test func `a node trusts one certificate of PostgreSQL and no other, and prints no secret`() async throws {
+        @Test func `a node trusts only the configured certificate of PostgreSQL, and prints no secret`() async throws {
             let yard = try await TLSYard()
             let server = try await yard.workshop.serve(
                 yard.arguments("sslmode=verify-ca&sslrootcert=\(yard.workshop.path("good.crt"))"),
@@ -14,7 +14,7 @@ extension IntegrationTests {
             try await yard.workshop.sqlite3("anna.sqlite", "INSERT INTO notes (text) VALUES ('milk')")
             try await yard.workshop.sync("anna.sqlite")
             #expect(try await yard.psql("SELECT text FROM notes") == "milk")
-            // Requests, and what nodes tell each other, are encrypted.
+            // Requests, and messages between nodes, are encrypted.
             let plain = """
                 SELECT count(*) FROM pg_stat_activity JOIN pg_stat_ssl USING (pid)
                 WHERE application_name = 'tidemark' AND NOT ssl
@@ -22,7 +22,7 @@ extension IntegrationTests {
             #expect(try await yard.psql(plain) == "0")
             try await server.stopped()
 
-            // Whoever only wants encryption asks for no authority.
+            // With `sslmode=require` there is encryption without a trusted authority.
             let trusting = try await yard.workshop.serve(yard.arguments("sslmode=require"), lasting: .seconds(300))
             try await trusting.stopped()
 
@@ -45,7 +45,7 @@ extension IntegrationTests {
     }
 }
 
-/// A PostgreSQL with a certificate that it signed itself, and another certificate like it.
+/// A PostgreSQL with a self-signed certificate, and a second certificate like it.
 private struct TLSYard {
     static let secret = "hunter2-of-the-database"
 
@@ -84,7 +84,7 @@ private struct TLSYard {
                 "COPY (SELECT unnest(string_to_array('\(text.trimmingCharacters(in: .newlines))', E'\\n'))) TO '\(folder)/\(file)'"
             )
         }
-        // The server reads a key that nobody else can.
+        // The server reads a key that only its owner may read.
         _ = try await psql("COPY (SELECT 1) TO PROGRAM 'chmod 600 \(folder)/server.key'")
         _ = try await psql("ALTER SYSTEM SET ssl = on")
         _ = try await psql("SELECT pg_reload_conf()")

@@ -3,7 +3,7 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Rule 33: the recipes of Docs/PROXY.md, run by the proxies that they are for.
+    /// Rule 33: the configurations of Docs/PROXY.md, run by their proxies.
     @Suite struct ProxyTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, file BLOB);
@@ -12,7 +12,7 @@ extension IntegrationTests {
         private static let token = "1111111111111111111111111111111122222222222222222222222222222222"
         private static let missing = "is not installed; Scripts/setup.sh tests installs it"
 
-        /// A served file and a proxy before it.
+        /// A served file behind a proxy.
         private struct Site {
             let workshop: Workshop
             let server: Server
@@ -43,7 +43,7 @@ extension IntegrationTests {
                 )
             }
 
-            /// Asks as a browser or another program does, under the name that the proxy has.
+            /// Sends a request as a browser or another program, to the proxy's host name.
             func curl(_ path: String, _ arguments: String...) async throws -> String {
                 let result = try await startCurl(path, arguments).finished()
                 try #require(result.status == 0, "\(result.errors)")
@@ -67,12 +67,12 @@ extension IntegrationTests {
         }
 
         @Test(.enabled(if: Tool.nginx.isThere, "nginx \(missing)"))
-        func `nginx by the recipe lets in who has a token, and holds nothing back`() async throws {
+        func `nginx with the documented configuration requires a token and does not buffer events`() async throws {
             try await Self.walkThrough(.nginx)
         }
 
         @Test(.enabled(if: Tool.caddy.isThere, "caddy \(missing)"))
-        func `Caddy by the recipe lets in who has a token, and holds nothing back`() async throws {
+        func `Caddy with the documented configuration requires a token and does not buffer events`() async throws {
             try await Self.walkThrough(.caddyfile)
         }
 
@@ -89,30 +89,30 @@ extension IntegrationTests {
             )
             #expect(joined.status == 0, "\(joined.output)")
             for command in ["digest", "schema"] {
-                let told = try await site.tidemark(command, site.proxy.url, token: token)
-                #expect(told.status == 0, "\(command): \(told.output)")
+                let outcome = try await site.tidemark(command, site.proxy.url, token: token)
+                #expect(outcome.status == 0, "\(command): \(outcome.output)")
             }
             try await upload(site)
             try await listen(site)
             try await checkNames(site)
             for file in ["b.sqlite", "c.sqlite"] {
                 let command = file == "b.sqlite" ? ["device", "join"] : ["snapshot"]
-                let made = try await site.start(command + [site.proxy.url, site.workshop.path(file)], token: token)
+                let watching = try await site.start(command + [site.proxy.url, site.workshop.path(file)], token: token)
                     .finished()
-                #expect(made.status == 0, "\(made.output)")
+                #expect(watching.status == 0, "\(watching.output)")
             }
             try await site.workshop.expectEqual(site.server, "a.sqlite", "b.sqlite", "c.sqlite")
             let verified = try await site.tidemark("verify", site.workshop.path("b.sqlite"), token: token)
             #expect(verified.status == 0 && verified.output.contains("server  "))
-            // The token is where the test and the proxy have put it, and in no file of a device.
-            let found = try await site.workshop.run(
+            // The token is in the test's and the proxy's files, and in no file of a device.
+            let search = try await site.workshop.run(
                 "grep",
                 "-rlF",
                 "--include=*.sqlite*",
                 token,
                 site.workshop.folder.path
             )
-            #expect(found.status == 1 && found.output == "", "\(found.output)\(found.errors)")
+            #expect(search.status == 1 && search.output == "", "\(search.output)\(search.errors)")
             try await site.finish()
         }
 
@@ -120,7 +120,7 @@ extension IntegrationTests {
             let join = ["device", "join", site.proxy.url, site.workshop.path("no.sqlite")]
             let none = try await site.start(join).finished()
             #expect(none.status == 1)
-            #expect(none.output.contains("accepts nobody without a token"), "\(none.output)")
+            #expect(none.output.contains("requires a token, and this device has none"), "\(none.output)")
             let wrong = try await site.start(join, token: "3333").finished()
             #expect(wrong.status == 1)
             #expect(wrong.output.contains("does not accept the token"), "\(wrong.output)")
@@ -134,8 +134,8 @@ extension IntegrationTests {
             #expect(plain.errors.contains("begin it with https://"), "\(plain.errors)")
         }
 
-        /// Sends what is far longer than proxies take unasked: twice what nginx takes from a
-        /// device, and nearly what the server takes from anybody.
+        /// Sends far more than proxies accept by default: twice nginx's limit from a device, and
+        /// almost the server's own limit from the client.
         private static func upload(_ site: Site) async throws {
             try await site.workshop.sqlite3(
                 "a.sqlite",
@@ -153,7 +153,7 @@ extension IntegrationTests {
             )
         }
 
-        /// Hears of a commit while the stream is open: the next event would come 15 s later.
+        /// Receives a commit from the open stream: the next event would come 15 s later.
         private static func listen(_ site: Site) async throws {
             let listener = try site.startCurl("/events", ["-N"])
             _ = try await listener.line(with: #""revision":"#)
@@ -176,7 +176,7 @@ extension IntegrationTests {
         }
 
         @Test(.enabled(if: Tool.nginx.isThere && Tool.caddy.isThere, "a proxy \(missing)"))
-        func `a request that is held, for 50 s at full length, passes the proxies`() async throws {
+        func `a request held for the full 50 seconds passes the proxies`() async throws {
             async let nginx: Void = Self.hold(.nginx)
             async let caddy: Void = Self.hold(.caddyfile)
             _ = try await (nginx, caddy)
@@ -197,7 +197,7 @@ extension IntegrationTests {
         }
 
         @Test(.enabled(if: Tool.nginx.isThere, "nginx \(missing)"))
-        func `a watching device whose token runs out goes on, and syncs when it has another`() async throws {
+        func `a watching device whose token expires continues, and syncs with the next token`() async throws {
             let site = try await Site(.nginx)
             let file = site.workshop.path("a.sqlite")
             let access = ["--token-file", site.workshop.path("token")]
@@ -227,19 +227,19 @@ extension IntegrationTests {
                     == "refused"
             )
             watch.signalled(SIGTERM)
-            let said = try await watch.finished().output
-            #expect(![Self.token, token].contains { said.contains($0) })
+            let output = try await watch.finished().output
+            #expect(![Self.token, token].contains { output.contains($0) })
             try await proxy.killed()
             try await site.server.stopped()
         }
     }
 
-    /// Tokens on the command line, before anything is sent.
+    /// Tokens on the command line are refused before anything is sent.
     @Suite struct TokenTests {
         @Test(arguments: [
             ("one\ntwo\n", "at byte 4"), ("a\u{1}b", "at byte 2"), ("a b", "at byte 2"), ("", "is empty"),
             ("\n", "is empty"),
-        ]) func `a token file that holds no token is told, without a word of what it holds`(
+        ]) func `an invalid token file is reported without its content`(
             content: String,
             reason: String
         ) async throws {
@@ -259,7 +259,7 @@ extension IntegrationTests {
             #expect(!result.errors.contains("two"))
         }
 
-        @Test func `a token goes over no network in the clear, and a missing file is named`() async throws {
+        @Test func `no token is sent over an unencrypted network, and a missing token file is named`() async throws {
             let workshop = try Workshop()
             let program = Workshop.programs.appending(path: "tidemark").path
             let clear = try await workshop.start(

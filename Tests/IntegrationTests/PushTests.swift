@@ -2,15 +2,15 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// Rule 30, D2: a server process tells its listeners of commits, and sends them away when it
-    /// stops.
+    /// Rule 30, D2: a server process pushes commits to its listeners, and ends their streams when
+    /// it stops.
     @Suite(.timeLimit(.minutes(30))) struct PushTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
             INSERT INTO notes (text) VALUES ('first');
             """
 
-        @Test func `D2: a watching device whose timer never comes has what others write`() async throws {
+        @Test func `D2: a watching device receives other devices' commits before its timer fires`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -29,7 +29,7 @@ extension IntegrationTests {
                 let count = "SELECT count(*) FROM notes WHERE text = 'number \(number)'"
                 #expect(try await workshop.sqlite3("b.sqlite", count) == "2")
             }
-            // The server goes away and comes back; what happened meanwhile arrives.
+            // The server restarts; commits of the meantime arrive.
             try await server.stopped()
             let insert = "INSERT INTO notes (text) VALUES ('meanwhile')"
             try await workshop.sqlite3("zone.sqlite", insert)
@@ -41,7 +41,7 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `rule 21: where few files may be open, listeners leave room for syncs`() async throws {
+        @Test func `rule 21: with a low limit of open files, listeners leave room for syncs`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let serve = "exec \(Workshop.programs.path)/tidemark serve zone.sqlite --listen 127.0.0.1:0"
@@ -60,7 +60,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `D2: a server that stops tells curl to come back, and ends`() async throws {
+        @Test func `D2: a stopping server tells curl when to reconnect, and ends`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -72,7 +72,7 @@ extension IntegrationTests {
             )
             try await workshop.sqlite3("zone.sqlite", "UPDATE notes SET text = 'new'")
             _ = try await listener.line(with: #""revision":2}"#)
-            // Whether it waited already or comes late, it is told of revision 2.
+            // The listener receives revision 2, early or late.
             #expect(try await waiting.finished().output.contains(#""maxRevision":2"#))
             try await server.stopped()
             _ = try await listener.line(with: "event: bye")

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// The README's Swift code: what it shows is what was compiled, and that runs.
+    /// The README's Swift code equals the compiled snippet, and the snippet runs.
     @Suite struct QuickstartTests {
         private static let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
@@ -11,7 +11,7 @@ extension IntegrationTests {
             try String(contentsOf: repository.appending(path: path), encoding: .utf8)
         }
 
-        @Test func `F1: the README shows the snippet's code, word for word`() throws {
+        @Test func `F1: the README's code equals the snippet, word for word`() throws {
             let snippet = try Self.text("Snippets/Quickstart.swift")
             let start = try #require(snippet.range(of: "// snippet.quickstart\n")).upperBound
             let end = try #require(snippet.range(of: "// snippet.end")).lowerBound
@@ -20,7 +20,9 @@ extension IntegrationTests {
             #expect(try Self.text("README.md").contains("```swift\n\(code)\n```"))
         }
 
-        @Test func `A4 A10: the quickstart runs against a served file, and its player gets an id`() async throws {
+        @Test func `A4 A10: the quickstart runs against a served file, and its player gets a permanent id`()
+            async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "players.sqlite",

@@ -5,8 +5,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// Errors that pass by themselves, at each step of a device's life: nothing is dropped or
-    /// parked.
+    /// Temporary errors at each step of a device's life drop and park nothing.
     @Suite struct RecoveryTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
@@ -20,7 +19,7 @@ extension IntegrationTests {
             "507 Insufficient Storage", "511 Network Authentication Required",
         ]
 
-        /// What a server of ours says when a device has to start from a snapshot.
+        /// The answer of a Tidemark server that demands a snapshot.
         private static func resync(_ status: String, _ code: String) -> RelayPlan.Fault {
             let error = #"{"error":{"code":"\#(code)","message":"m","fix":"f","recovery":"resync"}}"#
             return .reply(
@@ -28,12 +27,12 @@ extension IntegrationTests {
             )
         }
 
-        /// What comes before: nothing, a question about the history, a snapshot.
+        /// The step before the error: none, a comparison of the history, a snapshot.
         private static let steps: [[RelayPlan.Fault]] = [
             [], [resync("409 Conflict", "epochMismatch")], [resync("410 Gone", "snapshotRequired")],
         ]
 
-        /// Without a valid token, a retry meets the same; anything else may pass.
+        /// Without a valid token a retry fails alike; other errors may be temporary.
         private static func recovery(from status: String) -> TidemarkError.Recovery {
             ["401", "403"].contains(status.prefix(3)) ? .signIn : .retry
         }
@@ -46,7 +45,8 @@ extension IntegrationTests {
             )
         }
 
-        @Test func `rule 20, case 45: whatever status a sync or a snapshot meets, what waits is kept`() async throws {
+        @Test func `rule 20, case 45: no HTTP status in answer to a sync or snapshot empties the outbox`() async throws
+        {
             let link = try await BrokenLink(schema: Self.schema)
             try await link.edit("INSERT INTO notes (text) VALUES ('mine')")
             _ = try await link.sync(.reply(.nothing))
@@ -66,7 +66,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `rule 20, case 45: no name, no TLS, nobody there: what waits is kept`() async throws {
+        @Test func `rule 20, case 45: no failure of DNS, TLS or connection empties the outbox`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             try await link.edit("INSERT INTO notes (text) VALUES ('mine')")
             _ = try await link.sync(.reply(.nothing))
@@ -87,7 +87,7 @@ extension IntegrationTests {
             try await link.finish()
         }
 
-        @Test func `case 45: a join that meets them leaves no file, and says whether to try again`() async throws {
+        @Test func `case 45: a failed join leaves no file, and says whether a retry makes sense`() async throws {
             let link = try await BrokenLink(schema: Self.schema)
             let path = link.workshop.path("new.sqlite")
             for status in Self.statuses {

@@ -2,11 +2,11 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// `tidemark device resolve --merge`: what a person writes is what is stored.
+    /// `tidemark device resolve --merge` stores values exactly as written.
     @Suite struct ResolveCommandTests {
-        /// A device whose change of `thing` 1 was refused, since another was first.
-        private static func refused(_ workshop: Workshop) async throws -> Server {
-            // A column without affinity keeps the type of what is written.
+        /// A device with a refused change of `thing` 1, because another device was first.
+        private static func serveRefusedUpdate(_ workshop: Workshop) async throws -> Server {
+            // A column without affinity keeps the type of the value.
             try await workshop.sqlite3(
                 "zone.sqlite",
                 "CREATE TABLE thing (id INTEGER PRIMARY KEY, i); INSERT INTO thing VALUES (1, 'x')"
@@ -36,11 +36,11 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [("42.0", "real|42.0"), ("1e2", "real|100.0"), ("42", "integer|42")])
-        func `A8: a merged number is stored with the type that was written`(written: String, stored: String)
+        func `A8: a number given to resolve keeps its type`(written: String, stored: String)
             async throws
         {
             let workshop = try Workshop()
-            let server = try await Self.refused(workshop)
+            let server = try await Self.serveRefusedUpdate(workshop)
             let merged = try await Self.merge(workshop, #"{"thing":{"1":{"i":\#(written)}}}"#)
             #expect(merged.status == 0, "\(merged.errors)")
             try await workshop.sync("b.sqlite", "a.sqlite")
@@ -50,9 +50,11 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `values that are no object of tables, keys and columns are refused in words`() async throws {
+        @Test func `values that are no object of tables, keys and columns are refused with a readable error`()
+            async throws
+        {
             let workshop = try Workshop()
-            let server = try await Self.refused(workshop)
+            let server = try await Self.serveRefusedUpdate(workshop)
             for values in ["", "{", "[]", "5", #"{"thing":5}"#, #"{"thing":{"1":5}}"#] {
                 let merged = try await Self.merge(workshop, values)
                 #expect(merged.status == 1, "\(values)")

@@ -2,9 +2,9 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// `tidemark serve` and the rest of the command line when something is wrong.
+    /// `tidemark serve` and the rest of the command line for wrong input.
     @Suite struct ServeTests {
-        @Test func `F5: a file with problems is refused with all of them and all their cures`() async throws {
+        @Test func `F5: a file with an unsuitable schema is refused with every problem and every cure`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "bad.sqlite",
@@ -17,15 +17,15 @@ extension IntegrationTests {
                 """
             )
             let before = try await workshop.sqlite3("bad.sqlite", "SELECT * FROM sqlite_master")
-            let refused = try await workshop.tidemark("serve", workshop.path("bad.sqlite"))
-            #expect(refused.status == 1)
-            #expect(refused.output == "")
+            let refusal = try await workshop.tidemark("serve", workshop.path("bad.sqlite"))
+            #expect(refusal.status == 1)
+            #expect(refusal.output == "")
             for text in [
                 "plain", "no primary key", "CREATE TABLE", "types", "RENAME TO", "RENAME COLUMN", "orphans", "nowhere",
                 "--exclude",
-            ] { #expect(refused.errors.contains(text), "\(text) in \(refused.errors)") }
+            ] { #expect(refusal.errors.contains(text), "\(text) in \(refusal.errors)") }
             #expect(try await workshop.sqlite3("bad.sqlite", "SELECT * FROM sqlite_master") == before)
-            // What cannot be cured can be left out.
+            // Tables without a cure can be excluded.
             let others = ["plain", "types", "orphans"].flatMap { ["--exclude", $0] }
             let rest = ["serve", workshop.path("bad.sqlite"), "--listen", "127.0.0.1:0"]
             let server = try await workshop.serve(rest + others)
@@ -35,7 +35,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `F5: rows that refer to nothing are named, and served once they are mended`() async throws {
+        @Test func `F5: rows with broken references are named, and the file is served after the repair`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "rows.sqlite",
@@ -46,14 +46,14 @@ extension IntegrationTests {
                 INSERT INTO players VALUES (5, 99);
                 """
             )
-            let refused = try await workshop.tidemark("serve", workshop.path("rows.sqlite"))
-            #expect(refused.status == 1)
-            #expect(refused.errors.contains("row 5 refers to teams 99"))
+            let refusal = try await workshop.tidemark("serve", workshop.path("rows.sqlite"))
+            #expect(refusal.status == 1)
+            #expect(refusal.errors.contains("row 5 refers to teams 99"))
             try await workshop.sqlite3("rows.sqlite", "INSERT INTO teams VALUES (99)")
             try await workshop.serve("rows.sqlite").stopped()
         }
 
-        @Test func `F5: --schema and --data start empty, and go on after a restart`() async throws {
+        @Test func `F5: --schema and --data create an empty zone, and open it again after a restart`() async throws {
             let workshop = try Workshop()
             try workshop.write("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);", to: "s.sql")
             let arguments = ["serve", "--schema", workshop.path("s.sql"), "--data", workshop.path("new/data")]
@@ -69,29 +69,29 @@ extension IntegrationTests {
             try await second.stopped()
         }
 
-        @Test func `F5: an address that others can reach is refused, and so is a port in use`() async throws {
+        @Test func `F5: a non-loopback address is refused, and so is a port in use`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("z.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
             let server = try await workshop.serve("z.sqlite")
             for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "\(server.port)", ":80", "a:b"] {
-                let refused = try await workshop.tidemark("serve", workshop.path("z.sqlite"), "--listen", address)
-                #expect(refused.status == 1, "\(address)")
-                #expect(refused.errors.contains("what to do"), "\(address)")
+                let refusal = try await workshop.tidemark("serve", workshop.path("z.sqlite"), "--listen", address)
+                #expect(refusal.status == 1, "\(address)")
+                #expect(refusal.errors.contains("what to do"), "\(address)")
             }
             try await workshop.sqlite3("y.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
-            let taken = try await workshop.tidemark(
+            let portRefusal = try await workshop.tidemark(
                 "serve",
                 workshop.path("y.sqlite"),
                 "--listen",
                 "127.0.0.1:\(server.port)"
             )
-            #expect(taken.status == 1)
-            #expect(taken.errors.contains("Cannot listen"))
+            #expect(portRefusal.status == 1)
+            #expect(portRefusal.errors.contains("Cannot listen"))
             try await server.stopped()
         }
 
         @Test(.enabled(if: Loopback.hasVersion6, "this machine has no ::1"), arguments: ["[::1]:0", "::1:0"])
-        func `F5: an address of version 6 is listened on, and said as a URL has it`(address: String) async throws {
+        func `F5: serve listens on an IPv6 address and prints it in URL form`(address: String) async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("z.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
             let server = try workshop.startTidemark(["serve", workshop.path("z.sqlite"), "--listen", address])
@@ -101,7 +101,7 @@ extension IntegrationTests {
             try await server.killed()
         }
 
-        @Test func `F5: a table that does not sync counts nowhere, at the server or on a device`() async throws {
+        @Test func `F5: an excluded table is ignored by the server and by devices`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "z.sqlite",
@@ -122,14 +122,14 @@ extension IntegrationTests {
             let schema = try await workshop.tidemark("schema", workshop.path("z.sqlite"))
             #expect(schema.status == 0, "\(schema.errors)")
             #expect(schema.output.contains("notes") && !schema.output.contains("local"))
-            // What is nobody's zone or device has all its tables.
+            // A file that is neither zone nor device counts all its tables.
             try await workshop.sqlite3("plain.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
             let plain = try await workshop.tidemark("digest", workshop.path("plain.sqlite"))
             #expect(plain.status == 0 && plain.output.contains("t "), "\(plain.errors)")
             try await server.stopped()
         }
 
-        @Test func `Rule 20: what makes no sense exits 64, what is not there exits 1, with a reason`() async throws {
+        @Test func `Rule 20: invalid arguments exit 64, missing files exit 1, both with a reason`() async throws {
             let workshop = try Workshop()
             try workshop.write("no database at all, only text of some length", to: "text.sqlite")
             for arguments in [
@@ -158,15 +158,15 @@ extension IntegrationTests {
             #expect(try workshop.files(with: "missing") == [])
         }
 
-        @Test func `F5: --help of every command says what it is for`() async throws {
+        @Test func `F5: --help of every command explains the command`() async throws {
             let workshop = try Workshop()
             for (command, words) in [
                 ([], ["Offline-first sync", "Exit codes", "serve", "device", "digest"]),
                 (["serve"], ["Serve a SQLite file", "--listen", "--exclude", "--policy", "cures"]),
                 (["device"], ["join", "sync", "status", "conflicts", "resolve"]),
-                (["device", "join"], ["Make a device file", "must not exist", "temporary id"]),
-                (["device", "sync"], ["Send what was edited", "--watch", "Exit codes"]),
-                (["device", "status"], ["where a device stands", "--json"]),
+                (["device", "join"], ["Create a device file", "must not exist", "temporary id"]),
+                (["device", "sync"], ["Send local edits", "--watch", "Exit codes"]),
+                (["device", "status"], ["a device's state", "--json"]),
                 (["device", "conflicts"], ["refused change sets", "--json"]),
                 (["device", "resolve"], ["--accept", "--retry", "conflict"]),
                 (["digest"], ["content hash", "byte for byte"]),
@@ -180,12 +180,12 @@ extension IntegrationTests {
     }
 }
 
-/// What addresses this machine has of its own.
+/// Addresses of this machine.
 enum Loopback {
-    /// Whether `::1` is one.
+    /// Whether the machine has `::1`.
     static var hasVersion6: Bool {
-        // Where there is no such file, the machine is no Linux, or has no IPv6.
-        let known = try? String(contentsOfFile: "/proc/net/if_inet6", encoding: .utf8)
-        return known?.contains("00000000000000000000000000000001") ?? false
+        // Without this file the machine is no Linux, or has no IPv6.
+        let addresses = try? String(contentsOfFile: "/proc/net/if_inet6", encoding: .utf8)
+        return addresses?.contains("00000000000000000000000000000001") ?? false
     }
 }

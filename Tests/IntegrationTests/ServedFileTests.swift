@@ -3,14 +3,14 @@ import Testing
 import Tidemark
 
 extension IntegrationTests {
-    /// Rule 4: the file that a real server serves, as its operator handles it.
+    /// Rule 4: the served file of a real server, moved and replaced by its operator.
     @Suite struct ServedFileTests {
         private static let schema = """
             CREATE TABLE team (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL);
             INSERT INTO team (name) VALUES ('Kiel');
             """
 
-        /// A server and a device that are even, the device with an edit that waits.
+        /// A server and a device with equal rows, the device with a pending edit.
         private static func workshop() async throws -> (Workshop, Server) {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", schema)
@@ -22,7 +22,7 @@ extension IntegrationTests {
             return (workshop, server)
         }
 
-        /// Expects that the server acknowledges nothing and says why, to everybody.
+        /// Expects that the server acknowledges nothing and gives the reason to every client.
         private static func expectRefusing(_ server: Server, in workshop: Workshop) async throws {
             for _ in 1...2 {
                 let sync = try await workshop.tidemark("device", "sync", workshop.path("a.sqlite"))
@@ -32,24 +32,24 @@ extension IntegrationTests {
             let ready = try await workshop.run("curl", "-s", "-i", server.url + "/readyz").output
             #expect(ready.hasPrefix("HTTP/1.1 503"))
             #expect(ready.contains("deleted, moved or replaced"))
-            // A device without news of its own is not told that all is well either.
+            // A device without edits gets the error, too.
             let body = #"{"maxRevision":2,"changeSets":[]}"#
             let pull = try await workshop.run("curl", "-s", server.url + "/sync", "-d", body).output
             #expect(pull.contains("storageFailed"))
             #expect(try await workshop.sqlite3("a.sqlite", "SELECT count(*) FROM tidemark_changeset") == "1")
         }
 
-        /// Ends a server whose file is gone; it says so in its log and at its end.
+        /// Ends a server with a missing file; it reports that in its log and at its end.
         private static func stop(_ server: Server) async throws {
             server.program.signalled(SIGTERM)
-            let said = try await server.program.finished()
-            #expect(said.status == 1)
-            #expect(said.errors.contains("the server cannot answer"))
-            #expect(said.errors.contains("tidemark: The zone's file"))
+            let result = try await server.program.finished()
+            #expect(result.status == 1)
+            #expect(result.errors.contains("the server cannot answer"))
+            #expect(result.errors.contains("tidemark: The zone's file"))
         }
 
         @Test(arguments: [["", "-wal", "-shm"], ["-shm", "-wal", ""], [""], ["-wal"]])
-        func `rule 4: a served file is deleted, and nothing is acknowledged afterwards`(_ suffixes: [String])
+        func `rule 4: after deletion of the served file no change set is acknowledged`(_ suffixes: [String])
             async throws
         {
             let (workshop, server) = try await Self.workshop()
@@ -58,7 +58,7 @@ extension IntegrationTests {
             try await Self.stop(server)
         }
 
-        @Test func `rule 4: a served file that was moved and is put back has all that was committed`() async throws {
+        @Test func `rule 4: a served file that was moved away and back has all commits`() async throws {
             let (workshop, server) = try await Self.workshop()
             let path = workshop.path("zone.sqlite")
             try FileManager.default.moveItem(atPath: path, toPath: workshop.path("moved.sqlite"))
@@ -74,7 +74,7 @@ extension IntegrationTests {
             try await again.stopped()
         }
 
-        @Test func `rule 4: a served file under which another one is put takes nothing`() async throws {
+        @Test func `rule 4: a file put in place of the served file receives no commits`() async throws {
             let (workshop, server) = try await Self.workshop()
             try await workshop.sqlite3("other.sqlite", Self.schema)
             let other = try Data(contentsOf: URL(filePath: workshop.path("other.sqlite")))
@@ -86,7 +86,7 @@ extension IntegrationTests {
             #expect(try Data(contentsOf: URL(filePath: names.1)) == other)
         }
 
-        @Test func `a served file is whole by itself after SIGTERM, whatever was read meanwhile`() async throws {
+        @Test func `after SIGTERM the served file is complete on its own, even with readers open`() async throws {
             let (workshop, server) = try await Self.workshop()
             try await workshop.sync("a.sqlite")
             for path in ["/digest", "/snapshot", "/readyz"] {
@@ -97,8 +97,8 @@ extension IntegrationTests {
             try shell.send("SELECT 'open', count(*) FROM team;")
             _ = try await shell.line(with: "open|3")
             server.program.signalled(SIGTERM)
-            let said = try await server.program.finished()
-            #expect(said.status == 0, "\(said.errors)")
+            let result = try await server.program.finished()
+            #expect(result.status == 0, "\(result.errors)")
             try FileManager.default.copyItem(atPath: workshop.path("zone.sqlite"), toPath: workshop.path("copy.sqlite"))
             #expect(
                 try await workshop.sqlite3("copy.sqlite", "SELECT group_concat(name) FROM team")
@@ -107,7 +107,7 @@ extension IntegrationTests {
             try await shell.finished()
         }
 
-        @Test func `a stopped server leaves one file and nothing beside it`() async throws {
+        @Test func `a stopped server leaves one file without -wal or -shm`() async throws {
             let (workshop, server) = try await Self.workshop()
             try await workshop.sync("a.sqlite")
             try await workshop.run("curl", "-sf", "-o", "/dev/null", server.url + "/digest")

@@ -3,7 +3,7 @@ import Testing
 import Tidemark
 
 extension IntegrationTests {
-    /// What an operator says once of a zone, and what the zone then keeps.
+    /// Policies that an operator sets once and the zone keeps.
     @Suite struct ServedPolicyTests {
         private static let schema = """
             CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, stars INTEGER);
@@ -16,19 +16,19 @@ extension IntegrationTests {
         }
 
         private static func policies(_ workshop: Workshop, _ source: String) async throws -> [String] {
-            let shown = try await workshop.tidemark("schema", source).output
-            return shown.split(separator: "\n").map(String.init).filter { $0.contains("policy") }
+            let schemaText = try await workshop.tidemark("schema", source).output
+            return schemaText.split(separator: "\n").map(String.init).filter { $0.contains("policy") }
         }
 
-        @Test func `B8: a zone keeps its policies when a restart leaves them out, and shows them`() async throws {
+        @Test func `B8: a zone keeps its policies when a restart does not repeat them, and lists them`() async throws {
             let workshop = try Workshop()
             let path = workshop.path("zone.sqlite")
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let first = try await Self.serve(workshop, "--policy", "player=lastWriter", "--policy", "note.text=latest")
             first.program.signalled(SIGTERM)
-            let said = try await first.program.finished().output
-            #expect(said.contains("policy of player: reject -> lastWriter"))
-            #expect(said.contains("policy of note.text: reject -> latest"))
+            let output = try await first.program.finished().output
+            #expect(output.contains("policy of player: reject -> lastWriter"))
+            #expect(output.contains("policy of note.text: reject -> latest"))
 
             let all = ["policy of note.text: latest", "policy of player: lastWriter"]
             let second = try await Self.serve(workshop)
@@ -36,14 +36,14 @@ extension IntegrationTests {
             #expect(try await Self.policies(workshop, path) == all)
             let json = try await workshop.json("schema", path, "--json")
             #expect(json["policies"] as? [String: String] == ["note.text": "latest", "player": "lastWriter"])
-            // Two devices edit one cell: the later one stands, nobody is asked.
+            // Two devices edit one cell: the later edit prevails without a conflict.
             try await workshop.join(second, "a.sqlite", "b.sqlite")
             try await workshop.sqlite3("a.sqlite", "INSERT INTO player (name) VALUES ('Anna')")
             try await workshop.sync("a.sqlite", "b.sqlite")
             try await workshop.sqlite3("a.sqlite", "UPDATE player SET name = 'Anne'")
             try await workshop.sqlite3("b.sqlite", "UPDATE player SET name = 'Anja'")
             try await workshop.sync("a.sqlite", "b.sqlite")
-            // Another server on the same file changes them for both.
+            // Another server on the same file changes the policies for both.
             let third = try await Self.serve(workshop, "--policy", "player=reject")
             #expect(try await Self.policies(workshop, second.url) == [all[0]])
             third.program.signalled(SIGTERM)
@@ -51,7 +51,7 @@ extension IntegrationTests {
             try await second.stopped()
         }
 
-        @Test func `a policy or exclusion of no table, and a file without tables, are refused`() async throws {
+        @Test func `a policy or exclusion for an unknown table, and a file without tables, are refused`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             try await workshop.sqlite3("empty.sqlite", "CREATE VIEW v AS SELECT 1")
@@ -67,7 +67,7 @@ extension IntegrationTests {
             let excluded = try await refusal(path, "--exclude", "nosuch")
             #expect(excluded.contains("nosuch") && excluded.contains("note, player"))
             #expect(try await refusal(workshop.path("empty.sqlite")).contains("no tables to sync"))
-            // Nothing of it was kept.
+            // Nothing was stored.
             #expect(
                 try await workshop.sqlite3(
                     "zone.sqlite",

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 
 extension IntegrationTests {
-    /// Rule 32: SIGTERM to a real server that has its hands full.
+    /// Rule 32: SIGTERM to a busy server.
     @Suite struct ShutdownTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, body BLOB);
@@ -23,12 +23,12 @@ extension IntegrationTests {
                 answers.continuation.yield()
             }
 
-            /// Returns when there are so many answers.
+            /// Returns once there are this many answers.
             func wait(for count: Int) async {
-                var left = count
+                var remaining = count
                 for await _ in answers.stream {
-                    left -= 1
-                    if left == 0 { break }
+                    remaining -= 1
+                    if remaining == 0 { break }
                 }
             }
         }
@@ -43,7 +43,7 @@ extension IntegrationTests {
                     ledger.note(id)
                 }
             } catch {
-                // What it did is in its file.
+                // Its commits are in its file.
                 ledger.answers.continuation.finish()
             }
         }
@@ -55,7 +55,7 @@ extension IntegrationTests {
             _ = try await transport.sync(zone: "main", body: Array(body.utf8))
         }
 
-        @Test func `rules 3 4: SIGTERM under load cuts no request: what is committed was answered`() async throws {
+        @Test func `rules 3 4: SIGTERM under load cuts no request: every commit was answered`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -72,11 +72,11 @@ extension IntegrationTests {
             let committed = Set(rows.split(separator: "\n").map(String.init))
             let answered = ledger.answered
             #expect(answered.count >= 200)
-            #expect(answered.subtracting(committed) == [], "answered and not there")
-            #expect(committed.subtracting(answered) == [], "done and not answered")
+            #expect(answered.subtracting(committed) == [], "answered but not committed")
+            #expect(committed.subtracting(answered) == [], "committed but not answered")
         }
 
-        @Test func `a snapshot that is read slowly arrives whole although the server was told to stop`() async throws {
+        @Test func `a slow snapshot download completes while the server shuts down`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "zone.sqlite",
@@ -92,8 +92,8 @@ extension IntegrationTests {
             let curl = try workshop.start("sh", ["-c", script, "curl"] + arguments + [server.url + "/snapshot"])
             let line = try await curl.line(with: "Content-Length: ")
             server.program.signalled(SIGTERM)
-            let got = try await curl.finished()
-            #expect(got.status == 0, "\(got.output.suffix(500))")
+            let download = try await curl.finished()
+            #expect(download.status == 0, "\(download.output.suffix(500))")
             let stopped = try await server.program.finished()
             #expect(stopped.status == 0, "\(stopped.errors)")
             let file = try FileManager.default.attributesOfItem(atPath: workshop.path("snapshot.gz"))
@@ -103,7 +103,7 @@ extension IntegrationTests {
             #expect(file[.size] as? Int == length)
         }
 
-        @Test func `readyz says at once that the server stops, while it goes on to answer`() async throws {
+        @Test func `readyz reports shutdown at once while the server still answers requests`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve([
@@ -115,7 +115,7 @@ extension IntegrationTests {
             }
             #expect(try await status("/readyz").hasPrefix("200"))
             server.program.signalled(SIGTERM)
-            // The signal takes a moment to arrive, and there is no other sign of it than this.
+            // The signal takes a moment to arrive, and this is the only sign of it.
             while try await status("/readyz").hasPrefix("200") { await Task.yield() }
             #expect(try await status("/readyz").hasPrefix("503"))
             #expect(try await status("/healthz").hasPrefix("200"))
@@ -127,7 +127,7 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT"), (SIGHUP, "SIGHUP")])
-        func `a server that is told to stop says by which signal`(signal: Int32, name: String) async throws {
+        func `a server that shuts down logs the name of the signal`(signal: Int32, name: String) async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -138,7 +138,7 @@ extension IntegrationTests {
             #expect(result.errors.contains(name), "\(result.errors)")
         }
 
-        @Test func `a server started by nohup goes on when the terminal is closed`() async throws {
+        @Test func `a server started by nohup survives the closing of its terminal`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let tidemark = Workshop.programs.appending(path: "tidemark").path
@@ -156,12 +156,12 @@ extension IntegrationTests {
             #expect(result.status == 0 && result.errors.contains("SIGTERM"), "\(result.errors)")
         }
 
-        @Test func `a server whose output nobody reads any more goes on`() async throws {
+        @Test func `a server survives the closing of its output pipe`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let first = try await workshop.serve("zone.sqlite")
             try await first.stopped()
-            // Its port is free again. All that the second server says goes to a program that has
+            // Its port is free again. The second server's output goes to a program that has
             // ended.
             let inner = #"'echo $$ > pid; exec "$0" "$@" 2>&1'"#
             let script = #"sh -c \#(inner) "$0" "$@" | true"#
@@ -185,7 +185,7 @@ extension IntegrationTests {
             try await shell.finished()
         }
 
-        @Test func `a server shows its metrics and does not log what travels`() async throws {
+        @Test func `a server exports metrics and logs no content of messages`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve([
@@ -197,10 +197,10 @@ extension IntegrationTests {
             #expect(page.contains("\ntidemark_pushes_total 1\n"))
             #expect(page.contains("\ntidemark_build_info{version=\"\(TidemarkVersion.current)\"} 1\n"))
             server.program.signalled(SIGTERM)
-            let said = try await server.program.finished()
-            #expect(said.errors.contains("route=/sync"))
-            #expect(said.errors.contains("status=200"))
-            #expect(!said.errors.contains("hunter2"))
+            let result = try await server.program.finished()
+            #expect(result.errors.contains("route=/sync"))
+            #expect(result.errors.contains("status=200"))
+            #expect(!result.errors.contains("hunter2"))
         }
     }
 }

@@ -1,9 +1,9 @@
 import Testing
 
 extension IntegrationTests {
-    /// `tidemark-dev simulate` as people and machines use it.
+    /// `tidemark-dev simulate` for people and scripts.
     @Suite struct SimulateTests {
-        @Test func `A15: the same seeds are the same worlds in two processes`() async throws {
+        @Test func `A15: equal seeds give equal worlds in two processes`() async throws {
             let workshop = try Workshop()
             let arguments = ["simulate", "--seed", "11", "--seeds", "4", "--rounds", "40", "--json"]
             let first = try await workshop.startTidemarkDev(arguments).finished()
@@ -12,7 +12,7 @@ extension IntegrationTests {
             #expect(first.output == second.output)
         }
 
-        @Test func `a profile that is not there is refused with those that are`() async throws {
+        @Test func `an unknown profile is refused with the list of profiles`() async throws {
             let workshop = try Workshop()
             let result = try await workshop.startTidemarkDev(["simulate", "--profile", "weather"]).finished()
             #expect(result.status == 64)

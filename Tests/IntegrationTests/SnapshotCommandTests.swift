@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 extension IntegrationTests {
-    /// `tidemark snapshot FILE OUT`, and what a device begins with that joins a busy server.
+    /// `tidemark snapshot FILE OUT`, and the snapshot that a device gets from a busy server.
     @Suite struct SnapshotCommandTests {
         private static let music = """
             CREATE TABLE artists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -10,7 +10,7 @@ extension IntegrationTests {
             INSERT INTO artists VALUES (1, 'AC/DC'), (2, 'Accept');
             """
 
-        /// A file that was served without `plays`, and is not any more.
+        /// A file that was served with `plays` excluded, and is not served any more.
         private static func served(_ workshop: Workshop) async throws {
             try await workshop.sqlite3("music.sqlite", music)
             try await serve(workshop).stopped()
@@ -23,40 +23,40 @@ extension IntegrationTests {
             ])
         }
 
-        @Test func `A13: a zone's own file is made a file to ship, without a server`() async throws {
+        @Test func `A13: snapshot makes a file to ship from a zone's file, without a server`() async throws {
             let workshop = try Workshop()
             try await Self.served(workshop)
             try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (3, 'Abba')")
-            let made = try await workshop.tidemark(
+            let result = try await workshop.tidemark(
                 "snapshot",
                 workshop.path("music.sqlite"),
                 workshop.path("shipped.sqlite")
             )
-            #expect(made.status == 0, "\(made.errors)")
-            #expect(made.output.contains("at revision 2"))
+            #expect(result.status == 0, "\(result.errors)")
+            #expect(result.output.contains("at revision 2"))
             #expect(try workshop.files(with: "shipped") == ["shipped.sqlite"])
             let tables = "SELECT name FROM sqlite_master WHERE name IN ('artists', 'plays')"
             #expect(try await workshop.sqlite3("shipped.sqlite", tables) == "artists")
             #expect(try await workshop.sqlite3("shipped.sqlite", "SELECT count(*) FROM artists") == "3")
-            // An app says which server it is; the command cannot.
+            // An app sets its server; the command cannot.
             let synced = try await workshop.tidemark("device", "sync", workshop.path("shipped.sqlite"))
             #expect(synced.status == 1)
             #expect(synced.errors.contains("--server"))
         }
 
-        @Test func `A13: beside its server too, and every copy asks only for the rest`() async throws {
+        @Test func `A13: snapshot works beside a running server, and copies fetch later revisions only`() async throws {
             let workshop = try Workshop()
             try await Self.served(workshop)
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "anna.sqlite")
-            let made = try await workshop.tidemark(
+            let result = try await workshop.tidemark(
                 "snapshot",
                 workshop.path("music.sqlite"),
                 workshop.path("shipped.sqlite"),
                 "--server",
                 server.url
             )
-            #expect(made.status == 0, "\(made.errors)")
+            #expect(result.status == 0, "\(result.errors)")
             for name in ["ben.sqlite", "cleo.sqlite"] {
                 try FileManager.default.copyItem(atPath: workshop.path("shipped.sqlite"), toPath: workshop.path(name))
                 try await workshop.sqlite3(name, "INSERT INTO artists (name) VALUES ('\(name)')")
@@ -68,7 +68,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `what is no zone's file, or there already, makes no file`() async throws {
+        @Test func `snapshot refuses files that are no zone, and existing targets`() async throws {
             let workshop = try Workshop()
             try await Self.served(workshop)
             try await workshop.sqlite3("plain.sqlite", Self.music)
@@ -77,15 +77,15 @@ extension IntegrationTests {
                 ("plain.sqlite", "out.sqlite", "not a zone"), ("nowhere.sqlite", "out.sqlite", "no file"),
                 ("music.sqlite", "there.sqlite", "exists already"),
             ] {
-                let refused = try await workshop.tidemark("snapshot", workshop.path(source), workshop.path(out))
-                #expect(refused.status == 1, "\(source)")
-                #expect(refused.errors.contains(said), "\(refused.errors)")
+                let refusal = try await workshop.tidemark("snapshot", workshop.path(source), workshop.path(out))
+                #expect(refusal.status == 1, "\(source)")
+                #expect(refusal.errors.contains(said), "\(refusal.errors)")
             }
             #expect(try workshop.files(with: "out.sqlite") == [])
             #expect(try String(contentsOfFile: workshop.path("there.sqlite"), encoding: .utf8) == "mine")
         }
 
-        @Test func `F4: on a busy server a device begins with a file that is there, then catches up`() async throws {
+        @Test func `F4: on a busy server a new device takes an existing snapshot file, then catches up`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve([
@@ -101,7 +101,7 @@ extension IntegrationTests {
             try await workshop.sync("ben.sqlite")
             #expect(try await revision("ben.sqlite") == 2)
             try await workshop.expectEqual(server, "ben.sqlite")
-            // Three revisions are more than it may be behind.
+            // Three revisions exceed the bound.
             for id in 4...5 {
                 try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (\(id), 'x')")
                 try await workshop.sync("ben.sqlite")

@@ -21,8 +21,8 @@ extension IntegrationTests {
         private static func stop(_ watchers: [Program]) async throws {
             for watcher in watchers {
                 if watcher.isFinished {
-                    let said = try await watcher.finished()
-                    Issue.record("a syncing process gave up: \(said.output.suffix(300))\(said.errors)")
+                    let result = try await watcher.finished()
+                    Issue.record("a syncing process gave up: \(result.output.suffix(300))\(result.errors)")
                 }
                 try await watcher.killed()
             }
@@ -61,7 +61,7 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `A15, rule 7, case 39: two programs that create at once never share an id`() async throws {
+        @Test func `A15, rule 7, case 39: two programs that create rows at once never share an id`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
             let server = try await workshop.serve("zone.sqlite")
@@ -91,8 +91,8 @@ extension IntegrationTests {
                     max(n.id) < 4503599627370496, min(n.id) > 0
                 FROM notes AS n JOIN lines AS l ON l.note_id = n.id
                 """
-            let wanted = "4000|4000|4000|4000|1|1"
-            #expect(try await workshop.sqlite3("b.sqlite", counts) == wanted)
+            let expected = "4000|4000|4000|4000|1|1"
+            #expect(try await workshop.sqlite3("b.sqlite", counts) == expected)
             try await workshop.expectEqual(server, "a.sqlite", "b.sqlite", "zone.sqlite")
             try await server.stopped()
         }

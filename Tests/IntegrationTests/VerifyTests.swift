@@ -3,7 +3,7 @@ import Testing
 import TidemarkTestSupport
 
 extension IntegrationTests {
-    /// `tidemark verify` on files that something has changed behind the triggers' back.
+    /// `tidemark verify` on files that were changed without triggers.
     @Suite struct VerifyTests {
         private static let music = """
             CREATE TABLE artist (id INTEGER PRIMARY KEY, name TEXT NOT NULL, founded INTEGER);
@@ -20,7 +20,7 @@ extension IntegrationTests {
             UPDATE tidemark_state SET applying = 0;
             """
 
-        @Test func `F2 E5, rule 17: verify names the wrong records and repairs exactly these`() async throws {
+        @Test func `F2 E5, rule 17: verify lists exactly the wrong records and repairs them`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve("music.sqlite")
@@ -31,9 +31,9 @@ extension IntegrationTests {
             try await workshop.sqlite3("phone.sqlite", "UPDATE artist SET name = 'Kiss' WHERE id = 5")
             try await workshop.sqlite3("phone.sqlite", Self.corruption)
 
-            let found = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
-            #expect(found.status == 1)
-            let named = found.output.split(separator: "\n").filter { $0.contains(": ") }
+            let report = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
+            #expect(report.status == 1)
+            let named = report.output.split(separator: "\n").filter { $0.contains(": ") }
             #expect(
                 Set(named) == ["changed: artist 17: founded, name", "missing: artist 200", "surplus: genre \"noise\""]
             )
@@ -47,18 +47,19 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
-        @Test func `rule 17: without the server verify says that rows are wrong, not which`() async throws {
+        @Test func `rule 17: without the server verify says that rows are wrong, but not which`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve("music.sqlite")
             try await workshop.join(server, "phone.sqlite")
             try await server.stopped()
             try await workshop.sqlite3("phone.sqlite", Self.corruption)
-            let found = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
-            #expect(found.status == 1 && found.output.contains("was not reached"))
+            let report = try await workshop.tidemark("verify", workshop.path("phone.sqlite"))
+            #expect(report.status == 1 && report.output.contains("was not reached"))
         }
 
-        @Test func `rule 17: what changed unseen in the zone's file is noticed and taken over`() async throws {
+        @Test func `rule 17: verify finds and logs changes in the zone's file that bypassed the triggers`() async throws
+        {
             let workshop = try Workshop()
             try await workshop.sqlite3("music.sqlite", Self.music)
             let server = try await workshop.serve("music.sqlite")
@@ -67,8 +68,8 @@ extension IntegrationTests {
             let sound = try await workshop.tidemark("verify", workshop.path("music.sqlite"))
             #expect(sound.status == 0, "\(sound.output)")
             try await workshop.sqlite3("music.sqlite", Self.corruption)
-            let found = try await workshop.tidemark("verify", workshop.path("music.sqlite"))
-            #expect(found.status == 1 && found.output.contains("devices take them over"))
+            let report = try await workshop.tidemark("verify", workshop.path("music.sqlite"))
+            #expect(report.status == 1 && report.output.contains("devices take them over"))
             try await workshop.sync("phone.sqlite")
             try await workshop.expectEqual(server, "phone.sqlite", "music.sqlite")
             try await server.stopped()

@@ -11,7 +11,7 @@ import TidemarkTestSupport
             Profile.allCases,
             [1_200, 100, 100, 100, 100, 100, 100, 100, 100].map { Effort.isLong ? $0 : $0 / 10 }
         )
-    ) func `A1 A6 A7 A10: whatever happens in many worlds, every promise is kept`(profile: Profile, worlds: Int)
+    ) func `A1 A6 A7 A10: many short random worlds keep every promise`(profile: Profile, worlds: Int)
         async throws
     {
         let result = try await Campaign(seeds: 1..<UInt64(worlds + 1), rounds: 10, profile: profile).run()
@@ -20,7 +20,7 @@ import TidemarkTestSupport
         Report.line("\(result.seeds) worlds of the profile \(profile.rawValue), 10 rounds each")
     }
 
-    @Test(arguments: Profile.allCases) func `A1 A6 A7 A10: in long worlds every promise is kept`(profile: Profile)
+    @Test(arguments: Profile.allCases) func `A1 A6 A7 A10: long random worlds keep every promise`(profile: Profile)
         async throws
     {
         let result = try await Campaign(
@@ -31,36 +31,39 @@ import TidemarkTestSupport
         #expect(result.failures == [])
     }
 
-    @Test(arguments: Profile.allCases) func `A15: one seed is one world, however often it runs`(profile: Profile) throws
-    {
+    @Test(arguments: Profile.allCases) func `A15: equal seeds give equal worlds, however often they run`(
+        profile: Profile
+    ) throws {
         let options = SimulationOptions(seed: 7, rounds: 60, profile: profile)
         let hashes = try (0..<2).map { _ in try Simulation.run(options, FileTemplates()).hash }
         #expect(hashes[0] == hashes[1])
     }
 
-    @Test(arguments: Regression.all) func `a seed that has found a defect once is run for ever`(regression: Regression)
+    @Test(arguments: Regression.all) func `every seed that once found a defect passes`(regression: Regression)
         throws
     {
         let report = try Simulation.run(
             .init(seed: regression.seed, rounds: regression.rounds, profile: regression.profile),
             FileTemplates()
         )
-        #expect(report.finding == nil, "\(regression.found)")
+        #expect(report.finding == nil, "\(regression.defect)")
     }
 
-    @Test func `a world runs again from its list of decisions`() throws {
+    @Test func `a world replays from its list of decisions`() throws {
         let templates = FileTemplates()
         let options = SimulationOptions(seed: 3, rounds: 60)
         let report = try Simulation.run(options, templates)
         #expect(try Simulation.run(options.replaying(report), templates).hash == report.hash)
     }
 
-    @Test func `a story is shortened to the few events that matter`() throws {
+    @Test func `shrinking reduces a failing world to the few events that matter`() throws {
         let templates = FileTemplates()
         let options = SimulationOptions(seed: 3, rounds: 60)
         let report = try Simulation.run(options, templates)
         try #require(report.counters[.conflicts] > 0)
-        let short = try Shrinking.shortest(report, options, templates, runsMax: 300) { $0.counters[.conflicts] > 0 }
+        let short = try Shrinking.shortest(report, options: options, templates: templates, runsMax: 300) {
+            $0.counters[.conflicts] > 0
+        }
         #expect(short.counters[.conflicts] > 0)
         #expect(short.actionCount < 12, "\(short.trace.joined(separator: "\n"))")
     }

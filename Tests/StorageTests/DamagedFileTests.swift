@@ -5,11 +5,11 @@ import TidemarkCore
 import TidemarkTestSupport
 
 @testable import Tidemark
-@testable import TidemarkSQLiteStore
+@testable import TidemarkEmbedded
 
 /// Case 32: something other than SQLite has changed a device's file.
 @Suite struct DamagedFileTests {
-    /// What happens to a file.
+    /// The damage to a file.
     enum Damage: CaseIterable {
         case bitFlips, truncation, zeroedPage, lostWAL
 
@@ -32,11 +32,11 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Damage.allCases)
-    func `case 32: a damaged device ends in a typed error or syncs, and never harms the server`(damage: Damage)
+    func `case 32: a damaged device file gives a typed error or syncs, and never harms the server`(damage: Damage)
         async throws
     {
         let joined = try await StorageBench.joined()
-        // The rows are in the file, the edits in its WAL.
+        // The rows are in the file, the edits are in its WAL.
         let bench = try StorageBench(await joined.image())
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.edit("UPDATE player SET name = 'edited' WHERE id = 7")
@@ -53,8 +53,8 @@ import TidemarkTestSupport
                     "\(error)"
                 )
             } catch let error as DatabaseError {
-                // The app's own opening of the file, or a schema that the damage has made another:
-                // SQLite has no code of its own for that.
+                // The app opens the file itself, or the damage has changed the schema:
+                // SQLite has no error code for that.
                 detected += 1
                 #expect([.SQLITE_ERROR, .SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode), "\(error)")
             } catch {
@@ -67,9 +67,9 @@ import TidemarkTestSupport
         if damage == .zeroedPage || damage == .truncation { #expect(detected > 2) }
     }
 
-    @Test func `case 32: a file whose rows are destroyed is rescued with all that waits`() async throws {
+    @Test func `case 32: rescue saves the outbox of a file whose rows are destroyed`() async throws {
         let bench = try await StorageBench.joined()
-        // A conflict, a change set that was sent without an answer, one that was not, and an edit.
+        // A conflict, a sent change set without an answer, an unsent one, and an edit.
         try await bench.edit("UPDATE team SET name = 'mine' WHERE id = 1")
         try bench.writeOutside("UPDATE team SET name = 'theirs' WHERE id = 1")
         try await bench.sync()
@@ -93,7 +93,7 @@ import TidemarkTestSupport
         #expect(rows.count == 45)
     }
 
-    @Test func `case 32: a long change set that was sent is rescued with every piece of its text`() async throws {
+    @Test func `case 32: rescue saves a sent change set of many chunks with its whole text`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit(
             """
@@ -114,7 +114,7 @@ import TidemarkTestSupport
         #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 2_000)
     }
 
-    @Test func `case 32: an outbox that cannot be read is said to be so, and nothing is made up`() async throws {
+    @Test func `case 32: rescue reports an unreadable outbox and invents nothing`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -127,8 +127,7 @@ import TidemarkTestSupport
         "tidemark_device", "tidemark_state", "tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_base",
         "tidemark_idmap", "tidemark_temporary", "tidemark_kept", "tidemark_kept_record", "tidemark_conflict",
         "tidemark_conflict_record", "tidemark_capture", "tidemark_capture_team", "sqlite_sequence",
-    ]) func `case 32: records that read as NULLs end in a typed error, and never in a crash`(table: String) async throws
-    {
+    ]) func `case 32: records that read as NULLs give a typed error, never a crash`(table: String) async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("UPDATE team SET name = 'mine' WHERE id = 1")
         try bench.writeOutside("UPDATE team SET name = 'theirs' WHERE id = 1")
@@ -138,7 +137,7 @@ import TidemarkTestSupport
         await #expect(throws: TidemarkError.self) { try await bench.sync() }
         bench.losesAnswer = false
         try await bench.close()
-        // Not drained yet: another program wrote it.
+        // Not drained yet, because another program wrote it.
         let other = try bench.device.database("device.sqlite")
         try await other.write { try $0.execute(sql: "UPDATE team SET points = 9 WHERE id = 2") }
         try other.close()
@@ -153,7 +152,7 @@ import TidemarkTestSupport
         }
     }
 
-    /// Runs something that works, or says in a typed way that the file is damaged.
+    /// Runs an operation that must succeed or report the damage as a typed error.
     private func expectTyped(_ table: String, _ work: () async throws -> Void) async throws {
         do { try await work() } catch let error as TidemarkError {
             #expect(
@@ -163,20 +162,20 @@ import TidemarkTestSupport
         }
     }
 
-    /// What is lost of a change set that waits, beside the entry of the index by which it is found.
+    /// The lost part of a pending change set, beside its entry in the index.
     enum Loss: String, CaseIterable {
         case nothing
         case records = "DELETE FROM tidemark_outbox"
     }
 
     @Test(arguments: Loss.allCases)
-    func `case 32: a sync that the file cannot keep ends after a bounded number of rounds`(loss: Loss) async throws {
+    func `case 32: a sync that the file cannot store ends after a bounded number of rounds`(loss: Loss) async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
-        // Drains what was captured.
+        // Drains the captured rows.
         _ = try await bench.engine?.checkRows()
         try await bench.close()
-        // The index by which a change set is found has another id, as by a flipped bit.
+        // The index over change sets has another id, as after a flipped bit.
         let file = try bench.device.database("device.sqlite")
         try await file.writeWithoutTransaction { db in
             try db.execute(
@@ -198,7 +197,7 @@ import TidemarkTestSupport
         #expect(error?.code == .fileDamaged, "\(error?.description ?? "")")
     }
 
-    @Test func `case 32: what the server can tell is not rescued from a damaged file`() async throws {
+    @Test func `case 32: rescue leaves out data that the server has`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -219,7 +218,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary", "tidemark_base"])
-    func `case 32: a table that can be done without keeps nothing from being rescued`(table: String) async throws {
+    func `case 32: damage in a table that rescue does not need does not stop it`(table: String) async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         try await bench.close()
@@ -232,7 +231,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["tidemark_after_insert_team", "tidemark_outbox", "tidemark_capture_team"])
-    func `case 32: a damaged entry of the schema does not keep what waits from being rescued`(entry: String)
+    func `case 32: a damaged schema entry does not keep rescue from the outbox`(entry: String)
         async throws
     {
         let bench = try await StorageBench.joined()
@@ -255,7 +254,7 @@ import TidemarkTestSupport
         #expect(try await bench.verdict().filter { $0.contains("Bonn") }.count == 1)
     }
 
-    @Test func `case 32: a change set whose text is damaged is no rescue, and is named`() async throws {
+    @Test func `case 32: rescue names a change set with damaged text and does not copy it`() async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
         bench.losesAnswer = true
@@ -274,11 +273,10 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [true, false])
-    func `case 32: a new row whose outbox entry is lost is found by verify, and sent again`(hasBase: Bool) async throws
-    {
+    func `case 32: verify finds a new row whose outbox entry is lost, and queues it again`(hasBase: Bool) async throws {
         let bench = try await StorageBench.joined()
         try await bench.edit("INSERT INTO team (name) VALUES ('Bonn')")
-        // Drains what was captured.
+        // Drains the captured rows.
         _ = try await bench.engine?.checkRows()
         try await bench.close()
         let file = try bench.device.database("device.sqlite")
@@ -288,9 +286,9 @@ import TidemarkTestSupport
         }
         try file.close()
         try await bench.reopen()
-        let found = try await bench.engine?.verify().records ?? []
-        #expect(found.map(\.difference) == [.unsent])
-        #expect(found.map(\.table) == ["team"])
+        let wrongRecords = try await bench.engine?.verify().records ?? []
+        #expect(wrongRecords.map(\.difference) == [.unsent])
+        #expect(wrongRecords.map(\.table) == ["team"])
         _ = try await bench.engine?.verify(repairing: true)
         try await bench.sync()
         #expect(try await bench.engine?.verify().records == [])

@@ -2,9 +2,11 @@ import GRDB
 import Testing
 import TidemarkTestSupport
 
-/// Rule 4: the disk in memory with nothing but SQLite on it: it breaks what a disk breaks, no more.
+/// Rule 4: the disk in memory, tested with SQLite only.
+///
+/// It fails as a real disk does, and no worse.
 @Suite struct DiskTests {
-    /// How SQLite keeps its promises on a disk.
+    /// SQLite's guarantees on the faulty disk.
     enum Mode: String, CaseIterable { case wal, delete, truncate, persist }
 
     /// A ledger: each transaction moves one unit between accounts and counts itself.
@@ -52,7 +54,7 @@ import TidemarkTestSupport
         }
     }
 
-    /// What is wrong with the ledger; nil when it is sound and has every number up to `last`.
+    /// Returns the ledger's fault; nil if it is sound and has every number up to `last`.
     static func fault(in database: DatabaseQueue, last: Int) throws -> String? {
         try database.read { db in
             let integrity = try String.fetchAll(db, sql: "PRAGMA integrity_check")
@@ -67,7 +69,7 @@ import TidemarkTestSupport
         }
     }
 
-    /// Opens the ledger and runs transactions until one fails; how many succeeded.
+    /// Opens the ledger and runs transactions until one fails; returns the number of successes.
     static func moves(_ count: Int, on disk: FaultVolume, _ mode: Mode, synchronous: String) -> Int {
         var acknowledged = 0
         do {
@@ -80,7 +82,7 @@ import TidemarkTestSupport
         return acknowledged
     }
 
-    /// Runs transactions until the power goes at a call; says what is wrong afterwards.
+    /// Runs transactions until a power cut at a disk call; returns the ledger's fault afterwards.
     static func crash(_ mode: Mode, synchronous: String, call: Int, seed: UInt64, ignoresSyncs: Bool = false) throws
         -> String?
     {
@@ -95,14 +97,16 @@ import TidemarkTestSupport
         { return "\(error)" }
     }
 
-    @Test(arguments: Mode.allCases) func `a flushed transaction survives a power cut at any call`(mode: Mode) throws {
+    @Test(arguments: Mode.allCases) func `a flushed transaction survives a power cut at any disk call`(mode: Mode)
+        throws
+    {
         for call in 1...400 {
             let wrong = try Self.crash(mode, synchronous: "EXTRA", call: call, seed: UInt64(call))
             #expect(wrong == nil, "\(mode) call \(call)")
         }
     }
 
-    @Test(arguments: Mode.allCases) func `one power cut under 200 seeds is always mended by the journal`(mode: Mode)
+    @Test(arguments: Mode.allCases) func `the journal recovers the file after a power cut, for 200 seeds`(mode: Mode)
         throws
     {
         for seed in 0..<200 {
@@ -112,29 +116,29 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `the disk has teeth: without a flush, acknowledged transactions get lost`() throws {
-        let found = try (1...100).filter {
+    @Test func `sanity: without fsync, acknowledged transactions are lost`() throws {
+        let failingSeeds = try (1...100).filter {
             try Self.crash(.wal, synchronous: "NORMAL", call: $0 * 4, seed: UInt64($0)) != nil
         }
-        #expect(found.count > 20)
+        #expect(failingSeeds.count > 20)
     }
 
-    @Test func `the disk has teeth: a lying flush damages the file`() throws {
-        let found = try (1...100).filter {
+    @Test func `sanity: an fsync that does nothing damages the file`() throws {
+        let failingSeeds = try (1...100).filter {
             try Self.crash(.delete, synchronous: "FULL", call: $0 * 4, seed: UInt64($0), ignoresSyncs: true) != nil
         }
-        #expect(found.count > 20)
+        #expect(failingSeeds.count > 20)
     }
 
-    @Test func `the disk has teeth: a journal's removal that is not flushed undoes a commit`() throws {
-        let found = try (1...100).filter {
+    @Test func `sanity: an unflushed removal of the journal undoes a commit`() throws {
+        let failingSeeds = try (1...100).filter {
             try Self.crash(.delete, synchronous: "FULL", call: $0 * 4, seed: UInt64($0)) != nil
         }
-        #expect(!found.isEmpty)
+        #expect(!failingSeeds.isEmpty)
     }
 
     @Test(arguments: Mode.allCases, [FaultVolume.Fault.io, .full])
-    func `the n-th call fails, for every n until all goes well`(mode: Mode, fault: FaultVolume.Fault) throws {
+    func `the n-th disk call fails, for every n up to success`(mode: Mode, fault: FaultVolume.Fault) throws {
         let disk = try FaultVolume()
         try Self.ledger(disk, mode).close()
         let start = disk.files.map { ($0, disk.contents(of: $0)) }
@@ -157,7 +161,7 @@ import TidemarkTestSupport
         #expect(failures > call / 2)
     }
 
-    @Test func `a full disk refuses, and takes again when there is room`() throws {
+    @Test func `a full disk refuses writes, and accepts them again once there is room`() throws {
         let disk = try FaultVolume()
         let database = try Self.ledger(disk, .wal)
         disk.limit(bytes: disk.usedBytes + 3 * 4096)
@@ -186,7 +190,7 @@ import TidemarkTestSupport
         #expect(try Self.fault(in: two, last: 3) == nil)
     }
 
-    @Test func `a pool reads and writes at once on the disk in memory`() throws {
+    @Test func `a connection pool reads and writes concurrently on the disk in memory`() throws {
         let disk = try FaultVolume()
         try Self.ledger(disk, .wal).close()
         let pool = try DatabasePool(path: disk.path(of: "ledger.sqlite"))
@@ -199,7 +203,7 @@ import TidemarkTestSupport
         try pool.close()
     }
 
-    @Test func `connections from before a crash are dead, new ones live`() throws {
+    @Test func `connections from before a crash fail, new connections work`() throws {
         let disk = try FaultVolume()
         let old = try Self.ledger(disk, .wal)
         disk.crash(seed: 1)
@@ -210,7 +214,7 @@ import TidemarkTestSupport
         #expect(throws: DatabaseError.self) { try old.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM done") } }
     }
 
-    @Test func `equal seeds leave equal files`() throws {
+    @Test func `equal seeds give equal files`() throws {
         let files = try (0..<2).map { _ -> [[UInt8]?] in
             let disk = try FaultVolume()
             let database = try Self.ledger(disk, .delete)

@@ -2,15 +2,15 @@ import Foundation
 import GRDB
 import Testing
 import TidemarkCore
-import TidemarkServer
-import TidemarkSQLiteStore
+import TidemarkEngine
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// Rule 31, cases 3 4 6: the disk fails while a group is being committed.
+/// Rule 31, cases 3 4 6: the disk fails during the commit of a group.
 @Suite struct GroupFaultTests {
     private static let devices = 5
 
-    /// A zone on a disk that can fail, and devices that push at once.
+    /// A zone on a failing disk, and devices that push at the same time.
     private struct Bench {
         let disk: FaultVolume
         let latch = Latch()
@@ -29,7 +29,8 @@ import TidemarkTestSupport
             )
         }
 
-        /// All push while a first request holds the store; then `damage` is done, and they go on.
+        /// All devices push while a first request holds the store; then `damage` runs, and they
+        /// continue.
         func pushAll(_ damage: () -> Void) async throws -> [Result<[UInt8], any Error>] {
             latch.close()
             let first = Task { try await store.sync(zone: "main", body: Array(Self.pull.utf8)) }
@@ -58,7 +59,7 @@ import TidemarkTestSupport
             return try await store.sync(zone: "main", body: Array(body.utf8))
         }
 
-        /// The rows, through another connection; nil when the file is not sound.
+        /// The rows, through another connection; nil if the file is not sound.
         func texts() throws -> [String]? {
             let file = try disk.database("zone.sqlite")
             let texts = try file.read { db -> [String]? in
@@ -70,12 +71,12 @@ import TidemarkTestSupport
         }
     }
 
-    /// Each how-many-th call fails; `TIDEMARK_STORAGE_STRIDE=1` lets every one fail.
+    /// The step between failing calls; with `TIDEMARK_STORAGE_STRIDE=1` every call fails once.
     private static let stride = Effort.count("TIDEMARK_STORAGE_STRIDE", short: 23, long: 23)
 
     private static let all = (1...devices).map { "text \($0)" }
 
-    @Test func `case 6: the disk is full, so all of the group are told so, and nothing is half done`() async throws {
+    @Test func `case 6: on a full disk every request of the group gets the error and has no effect`() async throws {
         let bench = try Bench()
         let results = try await bench.pushAll { bench.disk.fail(.full, call: 1, of: .growing, onwards: true) }
         for result in results {
@@ -91,7 +92,7 @@ import TidemarkTestSupport
         #expect(try await bench.store.state().revision == Int64(Self.devices))
     }
 
-    @Test func `a disk that does not answer is told by the probe, and so is that it does again`() async throws {
+    @Test func `the readiness probe reports a failing disk, and its recovery`() async throws {
         let bench = try Bench()
         try await bench.store.probe()
         bench.disk.fail(.io, call: 1, onwards: true)
@@ -102,7 +103,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [FaultVolume.Fault.io, .power])
-    func `cases 3 4 6: whichever call to the disk fails, who was answered is there, and once`(fault: FaultVolume.Fault)
+    func `cases 3 4 6: if any disk call fails, acknowledged requests are committed exactly once`(
+        fault: FaultVolume.Fault
+    )
         async throws
     {
         var answered = 0
@@ -123,7 +126,7 @@ import TidemarkTestSupport
                 answered += 1
                 #expect(texts.contains("text \(number)"), "call \(call)")
             }
-            // The group is one transaction: all of it is there, or nothing.
+            // The group is one transaction: it is committed whole, or not at all.
             #expect(texts.isEmpty || texts == Self.all, "call \(call): \(texts)")
             for number in 1...Self.devices { _ = try await after.push(number) }
             #expect(try after.texts() == Self.all, "call \(call)")
@@ -133,7 +136,7 @@ import TidemarkTestSupport
         #expect(failed > 0)
     }
 
-    /// The files after the power has gone and come back.
+    /// The files after a power cut.
     private func crashed(_ disk: FaultVolume, _ call: Int) -> [String: [UInt8]] {
         disk.crash(seed: UInt64(call))
         return Dictionary(uniqueKeysWithValues: disk.files.map { ($0, disk.contents(of: $0) ?? []) })

@@ -4,15 +4,15 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Something that a device and its server do, from a state that can be made again.
+/// A sequence of steps on a device and its server, from a reproducible state.
 struct Scenario: Sendable, CustomTestStringConvertible {
-    /// One thing that may be asked for again when it failed, because it does nothing twice.
+    /// A step that is idempotent, so that it may run again after a failure.
     typealias Step = @Sendable (StorageBench) async throws -> Void
 
     let name: String
-    /// Leads from a device that has just joined to the state before.
+    /// The steps from a newly joined device to the start state.
     let before: [Step]
-    /// What is done while the disk may fail.
+    /// The steps during which the disk may fail.
     let steps: [Step]
 
     var testDescription: String { name }

@@ -2,17 +2,16 @@ import Foundation
 import GRDB
 @testable import Tidemark
 import TidemarkCore
-import TidemarkServer
-@testable import TidemarkSQLiteStore
+import TidemarkEngine
+@testable import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// A server and a device, each on a disk of its own that can fail: the engine, the store and
-/// SQLite are the real ones.
+/// A server and a device, each on its own faulty disk: the engine, the store and SQLite are real.
 ///
-/// A bench is put together from two images of disks, so that a scenario can be repeated from the
-/// same state as often as there are calls to fail.
+/// A bench is built from two disk images, so that a scenario can run from the same state once for
+/// each disk call.
 final class StorageBench {
-    /// Which of the two disks fails.
+    /// The disk that fails.
     enum Side: CaseIterable { case device, server }
 
     /// The files of both disks at one moment.
@@ -26,7 +25,7 @@ final class StorageBench {
     private(set) var engine: SyncEngine?
     private(set) var database: DatabaseQueue?
     private(set) var store: EmbeddedStore?
-    /// Whether answers are lost on the way.
+    /// Whether answers are lost in transit.
     var losesAnswer = false
 
     /// The tables of every scenario.
@@ -41,7 +40,7 @@ final class StorageBench {
         INSERT INTO player SELECT i, 1 + i % 3, 'player ' || i, zeroblob(500) FROM n;
         """
 
-    /// Makes the disks of an image, with nothing open yet.
+    /// Makes the disks of an image, with no file open yet.
     init(_ image: Image) throws {
         device = try FaultVolume()
         server = try FaultVolume()
@@ -69,7 +68,7 @@ final class StorageBench {
         return bench
     }
 
-    /// The files now; nothing may be open, so that no journal is needed to read them.
+    /// The current files; no file may be open, so that reading them needs no journal.
     func image() async throws -> Image {
         try await close()
         return Image(device: files(.device), server: files(.server))
@@ -111,7 +110,7 @@ final class StorageBench {
         store = nil
     }
 
-    /// The process on a side has died with its machine; what it had open is dead.
+    /// The process of a side has crashed with its machine; its open files are dead.
     func drop(_ side: Side) {
         switch side {
         case .device: (engine, database) = (nil, nil)
@@ -119,7 +118,7 @@ final class StorageBench {
         }
     }
 
-    /// Opens what is not open, as a process that starts does.
+    /// Opens the missing files, as a starting process does.
     func reopen() async throws {
         if store == nil { try openServer() }
         if engine == nil { try await openDevice() }
@@ -147,8 +146,8 @@ final class StorageBench {
         try await engine?.sync()
     }
 
-    /// Lets all connections from here on keep ten pages in memory, so that a transaction has to
-    /// write before it ends.
+    /// Limits the cache of all later connections to ten pages, so that a transaction writes to the
+    /// disk before its commit.
     func useSmallCaches() async throws {
         try await close()
         for (disk, file) in [(device, "device.sqlite"), (server, "zone.sqlite")] {
@@ -190,7 +189,7 @@ final class StorageBench {
         try device.replace("device.sqlite", with: bytes)
     }
 
-    /// What `tidemark device rescue` does, on the disk in memory.
+    /// Runs the rescue of `tidemark device rescue` on the disk in memory.
     func rescueDevice() async throws {
         try device.replace("damaged.sqlite", with: device.contents(of: "device.sqlite"))
         for file in device.files where file.hasPrefix("device.sqlite") { try device.replace(file, with: nil) }
@@ -220,7 +219,7 @@ final class StorageBench {
 
     // MARK: Looking
 
-    /// The rows of both sides, which must be the same; and nothing may wait or be damaged.
+    /// The rows of both sides, which must be equal, with an empty outbox and no damage.
     func verdict() async throws -> [String] {
         try await reopen()
         let mine = try Self.dump(device, "device.sqlite")
@@ -232,7 +231,7 @@ final class StorageBench {
         return wrong.isEmpty ? theirs : wrong
     }
 
-    /// The rows of the server, or what is wrong with its file.
+    /// The rows of the server, or its file's fault.
     func serverRows() throws -> [String] { try Self.dump(server, "zone.sqlite") }
 
     private static func dump(_ disk: FaultVolume, _ file: String) throws -> [String] {
@@ -258,15 +257,15 @@ final class StorageBench {
 
     private static func drop(_ database: DatabaseQueue) {
         do { try database.close() } catch {
-            // It is closed when it goes out of scope, in the next line.
+            // The connection closes when it goes out of scope, in the next line.
             return
         }
     }
 }
 
-/// The way from the bench's device to its server.
+/// The transport from the bench's device to its server.
 struct BenchTransport: Transport {
-    // Everything on a bench happens one after the other.
+    // All steps on a bench run one after another.
     nonisolated(unsafe) unowned let bench: StorageBench
 
     private func store() throws -> EmbeddedStore {

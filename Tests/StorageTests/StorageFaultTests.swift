@@ -4,11 +4,10 @@ import Testing
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Cases 6 29 30 31, rules 2 4 10: every call to a disk fails once, and the power goes at every
-/// call.
+/// Cases 6 29 30 31, rules 2 4 10: every disk call fails once, and the power is cut at every call.
 @Suite struct StorageFaultTests {
     @Test(arguments: Scenario.all, StorageBench.Side.allCases)
-    func `cases 6 and 31: a call to the disk fails, for every call; nothing is lost or doubled`(
+    func `cases 6 and 31: a failure of any disk call loses and doubles nothing`(
         scenario: Scenario,
         side: StorageBench.Side
     ) async throws {
@@ -19,7 +18,7 @@ import TidemarkTestSupport
                     fault,
                     call: call,
                     of: fault == .full ? .growing : .all,
-                    // A medium's error may be passing; a full disk is full until there is room.
+                    // A medium error may be temporary; a full disk stays full until space is freed.
                     onwards: fault == .full
                 )
                 return bench.disk(side)
@@ -31,7 +30,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Scenario.all, StorageBench.Side.allCases)
-    func `case 30: the power goes at every call; what was acknowledged is there afterwards`(
+    func `case 30: after a power cut at any disk call all acknowledged change sets are there`(
         scenario: Scenario,
         side: StorageBench.Side
     ) async throws {
@@ -47,10 +46,10 @@ import TidemarkTestSupport
 
     // MARK: Driving
 
-    /// Each how-many-th call fails; `TIDEMARK_STORAGE_STRIDE=1` lets every one fail.
+    /// The step between failing calls; with `TIDEMARK_STORAGE_STRIDE=1` every call fails once.
     private static let stride = Effort.count("TIDEMARK_STORAGE_STRIDE", short: 97, long: 23)
 
-    /// The state before a scenario, and what everybody has when nothing fails.
+    /// The state before a scenario, and the rows after it without faults.
     private func prepare(_ scenario: Scenario) async throws -> (StorageBench.Image, [String]) {
         let joined = try await StorageBench.joined()
         for step in scenario.before { try await step(joined) }
@@ -61,8 +60,8 @@ import TidemarkTestSupport
         return (image, try await bench.verdict())
     }
 
-    /// Runs a scenario with a fault at the first call, then at the second, until it ends before
-    /// its fault is due.
+    /// Runs a scenario with a fault at the first call, then at the second, until the scenario ends
+    /// before its fault.
     private func exhaust(
         _ scenario: Scenario,
         from start: StorageBench.Image,
@@ -98,12 +97,12 @@ import TidemarkTestSupport
             #expect(error.code == .storageFailed, "\(error)")
             #expect(error.recovery == .retry)
         case is DatabaseError, is Harmless:
-            // The app's own statement, or a call whose failure SQLite gets over by itself.
+            // The app's own statement failed, or SQLite handled the failure by itself.
             return
         default: Issue.record("\(error)")
         }
     }
 }
 
-/// A call has failed and nobody had to hear of it.
+/// A call has failed, and no error was required.
 private struct Harmless: Error {}

@@ -1,6 +1,6 @@
 import Foundation
 
-/// An answer as any JSON library reads it.
+/// An answer, parsed as any JSON library would.
 package struct Answer {
     /// The members.
     package let object: [String: Any]

@@ -1,7 +1,7 @@
-/// The zone of the article that the protocol comes from: screens in a sports hall, at revision
+/// The zone of the article that the protocol is based on: screens in a sports hall, at revision
 /// 1000, whose next ids are the article's.
 package enum ArticleZone {
-    /// Makes it on a store.
+    /// Creates the zone on a store.
     package static func make(_ store: Store) async throws -> Zone {
         let zone = try await Zone(store, schema)
         try await zone.begin(at: 990, nextIds: ["screen_instances": 321, "screen_instance_items": 412])

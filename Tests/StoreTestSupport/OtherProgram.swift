@@ -1,8 +1,8 @@
 import Foundation
-import TidemarkPostgresStore
+import TidemarkPostgres
 
-/// A connection as psql or a job has it, on a thread of its own: whoever waits for it leaves the
-/// test's threads to others.
+/// A connection like psql's, on a thread of its own, so that a wait for it does not block the
+/// test's threads.
 package final class OtherProgram: Sendable {
     private let queue = DispatchQueue(label: "other program")
     private let link: Link

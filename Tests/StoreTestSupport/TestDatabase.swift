@@ -2,12 +2,12 @@ import Foundation
 
 /// A database of its own in the PostgreSQL that `Scripts/with-services.sh` has started.
 ///
-/// It goes with that server.
+/// The server deletes it at its end.
 package struct TestDatabase: Sendable {
     /// Its address.
     package let address: String
 
-    /// Makes it.
+    /// Creates it.
     package init() async throws {
         guard let server = ProcessInfo.processInfo.environment["TIDEMARK_POSTGRES"] else { throw NoPostgres() }
         let name = "test_\(UUID().uuidString.lowercased().replacing("-", with: ""))"
@@ -21,8 +21,8 @@ package struct TestDatabase: Sendable {
     /// Runs statements as another program, in one transaction.
     package func writeOutside(_ sql: String) async throws { try await connect().execute("BEGIN; \(sql); COMMIT") }
 
-    /// Has ids given one after another, as the embedded store does: a sequence leaves out those of
-    /// a transaction that was rolled back.
+    /// Makes ids gapless as in the embedded store, because a sequence skips those of a transaction
+    /// that was rolled back.
     package func dropIdentities() async throws {
         try await writeOutside(
             """
@@ -38,7 +38,7 @@ package struct TestDatabase: Sendable {
         )
     }
 
-    /// Has tables read by their indexes on connections that are made from now on.
+    /// Makes later connections read tables by their indexes.
     package func forbidScans() async throws {
         let admin = try await connect()
         let name = try await admin.column("SELECT quote_ident(current_database())")[0]

@@ -1,24 +1,24 @@
 package import Foundation
 import GRDB
 package import TidemarkCore
-import TidemarkPostgresStore
-import TidemarkSQLiteStore
-package import TidemarkServer
+import TidemarkPostgres
+import TidemarkEmbedded
+package import TidemarkEngine
 
-/// The stores: what is promised of one is promised of all.
+/// The stores; every promise of one is a promise of all.
 package enum Store: String, CaseIterable, Sendable {
     /// One SQLite file.
     case embedded
     /// A PostgreSQL database.
     case postgres
 
-    /// All of them.
+    /// All stores.
     package static let all = Store.allCases
 }
 
-/// A zone in a scratch store of either kind, asked in JSON as a client would.
+/// A zone in a scratch store of either kind, addressed in JSON as a client would.
 ///
-/// Tables are given in SQLite's words. SQL that looks into the zone is what both understand; the
+/// Tables are declared in SQLite's SQL. Queries use the common subset of both dialects; the
 /// bookkeeping has SQLite's names, `tidemark_revision`.
 package final class Zone: Sendable {
     /// The kind of store.
@@ -30,7 +30,7 @@ package final class Zone: Sendable {
     /// The database of a zone in PostgreSQL.
     package let database: TestDatabase?
 
-    /// Makes the tables and rows of `sql`, and serves them; the rows are revision 1.
+    /// Creates the tables and rows of `sql`, and serves them; the rows are revision 1.
     package init(
         _ kind: Store,
         _ sql: String,
@@ -57,9 +57,9 @@ package final class Zone: Sendable {
                 metrics: metrics
             )
         case .postgres:
-            let made = try await TestDatabase()
-            database = made
-            var options = PostgresStore.Options(address: made.address, newEpoch: epoch)
+            let testDatabase = try await TestDatabase()
+            database = testDatabase
+            var options = PostgresStore.Options(address: testDatabase.address, newEpoch: epoch)
             options.schemaSQL = sql
             options.policies = policies
             options.limits = limits
@@ -90,7 +90,7 @@ package final class Zone: Sendable {
         try await service.sync(zone: "main", body: Array(body.utf8))
     }
 
-    /// Sends bodies as one group, and returns what each is answered.
+    /// Sends bodies as one group, and returns their answers.
     package func together(_ bodies: [String]) async throws -> [Result<[UInt8], any Error>] {
         let bodies = bodies.map { Array($0.utf8) }
         if let store = service as? EmbeddedStore { return try await store.sync(zone: "main", together: bodies) }
@@ -108,7 +108,7 @@ package final class Zone: Sendable {
         return try await sync(#"{"maxRevision":\#(revision),\#(device)"changeSets":[\#(list)]}"#)
     }
 
-    /// The error that a body is refused with.
+    /// The error that refuses a body.
     package func refusal(of body: String) async throws -> TidemarkError? {
         do {
             _ = try await bytes(body)
@@ -121,7 +121,7 @@ package final class Zone: Sendable {
 
     // MARK: Looking
 
-    /// Everything that a refused request must leave as it was.
+    /// The state that a refused request must not change.
     package func content() async throws -> Content {
         let digest = try await service.digest(zone: "main")
         let names = ["zone", "revision", "log", "verdict", "idmap", "identity", "capture"]
@@ -140,7 +140,7 @@ package final class Zone: Sendable {
         return Content(digest: digest, bookkeeping: rows)
     }
 
-    /// The rows of the zone and all that the server knows about them.
+    /// The rows of the zone and the server's bookkeeping about them.
     package struct Content: Equatable {
         let digest: ZoneDigest
         let bookkeeping: [[String]]
@@ -168,7 +168,7 @@ package final class Zone: Sendable {
         try await Self.file(path).write { try $0.execute(sql: sql) }
     }
 
-    /// Lets the zone be at a revision, with the next ids of tables: it has been served for long.
+    /// Sets a zone's revision and the next ids of its tables, as after long service.
     package func begin(at revision: Int64, nextIds: [String: Int64]) async throws {
         let zone = kind == .embedded ? "" : "'main', "
         let ids = nextIds.map { "(\(zone)'\($0.key)', \($0.value))" }.joined(separator: ", ")

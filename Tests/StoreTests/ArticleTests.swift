@@ -3,7 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// The exchange that the protocol comes from, with its very shapes: a device at revision 1000, its
+/// The exchange that the protocol is based on, with the same JSON: a device at revision 1000, its
 /// new records -10, -11 and -12.
 @Suite(.serialized) struct ArticleTests {
     @Test(arguments: Store.all) func `A2 A3 A4: the article's request is answered with 321, 412, 413 and 1001`(
@@ -39,7 +39,9 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all) func `A5: a device at 995 gets 996 to 1000 and its own 1001 in one answer`(store: Store)
+    @Test(arguments: Store.all) func `A5: a device at 995 gets revisions 996 to 1000 and its own 1001 in one answer`(
+        store: Store
+    )
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -52,7 +54,8 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `A6 A7 A8: an edit of what somebody changed comes back as a conflict with the truth`(store: Store) async throws
+    func `A6 A7 A8: an edit of a record changed by another device is a conflict with current rows`(store: Store)
+        async throws
     {
         let zone = try await ArticleZone.make(store)
         let answer = try await zone.sync(
@@ -72,19 +75,21 @@ import TidemarkCore
         let truth = try #require(set.attributes("screens", "749"))
         #expect(truth["name"] as? String == "Board 1000")
         #expect(truth["revision"] as? Int == 1000)
-        // The whole set is undone: the new record, which harmed nobody, is not there either.
+        // The whole set is rolled back, including the unrelated new record.
         #expect(set.ids("delete", "screen_instances") == [-1])
         #expect(answer.maxRevision == 1000)
         #expect(try await zone.column("SELECT count(*) FROM screen_instances") == ["0"])
         #expect(try await zone.column("SELECT name FROM screens") == ["Board 1000"])
     }
 
-    @Test(arguments: Store.all) func `A8: a refused deletion brings the children and grandchildren back`(store: Store)
+    @Test(arguments: Store.all) func `A8: the answer to a refused deletion contains the children and grandchildren`(
+        store: Store
+    )
         async throws
     {
         let zone = try await ArticleZone.make(store)
         _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
-        // A device at 1000 knows of no instance, so it deletes the board.
+        // The device at 1000 has not seen any instance, so it deletes the board.
         let answer = try await zone.sync(at: 1000, #"{"types": ["screens"], "screens": {"delete": [749]}}"#)
         let set = try #require(answer.changeSets.last)
         #expect(answer.revisions == [1001, nil])
@@ -126,7 +131,7 @@ import TidemarkCore
         #expect(instance?["comment"] as? String == "late")
     }
 
-    @Test(arguments: Store.all) func `A4: a later request of the same device still says -10 and means 321`(store: Store)
+    @Test(arguments: Store.all) func `A4: a later request of the same device may still use -10 for id 321`(store: Store)
         async throws
     {
         let zone = try await ArticleZone.make(store)
@@ -154,7 +159,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT comment FROM screen_instances") == ["x"])
     }
 
-    @Test(arguments: Store.all) func `A4: -10 of one device is not -10 of another, nor -10 of another table`(
+    @Test(arguments: Store.all) func `A4: -10 of one device is unrelated to -10 of another device or table`(
         store: Store
     ) async throws {
         let zone = try await ArticleZone.make(store)
@@ -170,7 +175,7 @@ import TidemarkCore
         #expect(own.changeSets.first?.ids("delete", "screen_instances") == [322])
     }
 
-    @Test(arguments: Store.all) func `A4: what others receive names permanent ids only`(store: Store) async throws {
+    @Test(arguments: Store.all) func `A4: other devices receive permanent ids only`(store: Store) async throws {
         let zone = try await ArticleZone.make(store)
         _ = try await zone.sync(ArticleZone.request(maxRevision: 1000))
         let other = try await zone.sync(at: 1000)

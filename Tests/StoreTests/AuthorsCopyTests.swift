@@ -3,8 +3,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 3: what is put together again, of the log and the ids that it lacks, is what was answered
-/// at first, to the byte.
+/// Rule 3: an author's copy, rebuilt from the log and the id map, equals the first answer byte for
+/// byte.
 @Suite(.serialized) struct AuthorsCopyTests {
     private static let schema = """
         CREATE TABLE "the team" (id INTEGER PRIMARY KEY, name TEXT DEFAULT 'none', amount REAL, photo BLOB);
@@ -14,8 +14,8 @@ import TidemarkCore
         INSERT INTO tag VALUES ('old', 'gone soon');
         """
 
-    /// One of everything: new ids, in a composite key too, keys that need escapes, a default, an
-    /// update, a deletion.
+    /// One change set with everything: new ids, also in a composite key, keys with escapes, a
+    /// default, an update, a deletion.
     private static let changeSet = #"""
         {"id":"6f6d3a4e-0000-4000-8000-000000000001",
          "the team":{"create":[-1,-2],"update":[1],"delete":[2],"attributes":{
@@ -29,27 +29,26 @@ import TidemarkCore
         #"{"maxRevision":\#(revision),"device":"a"\#(members),"changeSets":[\#(changeSet)]}"#
     }
 
-    /// The change sets of an answer, as they are written there.
+    /// The change sets of an answer, as text.
     private static func changeSets(_ answer: [UInt8]) throws -> String {
         let text = String(decoding: answer, as: UTF8.self)
         return String(text[try #require(text.range(of: #""changeSets":["#)).upperBound...])
     }
 
     @Test(arguments: Store.all)
-    func `rule 3: one of everything, sent again, asked for, and recalled, is the same bytes`(store: Store) async throws
-    {
+    func `rule 3: a mixed change set has equal bytes in retry, catch-up and recall`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         let first = try Self.changeSets(await zone.bytes(Self.request(at: 1)))
         #expect(first.components(separatedBy: "__oldId__").count == 4)
         #expect(try Self.changeSets(await zone.bytes(Self.request(at: 1))) == first)
         #expect(try Self.changeSets(await zone.bytes(Self.request(at: 2))) == first)
-        let missed = #"{"maxRevision":1,"device":"a"}"#
-        #expect(try Self.changeSets(await zone.bytes(missed)) == first)
+        let catchUp = #"{"maxRevision":1,"device":"a"}"#
+        #expect(try Self.changeSets(await zone.bytes(catchUp)) == first)
         let recalled = #"{"maxRevision":2,"device":"a","recall":["6f6d3a4e-0000-4000-8000-000000000001"]}"#
         #expect(try Self.changeSets(await zone.bytes(recalled)) == first)
     }
 
-    @Test(arguments: Store.all, [1, 300]) func `F4: of what became as it was sent, a recall brings the ids alone`(
+    @Test(arguments: Store.all, [1, 300]) func `F4: a recall of records stored as sent returns ids only`(
         store: Store,
         rows: Int
     ) async throws {
@@ -70,12 +69,14 @@ import TidemarkCore
         #expect(answer.contains(#""3":{"__oldId__":-1}"#))
         #expect(answer.components(separatedBy: "__oldId__").count == rows + 1)
         #expect(!answer.contains("Ulm") && !answer.contains("Neckar"))
-        // Who sends it again gets all of it.
+        // A retry gets all of it.
         #expect(try Self.changeSets(await zone.bytes(request)) == first)
         #expect(first.contains("Ulm") && first.contains("Neckar"))
     }
 
-    @Test(arguments: Store.all) func `F4, rule 3: what a default has filled in is recalled whole`(store: Store)
+    @Test(arguments: Store.all) func `F4, rule 3: a recall returns records in which a default filled a column`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -86,7 +87,9 @@ import TidemarkCore
         #expect(try Self.changeSets(answer) == first)
     }
 
-    @Test(arguments: Store.all) func `rule 3: of what is compacted a retry gets the ids, and no row`(store: Store)
+    @Test(arguments: Store.all) func `rule 3: a retry of a compacted change set returns the ids and no rows`(
+        store: Store
+    )
         async throws
     {
         var limits = Limits.standard
@@ -105,7 +108,7 @@ import TidemarkCore
         #expect(!again.contains("Rhein") && !again.contains("tab"))
     }
 
-    @Test(arguments: Store.all) func `rule 3: what a request brought comes back whole, however few revisions are kept`(
+    @Test(arguments: Store.all) func `rule 3: a recall is complete, however few revisions the log keeps`(
         store: Store
     ) async throws {
         var limits = Limits.standard
@@ -116,7 +119,7 @@ import TidemarkCore
             #"{"id":"6f6d3a4e-0000-4000-8000-00000000001\#($0)","#
                 + #""tag":{"create":["t\#($0)"],"attributes":{"t\#($0)":{"note":"n\#($0)"}}}}"#
         }
-        // It does not become what was sent: a default is its name.
+        // The stored row differs from the sent one: a default fills its name.
         let team =
             #"{"id":"6f6d3a4e-0000-4000-8000-000000000020","the team":{"create":[-1],"#
             + #""attributes":{"-1":{"amount":0.5,"photo":null}}}}"#
@@ -131,8 +134,8 @@ import TidemarkCore
             let tag = answer.changeSets[number - 1].attributes("tag", "t\(number)")
             #expect(tag?["note"] as? String == "n\(number)")
         }
-        let made = answer.changeSets[5].attributes("the team", "3")
-        #expect(made?["name"] as? String == "none")
-        #expect(made?["__oldId__"] as? Int == -1)
+        let teamRow = answer.changeSets[5].attributes("the team", "3")
+        #expect(teamRow?["name"] as? String == "none")
+        #expect(teamRow?["__oldId__"] as? Int == -1)
     }
 }

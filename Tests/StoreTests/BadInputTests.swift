@@ -3,14 +3,14 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 9: a refused request changes nothing, and says what, where, and what to do; whatever the
-/// bytes, it is a typed error, never a defect.
+/// Rule 9: a refused request changes nothing, and its error names the problem, the place and the
+/// cure; any bytes give a typed error, never a defect.
 @Suite(.serialized) struct BadInputTests {
     @Test(arguments: Store.all) func `Rule 9: every malformed request is refused with its own code and changes nothing`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
-        // Revision 2: a screen goes away.
+        // Revision 2 deletes a screen.
         try await zone.writeOutside("DELETE FROM screens WHERE id = 2")
         _ = try await zone.sync(at: 1)
         let before = try await zone.content()
@@ -32,7 +32,7 @@ import TidemarkCore
     }
 
     @Test(arguments: [(Store.embedded, ErrorCode.constraintViolated), (Store.postgres, ErrorCode.invalidValue)])
-    func `Rule 9: text for a STRICT integer is refused: by SQLite's rule, or by the column's type`(
+    func `Rule 9: text for a STRICT integer is refused, by SQLite or by the column's type`(
         store: Store,
         code: ErrorCode
     ) async throws {
@@ -44,7 +44,8 @@ import TidemarkCore
         #expect(refusal?.place.table == "counts")
     }
 
-    @Test(arguments: Store.all) func `Rule 9: a zone of another name is refused without saying whether it exists`(
+    @Test(arguments: Store.all)
+    func `Rule 9: a request for another zone is refused without revealing whether it exists`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
@@ -71,7 +72,7 @@ import TidemarkCore
         #expect(error.recovery == .permanent)
     }
 
-    @Test(arguments: Store.all) func `Rule 21: more change sets than allowed are refused, as many as allowed are taken`(
+    @Test(arguments: Store.all) func `Rule 21: a request may carry the maximal number of change sets and no more`(
         store: Store
     ) async throws {
         var limits = Limits.standard
@@ -84,7 +85,7 @@ import TidemarkCore
         #expect(answer.changeSets.count == 3)
     }
 
-    @Test(arguments: Store.all) func `Rule 21: a million of anything is refused with the limit, before it is looked at`(
+    @Test(arguments: Store.all) func `Rule 21: a million of any item is refused by the limit before further checks`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
@@ -109,7 +110,7 @@ import TidemarkCore
         #expect(most == nil)
     }
 
-    @Test(arguments: Store.all) func `Rule 9: of 20,000 members that nobody knows, the first is named`(store: Store)
+    @Test(arguments: Store.all) func `Rule 9: of 20,000 unknown members, the refusal names the first`(store: Store)
         async throws
     {
         let zone = try await Zone(store, BadRequest.schema)
@@ -122,7 +123,7 @@ import TidemarkCore
         #expect(twice?.code == .duplicateName)
     }
 
-    @Test(arguments: Store.all) func `Rule 9: whatever is wrong with a change set, the refusal has its index and id`(
+    @Test(arguments: Store.all) func `Rule 9: each refusal of a change set names its index and id`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)

@@ -1,6 +1,6 @@
 import TidemarkCore
 
-/// A request that must be refused whole, and the code that says why.
+/// A request that must be refused whole, and the code of the refusal.
 struct BadRequest: CustomStringConvertible, Sendable {
     let what: String
     let body: [UInt8]
@@ -14,12 +14,12 @@ struct BadRequest: CustomStringConvertible, Sendable {
         self.code = code
     }
 
-    /// A change set in an otherwise good request.
+    /// A change set in an otherwise valid request.
     init(_ what: String, set: String, _ code: ErrorCode) {
         self.init(what, #"{"maxRevision":2,"device":"d","changeSets":[\#(set)]}"#, code)
     }
 
-    /// A table's part in an otherwise good request.
+    /// A table's part in an otherwise valid request.
     init(_ what: String, _ table: String, _ part: String, _ code: ErrorCode) {
         self.init(what, set: #"{"\#(table)":\#(part)}"#, code)
     }
@@ -31,7 +31,7 @@ struct BadRequest: CustomStringConvertible, Sendable {
 
     var description: String { what }
 
-    /// The zone that the requests are sent to, before screen 2 is deleted.
+    /// The zone for these requests, before screen 2 is deleted.
     static let schema = """
         CREATE TABLE screens (id INTEGER PRIMARY KEY, name TEXT NOT NULL,
             size INTEGER CHECK (size > 0), twice AS (size * 2));
@@ -146,7 +146,7 @@ extension BadRequest {
         BadRequest("known of text", #"{"maxRevision":2,"known":["a"]}"#, .malformedRequest),
         BadRequest("recall null", #"{"maxRevision":2,"recall":null}"#, .malformedRequest),
         BadRequest(
-            "a question beside change sets",
+            "a recall beside change sets",
             #"{"maxRevision":2,"recall":[],"changeSets":[{}]}"#,
             .malformedRequest
         ), BadRequest("changeSets {}", #"{"maxRevision":2,"changeSets":{}}"#, .malformedRequest),
@@ -173,7 +173,7 @@ extension BadRequest {
         BadRequest("after [[]]", set: #"{"after":[[]]}"#, .malformedRequest),
         BadRequest("after an object", set: #"{"after":{}}"#, .malformedRequest),
         BadRequest(
-            "after what never came",
+            "after an unknown change set",
             set: #"{"after":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
             .predecessorMissing
         ), BadRequest("types 5", set: #"{"types":5}"#, .malformedRequest),
@@ -394,7 +394,7 @@ extension BadRequest {
     ]
 }
 
-// MARK: - What the tables refuse
+// MARK: - Constraints of the tables
 
 extension BadRequest {
     private static let rules: [BadRequest] = [

@@ -2,9 +2,9 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 
-/// Rule 36: a device that begins need not wait for the file of the very latest rows, on either
+/// Rule 36: a new device need not wait for a snapshot of the very latest rows, on either
 /// store.
 @Suite struct BeginningTests {
     private static func zone(_ store: Store, behind: Int64, keeping: Int? = nil) async throws -> Zone {
@@ -30,7 +30,7 @@ import TidemarkServer
         }
     }
 
-    /// The revision of the file that somebody gets.
+    /// The revision of the snapshot that a device gets.
     private static func revision(_ zone: Zone, since base: DeltaBase?) async throws -> Int64 {
         let file = try await zone.service.snapshot(zone: "main", since: base)
         #expect(FileManager.default.fileExists(atPath: file.path))
@@ -38,7 +38,7 @@ import TidemarkServer
         return file.revision
     }
 
-    @Test(arguments: Store.all) func `F4: a file within the bound is sent as it is, one beyond it is built first`(
+    @Test(arguments: Store.all) func `F4: a new device gets an existing snapshot within the bound, else a new one`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, behind: 4)
@@ -49,8 +49,9 @@ import TidemarkServer
         #expect(try await Self.revision(zone, since: .nothing) == 6)
     }
 
-    @Test(arguments: Store.all) func `who has rows, or has seen later ones, gets the latest`(store: Store) async throws
-    {
+    @Test(arguments: Store.all) func `a device with rows, or with a later revision, gets the latest snapshot`(
+        store: Store
+    ) async throws {
         let zone = try await Self.zone(store, behind: 1_000)
         #expect(try await Self.revision(zone, since: .nothing) == 1)
         try await Self.commit(2, to: zone)
@@ -58,7 +59,8 @@ import TidemarkServer
         #expect(try await Self.revision(zone, since: .nothing) == 3)
     }
 
-    @Test(arguments: Store.all) func `without a bound everybody gets the latest`(store: Store) async throws {
+    @Test(arguments: Store.all) func `without a bound every device gets the latest snapshot`(store: Store) async throws
+    {
         let zone = try await Self.zone(store, behind: 0)
         #expect(try await Self.revision(zone, since: .nothing) == 1)
         try await Self.commit(1, to: zone)
@@ -66,7 +68,7 @@ import TidemarkServer
     }
 
     @Test(arguments: Store.all)
-    func `a file from before the horizon is no beginning, since the log would not go on from it`(store: Store)
+    func `a snapshot from before the compaction horizon is not offered to new devices`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, behind: 1_000, keeping: 2)

@@ -2,7 +2,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Deletions that the database passes on to children, against people who work on those children.
+/// Deletions that cascade to children, against concurrent edits of those children.
 @Suite(.serialized) struct CascadeTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT);
@@ -16,7 +16,7 @@ import TidemarkCore
 
     private static let deletion = #"{"team":{"delete":[1]}}"#
 
-    @Test(arguments: Store.all) func `A6 A7 A8: a player nobody told the deleter of is not deleted with her team`(
+    @Test(arguments: Store.all) func `A6 A7 A8: deleting a team with a player unseen by the author is a conflict`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -28,7 +28,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["Kiel"])
     }
 
-    @Test(arguments: Store.all) func `A6: a goal two levels down that came later stops the deletion of the team`(
+    @Test(arguments: Store.all) func `A6: a later goal two levels below a team is a conflict with the team's deletion`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -41,7 +41,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM team") == ["0"])
     }
 
-    @Test(arguments: Store.all) func `a child that the same change set moves away or names does not count as unseen`(
+    @Test(arguments: Store.all) func `a child that the change set itself moves or names does not count as unseen`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -57,7 +57,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["Lemgo"])
     }
 
-    @Test(arguments: Store.all) func `A6: a base from beyond the device's own revision sees nothing more than that`(
+    @Test(arguments: Store.all) func `A6: a base above the device's own revision counts as that revision`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -69,7 +69,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["THW Kiel"])
     }
 
-    @Test(arguments: Store.all) func `A8: the truth about a record that is named by its temporary id is its row`(
+    @Test(arguments: Store.all) func `A8: the conflict of a record named by its temporary id contains the record's row`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -79,7 +79,7 @@ import TidemarkCore
             #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#
         )
         try await zone.writeOutside("UPDATE player SET name = 'Evi' WHERE id = 2")
-        // The device has not heard of the id yet, nor of the other change.
+        // The device has not received the id yet, nor the other change.
         let answer = try await zone.sync(
             at: 1,
             device: "a",
@@ -90,7 +90,8 @@ import TidemarkCore
         #expect(truth.attributes("player", "2")?["name"] as? String == "Evi")
     }
 
-    @Test(arguments: Store.all) func `A8: the truth of a refused creation names no id that somebody else will get`(
+    @Test(arguments: Store.all)
+    func `A8: the conflict of a refused creation contains no id that the server may still assign`(
         store: Store
     ) async throws {
         let zone = try await Zone(
@@ -110,7 +111,7 @@ import TidemarkCore
         #expect(truth.ids("delete", "member") == [-1])
     }
 
-    @Test(arguments: Store.all) func `rule 18: who refers to values that are swapped follows them`(store: Store)
+    @Test(arguments: Store.all) func `rule 18: rows that reference swapped values follow them`(store: Store)
         async throws
     {
         let zone = try await Zone(

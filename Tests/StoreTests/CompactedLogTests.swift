@@ -2,7 +2,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 24: what was compacted is judged as if it were there: by who set which column, and when.
+/// Rule 24: edits below the horizon are judged by the author and time of each column's last value.
 @Suite(.serialized) struct CompactedLogTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, done INTEGER);
@@ -25,7 +25,7 @@ import TidemarkCore
             + #""note":{"update":[\#(id)],"attributes":{"\#(id)":{\#(attributes)}}}}"#
     }
 
-    /// Makes revisions about something else, until the horizon is past all before them.
+    /// Makes revisions of other records, until the horizon is above all earlier ones.
     private static func moveOn(_ zone: Zone) async throws -> Int64 {
         for number in 1...3 {
             let set = #"{"other":{"update":[1],"attributes":{"1":{"n":\#(number)}}}}"#
@@ -37,7 +37,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, [ConflictPolicy.lastWriter, .latest])
-    func `B8: behind the horizon too, a value that loses goes to whoever set that column`(
+    func `B8: below the horizon, an overruled value goes to the last author of that column`(
         store: Store,
         policy: ConflictPolicy
     ) async throws {
@@ -45,7 +45,7 @@ import TidemarkCore
         _ = try await zone.sync(at: 1, device: "a", Self.edit(1, #""text":"of a""#, time: 2_000))
         _ = try await zone.sync(at: 2, device: "b", Self.edit(1, #""done":1"#, time: 9_000))
         let revision = try await Self.moveOn(zone)
-        // Later than a's text, and earlier than what b did to another column.
+        // Later than a's text, and earlier than b's edit of another column.
         let answer = try await zone.sync(
             at: revision,
             device: "c",
@@ -56,7 +56,8 @@ import TidemarkCore
         #expect(try await zone.column("SELECT device FROM tidemark_overruled") == ["a"])
     }
 
-    @Test(arguments: Store.all) func `B8: behind the horizon too, what a change set set in vain is told to its author`(
+    @Test(arguments: Store.all)
+    func `B8: below the horizon, a change set's overruled values are reported to its author`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, .latest)
@@ -67,12 +68,12 @@ import TidemarkCore
         _ = try await Self.moveOn(zone)
         let answer = try await zone.sync(#"{"maxRevision":1,"device":"b","recall":["\#(id)"]}"#)
         let records = answer.changeSets.first?.object["overruled"] as? [[String: Any]]
-        let lost = records?.first?["lost"] as? [String: Any]
-        #expect(lost?["text"] as? String == "of b")
+        let overruled = records?.first?["lost"] as? [String: Any]
+        #expect(overruled?["text"] as? String == "of b")
     }
 
     @Test(arguments: Store.all)
-    func `rule 1: behind the horizon, a column is touched for whoever has missed its last value`(store: Store)
+    func `rule 1: below the horizon, a column counts as changed for a base before its last value`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, .columns)
@@ -80,7 +81,7 @@ import TidemarkCore
             Self.edit(1, #""text":"first""#), Self.edit(1, #""text":"second""#), Self.edit(1, #""done":1"#),
             #"{"note":{"delete":[2]}}"#,
         ] { _ = try await zone.sync(at: zone.revision(), device: "a", set) }
-        // Another program brings it back.
+        // Another program restores it.
         try await zone.writeOutside("INSERT INTO note VALUES (2, 'again', 0)")
         _ = try await zone.sync(at: 5)
         _ = try await zone.sync(at: 6, device: "a", Self.edit(2, #""done":1"#))

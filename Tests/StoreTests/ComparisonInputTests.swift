@@ -3,7 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 9 for comparisons of rows: what is no question about ranges is refused, and told why.
+/// Rule 9 for comparisons of rows: a malformed one is refused with the reason.
 @Suite(.serialized) struct ComparisonInputTests {
     private static let schema = """
         CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT);
@@ -12,18 +12,18 @@ import TidemarkCore
         INSERT INTO sign VALUES ('KI', 1);
         """
 
-    /// A question at revision 1.
+    /// A comparison at revision 1.
     private static func question(_ ranges: String...) -> String {
         #"{"revision":1,"ranges":[\#(ranges.joined(separator: ","))]}"#
     }
 
-    /// A range of a table, with what else it has.
+    /// A range of a table, with further members.
     private static func range(_ table: String, _ members: String = "", rows: Int = 0) -> String {
         #"{"table":"\#(table)",\#(members)"rows":\#(rows),"fingerprint":"\#(Fingerprint.none)"}"#
     }
 
-    /// Bodies, each with the code and with what its refusal names.
-    private static let refused: [(body: String, code: ErrorCode, name: String)] = [
+    /// Bodies, each with the code and the text that its refusal contains.
+    private static let refusals: [(body: String, code: ErrorCode, name: String)] = [
         (#"{"revision":1,"ranges":[],"foo":1}"#, .malformedRequest, "foo"),
         (question(range("city", #""sned":true,"#)), .malformedRequest, "sned"),
         (question(range("city", #""s\u0065nd":true,"#)), .malformedRequest, #"s\u0065nd"#),
@@ -44,12 +44,12 @@ import TidemarkCore
         (question(range("city", #""to":3,"#), range("sign"), range("city", #""from":3,"#)), .malformedRequest, "city"),
     ]
 
-    @Test(arguments: Store.all) func `Rule 9: a question that is none is refused, and the refusal names the member`(
+    @Test(arguments: Store.all) func `Rule 9: a malformed comparison is refused, and the refusal names the member`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let before = try await zone.content()
-        for (body, code, name) in Self.refused {
+        for (body, code, name) in Self.refusals {
             do {
                 let answer = try await zone.service.fingerprints(zone: "main", body: Array(body.utf8))
                 Issue.record("\(body) was answered with \(String(decoding: answer, as: UTF8.self))")
@@ -61,7 +61,7 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `ranges in the order of their keys are compared, as a device writes them`(
+    @Test(arguments: Store.all) func `ranges in the order of their keys, as devices write them, are accepted`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)

@@ -5,7 +5,7 @@ import Testing
 import TidemarkCore
 import TidemarkGzip
 
-/// Rule 36: a delta holds what has changed since a revision, and both stores make the same one.
+/// Rule 36: a delta holds the changes since a revision, and both stores build the same one.
 @Suite struct DeltaFileTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);
@@ -22,7 +22,7 @@ import TidemarkGzip
         "mark":{"update":[["\\"y\\"",3]],"attributes":{"[\\"\\\\\\"y\\\\\\"\\",3]":{"size":7}}}}
         """
 
-    /// What a delta since a revision has, a line a row; nil: it has all rows.
+    /// The contents of a delta since a revision, a line a row; nil if it has all rows.
     private static func content(_ zone: Zone, since revision: Int64) async throws -> [String]? {
         let state = try await zone.sync(at: 1)
         let file = try await zone.service.snapshot(
@@ -53,7 +53,8 @@ import TidemarkGzip
     }
 
     @Test(arguments: Store.all)
-    func `F4: a delta has the last state of each changed record, and the keys of those gone`(store: Store) async throws
+    func `F4: a delta holds the last state of each changed record, and the keys of deleted ones`(store: Store)
+        async throws
     {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.sync(at: 1, device: "a", Self.first).maxRevision == 2)
@@ -66,19 +67,19 @@ import TidemarkGzip
         )
     }
 
-    @Test(arguments: Store.all) func `a base that is the latest, of no revision yet, or of other tables gets all rows`(
+    @Test(arguments: Store.all) func `for the latest base, a future base or other tables, the server sends all rows`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.sync(at: 1, device: "a", Self.first).maxRevision == 2)
         #expect(try await Self.content(zone, since: 2) == nil)
         #expect(try await Self.content(zone, since: 9) == nil)
-        // Before the rows were adopted, all of them have changed.
+        // Before the adoption of the rows, all of them count as changed.
         #expect(try await Self.content(zone, since: 0) == nil)
     }
 
     @Test(arguments: Store.all)
-    func `who takes deltas is refused beyond the bound, with nothing done; others get change sets`(store: Store)
+    func `beyond the bound, delta clients are sent to the delta; others get change sets`(store: Store)
         async throws
     {
         var limits = Limits.standard

@@ -2,10 +2,10 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 
-/// Who wants no more than the new ids of what it sent gets them alone when everything else was
-/// committed as it was sent, and otherwise hears all of it.
+/// A client that asks for ids only gets new ids alone if all rows were stored as sent; otherwise it
+/// gets the whole answer.
 @Suite struct EchoTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
@@ -44,7 +44,7 @@ import TidemarkServer
         return String(decoding: body, as: UTF8.self)
     }
 
-    @Test(arguments: Store.all) func `A4: new records come back with their ids and nothing else`(store: Store)
+    @Test(arguments: Store.all) func `A4: with echo ids, new records return with their ids only`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store)
@@ -58,12 +58,14 @@ import TidemarkServer
                     + #""player":{"create":[2],"update":[],"delete":[],"attributes":{"2":{"__oldId__":-2}}}}]}"#
             )
         )
-        // Everybody else gets all of it.
+        // Every other device gets all of it.
         let others = try await zone.bytes(#"{"maxRevision":1}"#)
         #expect(String(decoding: others, as: UTF8.self).contains("Cleo"))
     }
 
-    @Test(arguments: Store.all) func `whoever asks for nothing, or for all, gets all`(store: Store) async throws {
+    @Test(arguments: Store.all) func `without echo, or with echo all, the answer returns all records`(store: Store)
+        async throws
+    {
         for (number, members) in ["", #""echo":"all","#].enumerated() {
             let zone = try await Self.zone(store)
             let text = try await Self.answer(zone, Self.family, members)
@@ -73,7 +75,7 @@ import TidemarkServer
     }
 
     @Test(arguments: Store.all)
-    func `rule 3: the same request again is answered with all, for the rows may have moved on`(store: Store)
+    func `rule 3: a retry returns all records, because the rows may have changed since`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store)
@@ -90,16 +92,18 @@ import TidemarkServer
             ("a cascade", #""team":{"delete":[1]}"#),
             ("nothing new", #""player":{"update":[1],"attributes":{"1":{"name":"Anna"}}}"#),
             ("one of two columns is new", #""player":{"update":[1],"attributes":{"1":{"name":"Anna","score":1}}}"#),
-            ("text where numbers are kept", #""player":{"update":[1],"attributes":{"1":{"score":"8"}}}"#),
+            ("text in a numeric column", #""player":{"update":[1],"attributes":{"1":{"score":"8"}}}"#),
             ("a conflict", #""team":{"create":[-1],"attributes":{"-1":{"name":"red"}}}"#),
         ]
-    ) func `what did not become what was sent comes back whole`(store: Store, change: (String, String)) async throws {
+    ) func `a record stored differently from the request returns whole`(store: Store, change: (String, String))
+        async throws
+    {
         let zone = try await Self.zone(store)
         let text = try await Self.answer(zone, Self.set(1, change.1))
         #expect(!text.contains("echo"), "\(change.0): \(text)")
     }
 
-    @Test(arguments: Store.all) func `who misses something gets everything in its order`(store: Store) async throws {
+    @Test(arguments: Store.all) func `a device that is behind gets all revisions in order`(store: Store) async throws {
         let zone = try await Self.zone(store)
         _ = try await zone.sync(
             at: 1,
@@ -112,7 +116,7 @@ import TidemarkServer
     }
 
     @Test(arguments: Store.all, [#""some""#, "1", "true", "null", #"["ids"]"#])
-    func `anything but all and ids is refused before any effect`(store: Store, echo: String) async throws {
+    func `an echo other than all or ids is refused before any effect`(store: Store, echo: String) async throws {
         let zone = try await Self.zone(store)
         let error = try await zone.refusal(of: #"{"maxRevision":1,"echo":\#(echo),"changeSets":[\#(Self.family)]}"#)
         #expect(error?.code == .malformedRequest)

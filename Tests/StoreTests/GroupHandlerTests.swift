@@ -2,10 +2,10 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 import TidemarkTestSupport
 
-/// Rule 31: several devices' requests in one transaction: each as if it were alone.
+/// Rule 31: several devices' requests in one transaction get the answers that they would get alone.
 @Suite(.serialized) struct GroupHandlerTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE CHECK (text <> ''));
@@ -19,7 +19,7 @@ import TidemarkTestSupport
             + #""attributes":{"-1":{"text":"\#(text)"}}}}]}"#
     }
 
-    /// A store whose first transaction stands still until as many requests are there as wanted.
+    /// A store whose first transaction waits until the given number of requests has arrived.
     private struct Crowd {
         let zone: Zone
         let latch = Latch()
@@ -60,13 +60,13 @@ import TidemarkTestSupport
         private static let pull = #"{"maxRevision":1}"#
     }
 
-    @Test(arguments: Store.all) func `rule 2: a bad request in the middle of a group harms nobody else`(store: Store)
+    @Test(arguments: Store.all) func `rule 2: a bad request in a group does not affect the other requests`(store: Store)
         async throws
     {
         let crowd = try await Crowd(store)
         let results = try await crowd.together([
             Self.request(1, text: "one"), #"no JSON at all, but a "lap""#, Self.request(2, text: "two"),
-            // Refused at its second change set, when the first has been written already.
+            // Refused at its second change set, after the first was written.
             #"{"maxRevision":1,"device":"3","changeSets":[{"id":"\#(Self.id(30))","notes":{"create":[-1],"#
                 + #""attributes":{"-1":{"text":"three"}}}},{"id":"\#(Self.id(31))","notes":{"create":[-2],"#
                 + #""attributes":{"-2":{"text":""}}}}]}"#, Self.request(4, text: "four"),
@@ -86,7 +86,7 @@ import TidemarkTestSupport
         #expect(texts == ["one", "two", "four"])
     }
 
-    @Test(arguments: Store.all) func `order of arrival is order of commit, and each sees those before it`(store: Store)
+    @Test(arguments: Store.all) func `requests commit in order of arrival, and each sees the earlier ones`(store: Store)
         async throws
     {
         let crowd = try await Crowd(store)
@@ -97,7 +97,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: Store.all) func `two who want the same unique value in one group: the first has it`(store: Store)
+    @Test(arguments: Store.all) func `of two claims of one unique value in a group, the first succeeds`(store: Store)
         async throws
     {
         let crowd = try await Crowd(store)
@@ -108,7 +108,7 @@ import TidemarkTestSupport
         #expect(answers[1].changeSets.last?.rules == ["unique"])
     }
 
-    @Test(arguments: Store.all) func `rule 3, case 18: twice the same request in one group is one revision`(
+    @Test(arguments: Store.all) func `rule 3, case 18: a request that is twice in a group makes one revision`(
         store: Store
     ) async throws {
         let crowd = try await Crowd(store)
@@ -120,7 +120,7 @@ import TidemarkTestSupport
         #expect(try await crowd.zone.revision() == 2)
     }
 
-    @Test(arguments: Store.all) func `answers that grow too large end a group early, and everybody is answered`(
+    @Test(arguments: Store.all) func `oversized answers end a group early, and every request is answered`(
         store: Store
     ) async throws {
         var limits = Limits.standard

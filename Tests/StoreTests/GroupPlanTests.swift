@@ -3,11 +3,11 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 31: requests in one group, where their order matters: written together as one after
-/// another.
+/// Rule 31: requests in one group whose order matters: grouped writes give the result of serial
+/// execution.
 ///
-/// Where an app has a trigger of its own nothing is written together, so a zone with one that does
-/// nothing says what each change set is told in its turn.
+/// An app trigger disables grouped writes. So a zone with a trigger that has no effect gives the
+/// expected answers of serial execution.
 @Suite(.serialized) struct GroupPlanTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL, rank INTEGER UNIQUE);
@@ -58,8 +58,9 @@ import TidemarkCore
         }
     }
 
-    /// What was answered; a group, each request by itself, and each change set in its turn have to
-    /// say the same, and leave the same.
+    /// Returns the answers.
+    ///
+    /// A group, single requests and serial change sets must give equal answers and equal rows.
     @discardableResult private func answers(_ store: Store, to bodies: [String], besides sql: [Store: String] = [:])
         async throws -> [String]
     {
@@ -83,7 +84,9 @@ import TidemarkCore
         return group
     }
 
-    @Test(arguments: Store.all) func `verdicts alone are the same in a group as one after another`(store: Store)
+    @Test(arguments: Store.all) func `with verdicts only, a group gets the same answers as serial requests`(
+        store: Store
+    )
         async throws
     {
         let player = #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1}}}}"#
@@ -94,14 +97,14 @@ import TidemarkCore
         let accepted = try await answers(store, to: requests)
         #expect(accepted.map { $0.contains("nobody") } == [false, false, true])
         #expect(accepted[1].contains(#""__oldId__":-1"#))
-        // With a refused one among them nothing is written together.
-        let refused = Self.request(4, #"{"player":{"delete":[3,4,5,6]}}"#, answer: "verdicts")
-        let mixed = try await answers(store, to: requests + [refused])
+        // A refused request among them disables grouped writes.
+        let refusedRequest = Self.request(4, #"{"player":{"delete":[3,4,5,6]}}"#, answer: "verdicts")
+        let mixed = try await answers(store, to: requests + [refusedRequest])
         #expect(Array(mixed.dropLast()) == accepted && mixed[3].contains(#""conflict":true"#))
     }
 
     @Test(arguments: Store.all)
-    func `rule 2: a child that comes before its parent in the group is refused, as it is alone`(store: Store)
+    func `rule 2: a child before its parent in a group is refused, as in serial execution`(store: Store)
         async throws
     {
         let answers = try await answers(
@@ -117,7 +120,7 @@ import TidemarkCore
         #expect(answers[1].contains(#""revision":2"#) && answers[3].contains(#""revision":3"#))
     }
 
-    @Test(arguments: Store.all) func `A3: who names an id before it is given does not get somebody else's record`(
+    @Test(arguments: Store.all) func `A3: a guess at an id that the group assigns later does not reach the new record`(
         store: Store
     ) async throws {
         let answers = try await answers(
@@ -134,7 +137,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `rule 1: two devices change one record in one group, and the second learns of the first`(store: Store)
+    func `rule 1: of two devices that change one record in a group, the second gets the first's`(store: Store)
         async throws
     {
         let answers = try await answers(
@@ -151,7 +154,9 @@ import TidemarkCore
         #expect(answers[3].contains(#""conflict":false"#))
     }
 
-    @Test(arguments: Store.all) func `unique values that change hands within a group do so in its order`(store: Store)
+    @Test(arguments: Store.all) func `unique values that move between records of a group are judged in order`(
+        store: Store
+    )
         async throws
     {
         let answers = try await answers(
@@ -167,7 +172,7 @@ import TidemarkCore
         #expect(answers[3].contains(#""conflict":false"#))
     }
 
-    @Test(arguments: Store.all) func `a unique value that one gives up is the next one's, in that order only`(
+    @Test(arguments: Store.all) func `a unique value freed in a group can be claimed later in the group, not earlier`(
         store: Store
     ) async throws {
         let answers = try await answers(
@@ -175,7 +180,7 @@ import TidemarkCore
             to: [
                 Self.request(1, #"{"team":{"update":[1],"attributes":{"1":{"rank":10}}}}"#),
                 Self.request(2, #"{"team":{"update":[2],"attributes":{"2":{"rank":1}}}}"#),
-                // Two at once in one change set.
+                // Two values at once in one change set.
                 Self.request(3, #"{"team":{"update":[1,2],"attributes":{"1":{"rank":1},"2":{"rank":10}}}}"#, at: 3),
                 Self.request(4, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x","rank":2}}}}"#),
             ]
@@ -184,7 +189,9 @@ import TidemarkCore
         #expect(answers[3].contains(#""conflict":false"#))
     }
 
-    @Test(arguments: Store.all) func `a deletion takes along what an earlier one of the group has made`(store: Store)
+    @Test(arguments: Store.all) func `a deletion cascades to records that an earlier request of the group created`(
+        store: Store
+    )
         async throws
     {
         let answers = try await answers(
@@ -198,7 +205,7 @@ import TidemarkCore
         #expect(answers[2].contains(#""delete":["old"]"#))
     }
 
-    @Test(arguments: Store.all) func `what the app's own trigger writes belongs to the change set that caused it`(
+    @Test(arguments: Store.all) func `writes of the app's own trigger belong to the change set that caused them`(
         store: Store
     ) async throws {
         let answers = try await answers(
@@ -225,7 +232,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, ["a_touch", "z_touch"])
-    func `an edit is not lost when a trigger that runs before or after ours notes it in the row`(
+    func `an edit survives an app trigger that writes the same row before or after capture`(
         store: Store,
         name: String
     ) async throws {
@@ -250,7 +257,7 @@ import TidemarkCore
         #expect(answers[0].contains(#""name":"mine""#) && answers[0].contains(#""rank":101"#))
     }
 
-    @Test(arguments: Store.all) func `each change set of a device builds on those before it in its request`(
+    @Test(arguments: Store.all) func `each change set of a request builds on the earlier ones`(
         store: Store
     ) async throws {
         let sets = [
@@ -270,7 +277,7 @@ import TidemarkCore
         #expect(!answers[1].contains(#""conflict":true"#))
     }
 
-    @Test(arguments: Store.all) func `one device's ids alone come back where its rows are as they were sent`(
+    @Test(arguments: Store.all) func `with echo ids, a device gets only the ids of rows stored as sent`(
         store: Store
     ) async throws {
         let whole = #"{"player":{"create":[-1],"attributes":{"-1":"# + #"{"team_id":1,"name":"whole","score":0.25}}}}"#
@@ -280,7 +287,7 @@ import TidemarkCore
             store,
             to: [
                 Self.request(1, whole, echo: "ids"),
-                // A default is added to these, and that changes nothing.
+                // These records get a default, which makes no difference.
                 Self.request(2, part, at: 1, echo: "ids"), Self.request(3, whole, note, echo: "ids"),
             ]
         )
@@ -288,7 +295,7 @@ import TidemarkCore
         #expect(answers[1].contains("nobody"))
     }
 
-    @Test(arguments: Store.all) func `rule 3: in a group as alone, what was committed is not committed again`(
+    @Test(arguments: Store.all) func `rule 3: a change set committed alone or in a group is not committed again`(
         store: Store
     ) async throws {
         let first = Self.request(1, #"{"tag":{"create":["a"]}}"#)
@@ -304,7 +311,7 @@ import TidemarkCore
         #expect(answers[4] == "changeSetIdReused" && answers[5] == "predecessorMissing")
     }
 
-    @Test(arguments: Store.all) func `a value that no column takes is refused in its own request, and nowhere else`(
+    @Test(arguments: Store.all) func `a value that no column accepts fails only its own request`(
         store: Store
     ) async throws {
         let answers = try await answers(

@@ -2,9 +2,9 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 
-/// Which requests are held for news, and which are answered at once.
+/// Requests that are held for news, and requests that are answered at once.
 @Suite(.serialized) struct HoldTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -18,12 +18,12 @@ import TidemarkServer
         return try await zone.service.hold(zone: "main", body: body)
     }
 
-    @Test(arguments: Store.all) func `a request that wants news and brings none is held for as long as it says`(
+    @Test(arguments: Store.all) func `a request with a wait time and without changes is held for that time`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
-        let held = try #require(try await hold(zone, #","wait":2500"#))
-        #expect(held.milliseconds == 2_500 && held.revision == 1)
+        let wait = try #require(try await hold(zone, #","wait":2500"#))
+        #expect(wait.milliseconds == 2_500 && wait.revision == 1)
         #expect(try await hold(zone, #","wait":1,"changeSets":[]"#)?.milliseconds == 1)
         let max = Limits.standard.waitMillisecondsMax
         #expect(try await hold(zone, #","wait":9223372036854775807"#)?.milliseconds == max)
@@ -36,11 +36,16 @@ import TidemarkServer
             #","wait":9,"recall":["6f6d3a4e-0000-4000-8000-000000000001"]"#, #","wait":9,"known":[]"#,
             #","wait":9,"schema":"another""#,
         ]
-    ) func `a request is not held that does not ask for it, brings or asks something`(store: Store, members: String)
+    ) func `a request without a wait time, with change sets or with a comparison is not held`(
+        store: Store,
+        members: String
+    )
         async throws
     { #expect(try await hold(try await Zone(store, Self.schema), members) == nil) }
 
-    @Test(arguments: Store.all) func `a device that is behind is not held, whoever wrote what it misses`(store: Store)
+    @Test(arguments: Store.all) func `a device that is behind is not held, whichever device wrote the missing revision`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -49,7 +54,7 @@ import TidemarkServer
         #expect(try await hold(zone, #","wait":9"#, at: 2)?.revision == 2)
     }
 
-    @Test(arguments: Store.all) func `a device that has lost a value and does not know it is not held`(store: Store)
+    @Test(arguments: Store.all) func `a device with an unreported overruled value is not held`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
@@ -61,7 +66,7 @@ import TidemarkServer
         #expect(try await hold(zone, #","wait":9,"device":"b""#, at: 3) != nil)
     }
 
-    @Test(arguments: Store.all) func `a hold counts nothing: the request that follows is the device's first`(
+    @Test(arguments: Store.all) func `a held request leaves no state: the device's next request counts as its first`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)

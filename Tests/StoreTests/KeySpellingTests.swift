@@ -3,8 +3,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 1: a key that is spelled otherwise than its row is stored names that row all the same, with
-/// all that others did to it.
+/// Rule 1: a key spelled differently from the stored one names the same row, with all changes of
+/// others.
 @Suite struct KeySpellingTests {
     private static let schema = """
         CREATE TABLE size (size REAL PRIMARY KEY NOT NULL, note TEXT);
@@ -13,7 +13,7 @@ import TidemarkCore
         INSERT INTO seat VALUES ('A', 3, 'old');
         """
 
-    /// The record as it is stored, and in other words: table, then key.
+    /// The record's table and key as stored, and in other spellings.
     private static let spellings = [
         ("size", "9.0", "9"), ("size", "9.0", #""9""#), ("size", "9.0", "900e-2"), ("seat", #"["A",3]"#, #"["A","3"]"#),
         ("seat", #"["A",3]"#, #"["A",3.0]"#),
@@ -26,7 +26,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, spellings)
-    func `A6: who spells a key in another way overwrites nothing that they have not seen`(
+    func `A6: another spelling of a key does not allow overwriting unseen changes`(
         store: Store,
         record: (table: String, key: String, other: String)
     ) async throws {
@@ -35,16 +35,16 @@ import TidemarkCore
         _ = try await zone.sync(at: 1, device: "a", Self.set("update", table, key))
         for operation in ["update", "delete"] {
             let answer = try await zone.sync(at: 1, device: "b", Self.set(operation, table, other))
-            let refused = try #require(answer.changeSets.last)
-            #expect(refused.isConflict == true, "\(operation) \(other)")
-            // The truth names the record as it is stored, and as it is.
-            let truth = refused.attributes(table, key)
+            let verdict = try #require(answer.changeSets.last)
+            #expect(verdict.isConflict == true, "\(operation) \(other)")
+            // The conflict has the stored key and the current row.
+            let truth = verdict.attributes(table, key)
             #expect(truth?["note"] as? String == "updated")
         }
         #expect(try await zone.column("SELECT max(note) FROM \(table)") == ["updated"])
     }
 
-    @Test(arguments: Store.all, spellings) func `A6: who has seen the record may spell its key as they like`(
+    @Test(arguments: Store.all, spellings) func `A6: after seeing the record, a device may spell its key in any way`(
         store: Store,
         record: (table: String, key: String, other: String)
     ) async throws {
@@ -57,7 +57,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM \(table)") == ["0"])
     }
 
-    @Test(arguments: Store.all) func `rule 9: a record that is named twice, in two spellings, is refused`(store: Store)
+    @Test(arguments: Store.all) func `rule 9: a record named twice in two spellings is refused`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -68,7 +68,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT note FROM size") == ["old"])
     }
 
-    @Test func `A6: numbers without a type, and letters of any case, are found as SQLite does`() async throws {
+    @Test func `A6: untyped numbers and text of any case match keys as in SQLite`() async throws {
         let zone = try await Zone(
             .embedded,
             """

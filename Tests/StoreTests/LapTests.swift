@@ -3,7 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 25, case 33: a server tells two files with one identity apart by what each has seen last.
+/// Rule 25, case 33: a server distinguishes two files with one identity by their session nonces.
 @Suite(.serialized) struct LapTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -19,7 +19,9 @@ import TidemarkCore
             #"{"maxRevision":1,"device":"\#(device)","lap":{"last":\#(last),"open":[\#(list)],"next":"\#(id(next))"}}"#
     }
 
-    @Test(arguments: Store.all) func `a chain of requests and their retries are one device`(store: Store) async throws {
+    @Test(arguments: Store.all) func `a chain of requests and retries with one nonce sequence counts as one device`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         for request in [
             // The first one never arrived.
@@ -31,7 +33,9 @@ import TidemarkCore
         ] { #expect(try await zone.refusal(of: request) == nil, "\(request)") }
     }
 
-    @Test(arguments: Store.all) func `a request that has not seen the last one is of another file`(store: Store)
+    @Test(arguments: Store.all) func `a request with a nonce older than the last one counts as a copied file`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -51,12 +55,14 @@ import TidemarkCore
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(2)])
     }
 
-    @Test(arguments: Store.all) func `a device that the server has forgotten is told so`(store: Store) async throws {
+    @Test(arguments: Store.all) func `a device that the server has forgotten is told to take a new identity`(
+        store: Store
+    ) async throws {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: Self.request(1, next: 2))?.code == .identityInUse)
     }
 
-    @Test(arguments: Store.all) func `a refused request leaves the lap as it was`(store: Store) async throws {
+    @Test(arguments: Store.all) func `a refused request does not advance the session nonce`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: Self.request(nil, next: 1)) == nil)
         let bad = Self.request(1, next: 2).replacingOccurrences(of: #""maxRevision":1"#, with: #""maxRevision":9"#)
@@ -64,15 +70,15 @@ import TidemarkCore
         #expect(try await zone.column("SELECT lap FROM tidemark_lap") == [Self.id(1)])
     }
 
-    @Test(arguments: Store.all) func `a question is answered whatever the history, and has no effect`(store: Store)
+    @Test(arguments: Store.all) func `a comparison is answered for any nonce and has no effect`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
         let set = #"{"id":"\#(Self.id(1))","notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}"#
-        let refused = #"{"id":"\#(Self.id(2))","notes":{"update":[1],"attributes":{"1":{"text":"b"}}}}"#
+        let conflicting = #"{"id":"\#(Self.id(2))","notes":{"update":[1],"attributes":{"1":{"text":"b"}}}}"#
         _ = try await zone.sync(at: 1, device: "a", set)
         try await zone.writeOutside("UPDATE notes SET text = 'other' WHERE id = 1")
-        _ = try await zone.sync(at: 1, device: "a", refused)
+        _ = try await zone.sync(at: 1, device: "a", conflicting)
         let before = try await zone.content()
         let answer = try await zone.sync(
             #"{"maxRevision":999,"device":"a","epoch":"other","recall":["\#(Self.id(1))","\#(Self.id(2))","\#(Self.id(3))"],"#
@@ -87,7 +93,7 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `B8: a question is answered with the values of its device that were overruled`(
+    @Test(arguments: Store.all) func `B8: a comparison's answer contains the device's overruled values`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
@@ -95,7 +101,7 @@ import TidemarkCore
             let edit = #"{"notes":{"update":[1],"attributes":{"1":{"text":"\#(device)"}}}}"#
             _ = try await zone.sync(at: 1, device: device, edit)
         }
-        // Nothing is forgotten by that.
+        // The values stay.
         for _ in 1...2 {
             let answer = try await zone.sync(#"{"maxRevision":1,"device":"a","recall":[]}"#)
             let notes = answer.object["overruled"] as? [[String: Any]] ?? []
@@ -105,7 +111,7 @@ import TidemarkCore
         #expect(winner.object["overruled"] == nil)
     }
 
-    @Test(arguments: Store.all) func `a verdict sent again by a new identity stands in its place, once`(store: Store)
+    @Test(arguments: Store.all) func `a verdict that a new identity sends again is in its place, once`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)

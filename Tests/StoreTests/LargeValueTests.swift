@@ -3,7 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// What a client that is no device of ours sends beyond the limit of a value.
+/// Values beyond the limit, from a client other than a device.
 @Suite(.serialized) struct LargeValueTests {
     private static let schema = """
         CREATE TABLE notes (id TEXT PRIMARY KEY, n INTEGER, body TEXT);
@@ -28,7 +28,7 @@ import TidemarkCore
     /// Strings of `count` bytes, written with escapes that are longer.
     private static func escaped(_ count: Int) -> String { "\"\(String(repeating: #"\n\u0007\""#, count: count / 3))\"" }
 
-    @Test(arguments: Store.all) func `Rule 9: a value beyond the limit is refused with its place, and changes nothing`(
+    @Test(arguments: Store.all) func `Rule 9: a value beyond the limit is refused with its place and has no effect`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema, limits: Self.limits)
@@ -43,7 +43,7 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `Rule 9: a string that no value may have is refused wherever it stands`(
+    @Test(arguments: Store.all) func `Rule 9: a string that no value may contain is refused in every position`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema, limits: Self.limits)
@@ -57,7 +57,7 @@ import TidemarkCore
         #expect(try await zone.revision() == 1)
     }
 
-    @Test func `Rule 9: a value of exactly the limit is taken, however it is written`() async throws {
+    @Test func `Rule 9: a value of exactly the limit is accepted in every notation`() async throws {
         let zone = try await Zone(.embedded, Self.schema, limits: Self.limits)
         for (number, value) in [Self.text(3_000), Self.escaped(3_000), Self.blob(3_000)].enumerated() {
             let answer = try await zone.sync(

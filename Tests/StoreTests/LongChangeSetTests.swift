@@ -2,17 +2,17 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Rule 12: a change set whose text is kept in pieces is one text again wherever somebody reads it.
+/// Rule 12: a change set stored in overflow chunks is one text again for every reader.
 @Suite(.serialized) struct LongChangeSetTests {
     private static let tables = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
         CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT);
         INSERT INTO notes VALUES (1, 'first');
         """
-    /// Where the zone has a trigger of its own, each change set is written by itself, in pieces;
-    /// otherwise only those of several megabytes are.
+    /// In a zone with an app trigger, each change set is written by itself, in chunks; otherwise
+    /// only those of several megabytes are.
     private static func schema(_ store: Store) -> String {
         let trigger = "CREATE TRIGGER own AFTER INSERT ON notes BEGIN SELECT 1; END;"
         return store == .embedded ? tables + trigger : tables
@@ -21,7 +21,7 @@ import TidemarkSQLite
     private static let id = "6f6d3a4e-0000-4000-8000-000000000001"
     private static let count = 1_500
 
-    /// Records of both tables, one of them longer than a piece, with characters of several bytes.
+    /// Records of both tables, one of them longer than a chunk, with characters of several bytes.
     private static var changeSet: String {
         let numbers = 1...count
         let long = String(repeating: "ünï ☃ ", count: TextPieces.bytesTarget / 6)
@@ -35,7 +35,7 @@ import TidemarkSQLite
 
     private static let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(changeSet)]}"#
 
-    /// The attributes of all records in an answer, the way they are written to the tables.
+    /// The attributes of all records in an answer, in the form of the tables.
     private static func rows(_ answer: [UInt8]) throws -> [String] {
         let set = try #require(try Answer(answer).changeSets.first)
         let notes = set.ids("create", "notes") ?? []
@@ -45,31 +45,31 @@ import TidemarkSQLite
         }
     }
 
-    @Test(arguments: Store.all) func `F4, rule 3: others and its author get every record of it, as often as they ask`(
+    @Test(arguments: Store.all) func `F4, rule 3: author and other devices get all records of it, at each request`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema(store))
         let first = try await zone.bytes(Self.request)
-        let kept = try await zone.column("SELECT id || ' ' || text FROM notes WHERE id > 1 ORDER BY id")
-        #expect(kept.count == Self.count)
+        let storedRows = try await zone.column("SELECT id || ' ' || text FROM notes WHERE id > 1 ORDER BY id")
+        #expect(storedRows.count == Self.count)
         if store == .embedded { #expect(try await zone.column(Self.pieces) == ["1"]) }
-        #expect(try Self.rows(first) == kept)
-        // Somebody who only asks, and somebody who brings something.
-        let asked = try await zone.bytes(#"{"maxRevision":1,"device":"b"}"#)
-        #expect(try Self.rows(asked) == kept)
-        let tags = try #require(try Answer(asked).changeSets.first)
+        #expect(try Self.rows(first) == storedRows)
+        // One device that only asks, and one that sends an edit.
+        let pulled = try await zone.bytes(#"{"maxRevision":1,"device":"b"}"#)
+        #expect(try Self.rows(pulled) == storedRows)
+        let tags = try #require(try Answer(pulled).changeSets.first)
         #expect(tags.attributes("tags", "☃ \(Self.count)")?["colour"] as? String == "'\(Self.count)'")
-        let brought = try await zone.bytes(#"{"maxRevision":1,"device":"c","changeSets":[{"notes":{"delete":[1]}}]}"#)
-        #expect(try Self.rows(brought) == kept)
-        // The author, whose answer was lost: sent again, and asked for.
+        let pushed = try await zone.bytes(#"{"maxRevision":1,"device":"c","changeSets":[{"notes":{"delete":[1]}}]}"#)
+        #expect(try Self.rows(pushed) == storedRows)
+        // The author, with a lost answer: it retries, and it asks.
         #expect(try await zone.bytes(Self.request).count >= first.count)
         let again = try await zone.bytes(Self.request)
-        #expect(try Self.rows(again) == kept)
+        #expect(try Self.rows(again) == storedRows)
         #expect(try Answer(again).changeSets.first?.attributes("notes", "2")?["__oldId__"] != nil)
     }
 
     @Test(arguments: Store.all)
-    func `F4: a device that takes deltas is sent for one, its author too, whose copy is not made`(store: Store)
+    func `F4: devices that accept deltas, its author included, are sent to a delta`(store: Store)
         async throws
     {
         var limits = Limits.standard
@@ -78,7 +78,7 @@ import TidemarkSQLite
         let first = try await zone.bytes(Self.request)
         let schema = try #require(try Answer(first).schema)
         if store == .embedded {
-            // Whoever reads it, to make a copy of it, finds that it is no JSON.
+            // A reader that makes a copy of it finds invalid JSON.
             try await zone.writeOutside("UPDATE tidemark_revision_rest SET text = printf('%.*c', length(text), 'x')")
         }
         for changeSets in ["", #"{"notes":{"delete":[1]}}"#] {
@@ -93,7 +93,7 @@ import TidemarkSQLite
         #expect(try await zone.column("SELECT id FROM notes WHERE id = 1") == ["1"])
     }
 
-    @Test func `case 60: compaction takes the pieces with the revision`() async throws {
+    @Test func `case 60: compaction deletes the overflow chunks with the revision`() async throws {
         var limits = Limits.standard
         limits.revisionsKept = 1
         limits.compactionStepMin = 1

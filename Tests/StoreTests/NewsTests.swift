@@ -2,11 +2,11 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkServer
-import TidemarkSQLite
+import TidemarkEngine
+import TidemarkSQL
 
-/// Rule 35: a device that says what it has by a tag alone hears what it would hear if it had said
-/// all, or that it has to.
+/// Rule 35: a conditional GET with a tag gets the answer of the full request, or the demand for
+/// one.
 @Suite struct NewsTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -18,7 +18,7 @@ import TidemarkSQLite
         return #"{"id":"\#(id)","notes":{"update":[1],"attributes":{"1":{"text":"\#(text)"}}}}"#
     }
 
-    /// A zone in which device `a` has made so many revisions after the first, each of which has a
+    /// A zone in which device `a` has committed a number of revisions after the first, each with a
     /// fingerprint.
     private static func zone(
         _ store: Store,
@@ -34,7 +34,7 @@ import TidemarkSQLite
         return zone
     }
 
-    /// What a device has that is at a revision; the zone has to be there.
+    /// The state of a device at a revision; the zone has to exist.
     private struct State {
         var epoch: String
         var schema: String
@@ -43,7 +43,7 @@ import TidemarkSQLite
 
         var tag: ZoneTag { ZoneTag(epoch: epoch, schema: schema, revision: revision, fingerprint: fingerprint) }
 
-        /// The same, said in full.
+        /// The same state as a full request.
         func request(_ device: String, _ members: String = "") -> String {
             #"{"maxRevision":\#(revision),"device":"\#(device)","epoch":"\#(epoch)","#
                 + #""schema":"\#(schema)","settled":true,"fingerprint":"\#(fingerprint)"\#(members)}"#
@@ -61,7 +61,7 @@ import TidemarkSQLite
         )
     }
 
-    @Test(arguments: Store.all) func `whatever it misses, a device gets the bytes that it would get in full`(
+    @Test(arguments: Store.all) func `the conditional GET returns the same bytes as the full request`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, edits: 1)
@@ -80,7 +80,9 @@ import TidemarkSQLite
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `D2: what was committed a moment ago is news, whoever wrote it`(store: Store)
+    @Test(arguments: Store.all) func `D2: a commit made a moment ago is in the answer, whichever device wrote it`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Self.zone(store, edits: 1)
@@ -102,7 +104,7 @@ import TidemarkSQLite
         }
     }
 
-    @Test(arguments: Store.all) func `rules 14, 17: another history, schema, revision or row is never up to date`(
+    @Test(arguments: Store.all) func `rules 14, 17: another epoch, schema, revision or fingerprint never gets a 304`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, edits: 3)
@@ -118,7 +120,7 @@ import TidemarkSQLite
             let news = try await zone.service.news(zone: "main", device: "b", since: state.tag)
             #expect(news == nil)
         }
-        // Nor does it help to claim another revision with the right rest.
+        // Another revision with the right remaining parts is no match either.
         for revision: Int64 in [0, 3, 5, .max] {
             let tag = ZoneTag(revision: revision, hash: right.tag.hash)
             #expect(try await zone.service.news(zone: "main", device: "b", since: tag) == nil)
@@ -126,7 +128,7 @@ import TidemarkSQLite
         #expect(try await zone.service.news(zone: "main", device: "b", since: right.tag) == .nothing)
     }
 
-    @Test(arguments: Store.all) func `C3: tables that were altered a moment ago are not up to date`(store: Store)
+    @Test(arguments: Store.all) func `C3: after an ALTER TABLE a moment ago the answer is no 304`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, edits: 2)
@@ -139,7 +141,8 @@ import TidemarkSQLite
         #expect(try await zone.service.news(zone: "main", device: "b", since: now.tag) == .nothing)
     }
 
-    @Test(arguments: Store.all) func `B8: a device for which a note waits has to ask in full, until it has it`(
+    @Test(arguments: Store.all)
+    func `B8: a device with an unreported overruled value gets no 304 until it has the value`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, edits: 1, policies: ["notes": .lastWriter])
@@ -154,7 +157,9 @@ import TidemarkSQLite
         #expect(try await zone.service.news(zone: "main", device: "a", since: state.tag) == .nothing)
     }
 
-    @Test(arguments: Store.all) func `case 33: a copy that misses its own revision hears so in full`(store: Store)
+    @Test(arguments: Store.all) func `case 33: a copy that lacks its own revision is told so by the full request`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Self.zone(store, edits: 1)
@@ -166,7 +171,7 @@ import TidemarkSQLite
         #expect(other != nil && other != .nothing)
     }
 
-    @Test(arguments: Store.all) func `a device that is far behind, or behind the horizon, has to ask in full`(
+    @Test(arguments: Store.all) func `a device far behind, or below the horizon, has to send the full request`(
         store: Store
     ) async throws {
         var limits = Limits.standard
@@ -186,7 +191,9 @@ import TidemarkSQLite
         }
     }
 
-    @Test(arguments: Store.all) func `a zone that is not there is said not to be there`(store: Store) async throws {
+    @Test(arguments: Store.all) func `a request for an unknown zone gets the unknown-zone error`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store, edits: 1)
         let state = try await Self.state(of: zone, at: 2)
         let error = await #expect(throws: TidemarkError.self) {

@@ -2,8 +2,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rules 1, 2 and 6: revisions are dense and in commit order, pages skip nothing, nobody overwrites
-/// what they have not seen.
+/// Rules 1, 2 and 6: revisions are dense and in commit order, pages skip nothing, and no change set
+/// overwrites unseen changes.
 @Suite(.serialized) struct OrderTests {
     private static let schema = """
         CREATE TABLE counters (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
@@ -11,12 +11,12 @@ import TidemarkCore
         INSERT INTO counters VALUES (1, 0);
         """
 
-    /// Adds one to the counter until the server takes it, and a note in the same change set.
+    /// Adds one to the counter until the server accepts it, with a note in the same change set.
     private static func increment(_ zone: Zone, writer: Int, count: Int) async throws {
         var revision = 1
-        var made = 0
+        var commits = 0
         var temporary = 0
-        while made < count {
+        while commits < count {
             let state = try await zone.sync(at: Int64(revision), device: "w\(writer)")
             revision = try #require(state.maxRevision)
             let n = try #require(Int(try await zone.column("SELECT n FROM counters")[0]))
@@ -27,10 +27,10 @@ import TidemarkCore
                 #"""
                 {"counters":{"update":[1],"attributes":{"1":{"n":\#(n + 1)}}},
                  "notes":{"create":[\#(temporary)],
-                 "attributes":{"\#(temporary)":{"writer":\#(writer),"n":\#(made)}}}}
+                 "attributes":{"\#(temporary)":{"writer":\#(writer),"n":\#(commits)}}}}
                 """#
             )
-            if answer.changeSets.last?.isConflict == false { made += 1 }
+            if answer.changeSets.last?.isConflict == false { commits += 1 }
         }
     }
 
@@ -42,35 +42,36 @@ import TidemarkCore
             for writer in 0..<8 { group.addTask { try await Self.increment(zone, writer: writer, count: 12) } }
             try await group.waitForAll()
         }
-        // The counter was read after the revision was: only an edit of the newest can be taken.
+        // The counter was read after the revision, so only an edit of the latest value can be
+        // accepted.
         #expect(try await zone.column("SELECT n FROM counters") == ["96"])
         #expect(try await zone.column("SELECT count(*) FROM notes") == ["96"])
         let revisions = try await zone.column("SELECT revision FROM tidemark_revision ORDER BY revision")
         #expect(revisions == (2...97).map(String.init))
         #expect(try await zone.revision() == 97)
-        let kept = try await zone.column("SELECT count(DISTINCT writer || '-' || n) FROM notes")
-        #expect(kept == ["96"])
+        let noteCount = try await zone.column("SELECT count(DISTINCT writer || '-' || n) FROM notes")
+        #expect(noteCount == ["96"])
     }
 
     @Test(arguments: Store.all, [1, 2, 3])
-    func `A5 E2 Rule 6: pages of any size skip and repeat nothing while others write`(store: Store, limit: Int)
+    func `A5 E2 Rule 6: pages of any size skip and repeat nothing during writes`(store: Store, limit: Int)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
         for writer in 0..<10 { _ = try await zone.sync(at: 1, Self.note(writer)) }
         var revision: Int = 1
-        var seen: [Int?] = []
+        var pageRevisions: [Int?] = []
         var isMore = true
         while isMore {
             if revision < 8 { _ = try await zone.sync(at: 1, Self.note(revision)) }
             let answer = try await zone.sync(#"{"maxRevision":\#(revision),"limit":\#(limit)}"#)
             #expect(answer.changeSets.count <= limit)
-            seen += answer.revisions
+            pageRevisions += answer.revisions
             revision = try #require(answer.maxRevision)
             #expect(answer.revisions.last == revision)
             isMore = try #require(answer.more as Bool?)
         }
-        #expect(seen == Array(2...revision))
+        #expect(pageRevisions == Array(2...revision))
         #expect(try await zone.revision() == Int64(revision))
         #expect(revision > 11)
     }
@@ -79,7 +80,7 @@ import TidemarkCore
         #"{"notes":{"create":[-1],"attributes":{"-1":{"writer":0,"n":\#(n)}}}}"#
     }
 
-    @Test(arguments: Store.all) func `A5: a device far behind gets its own change set in its turn, conflicts at once`(
+    @Test(arguments: Store.all) func `A5: a device far behind gets its own change set in order, but conflicts at once`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -110,8 +111,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `Rule 1: a record seen at a revision still to come counts as seen now, not for ever`(store: Store) async throws
-    {
+    func `Rule 1: a base in the future counts as the current revision, not as later ones`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         for n in 1...3 { try await zone.writeOutside("UPDATE counters SET n = \(n)") }
         _ = try await zone.sync(at: 1)
@@ -141,16 +141,16 @@ import TidemarkCore
         )
         #expect(swap.changeSets.first?.isConflict == false)
         #expect(try await zone.column("SELECT number FROM seats ORDER BY id") == ["20", "10", "30"])
-        // The loser sees who holds the value.
-        let taken = try await zone.sync(at: 2, #"{"seats":{"create":[-1],"attributes":{"-1":{"number":30}}}}"#)
-        let set = try #require(taken.changeSets.first)
+        // The conflict names the holder of the value.
+        let answer = try await zone.sync(at: 2, #"{"seats":{"create":[-1],"attributes":{"-1":{"number":30}}}}"#)
+        let set = try #require(answer.changeSets.first)
         #expect(set.rules == ["unique"])
         #expect(set.attributes("seats", "3")?["number"] as? Int == 30)
         #expect(set.ids("delete", "seats") == [-1])
-        #expect(taken.maxRevision == 2)
+        #expect(answer.maxRevision == 2)
     }
 
-    @Test(arguments: Store.all) func `rule 18: whoever holds several wanted values is listed in the order of the keys`(
+    @Test(arguments: Store.all) func `rule 18: a conflict lists the holders of unique values in order of their keys`(
         store: Store
     ) async throws {
         let zone = try await Zone(

@@ -2,8 +2,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Who loses what, and who is refused, when an author has changed a record several times since the
-/// base: what they have replaced themselves is no longer there to be overwritten.
+/// Overruled values and conflicts of an author with several changes of a record since the base:
+/// values that the author has replaced itself no longer count.
 @Suite(.serialized) struct OwnChangeTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, done INTEGER DEFAULT 0);
@@ -20,16 +20,16 @@ import TidemarkCore
         #"{"note":{"update":[1],"attributes":{"1":{\#(attributes)}}}}"#
     }
 
-    /// A change set that makes or edits the setting `colour`.
+    /// A change set that creates or edits the setting `colour`.
     private static func colour(_ operation: String, _ attributes: String) -> String {
         #"{"setting":{"\#(operation)":["colour"],"attributes":{"colour":{\#(attributes)}}}}"#
     }
 
-    /// What the author does to the note, or the setting, last.
+    /// The author's last edit of the note, or of the setting.
     private static let lastEdits = [edit(#""text":"of d, again""#), #"{"note":{"delete":[1]}}"#]
     private static let lastColours = [colour("update", #""value":"green""#), #"{"setting":{"delete":["colour"]}}"#]
 
-    /// Whom a value was lost by, with the values.
+    /// The devices with an overruled value, and the values.
     private static func lost(_ zone: Zone) async throws -> [String] {
         let notes = try await zone.column("SELECT device || records FROM tidemark_overruled")
         return notes.map { note in
@@ -39,7 +39,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, lastEdits)
-    func `B8: who has lost a value is not told to have lost the value that it was lost to`(store: Store, last: String)
+    func `B8: a device is not told of a loss that its own later edit caused`(store: Store, last: String)
         async throws
     {
         let zone = try await Self.zone(store)
@@ -51,7 +51,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, lastColours)
-    func `B11: who has made a setting that was there can change it again without a conflict`(store: Store, last: String)
+    func `B11: the author of an existing setting can change it again without a conflict`(store: Store, last: String)
         async throws
     {
         let zone = try await Self.zone(store)
@@ -60,13 +60,13 @@ import TidemarkCore
         _ = try await zone.sync(at: 1, device: "e", Self.colour("create", red))
         let answer = try await zone.sync(at: 1, device: "d", Self.colour("create", blue), last)
         #expect(!answer.changeSets.map(\.isConflict).contains(true))
-        let left = last.contains("green") ? ["green"] : []
-        #expect(try await zone.column("SELECT value FROM setting") == left)
+        let remaining = last.contains("green") ? ["green"] : []
+        #expect(try await zone.column("SELECT value FROM setting") == remaining)
         #expect(try await Self.lost(zone) == [#"e {"size":1,"value":"red"}"#])
     }
 
     @Test(arguments: Store.all)
-    func `B11: of a setting that two have made, a value is kept that only the later edit replaces`(store: Store)
+    func `B11: of a setting set twice, a value is kept that only the later edit replaces`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store)
@@ -84,12 +84,12 @@ import TidemarkCore
         #expect(try await Self.lost(zone) == [#"e {"size":1}"#, #"e {"value":"red"}"#])
     }
 
-    @Test(arguments: Store.all) func `a later deletion goes through although the column that others changed is gone`(
+    @Test(arguments: Store.all) func `a deletion after unseen edits succeeds if the edited column was dropped`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store)
         _ = try await zone.sync(at: 1, device: "e", Self.edit(#""done":0"#))
-        // Nobody declares the rename, so for the embedded store the column is gone.
+        // The rename is not declared, so for the embedded store the column is dropped.
         try await zone.writeOutside(
             store == .postgres ? "ALTER TABLE note DROP COLUMN done" : "ALTER TABLE note RENAME COLUMN done TO flag"
         )

@@ -3,8 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rule 35: requests that only ask what is new are answered from memory, and that makes no
-/// difference.
+/// Rule 35: requests without change sets are answered from memory, with equal answers.
 @Suite struct PullTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -21,7 +20,7 @@ import TidemarkCore
         #"{"maxRevision":\#(revision),"device":"\#(device)","settled":true\#(members)}"#
     }
 
-    /// Sends requests as a person would who types them, and then asks from there.
+    /// Sends typed requests, and then asks from the resulting revision.
     private static func zone(_ store: Store, edits: Int, policies: [String: ConflictPolicy] = [:]) async throws -> Zone
     {
         let zone = try await Zone(store, schema, policies: policies)
@@ -29,7 +28,7 @@ import TidemarkCore
         return zone
     }
 
-    @Test(arguments: Store.all) func `a device that is behind by any number of revisions gets just these`(store: Store)
+    @Test(arguments: Store.all) func `a device behind by any number of revisions gets exactly these`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, edits: 20)
@@ -40,7 +39,7 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all) func `D2: what was committed a moment ago is in the next answer, whoever wrote it`(
+    @Test(arguments: Store.all) func `D2: a commit made a moment ago is in the next answer, whichever device wrote it`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, edits: 1)
@@ -53,7 +52,7 @@ import TidemarkCore
         }
     }
 
-    @Test(arguments: Store.all) func `C3: tables that were altered meanwhile are in the next answer`(store: Store)
+    @Test(arguments: Store.all) func `C3: an ALTER TABLE made meanwhile is in the next answer`(store: Store)
         async throws
     {
         let zone = try await Self.zone(store, edits: 2)
@@ -64,7 +63,7 @@ import TidemarkCore
         #expect(after.maxRevision == before.maxRevision)
     }
 
-    @Test(arguments: Store.all) func `case 33: a settled device that has not seen its own revision is a copy`(
+    @Test(arguments: Store.all) func `case 33: a device without edits that lacks its own revision is a copy`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, edits: 5)
@@ -76,7 +75,7 @@ import TidemarkCore
         #expect(try await zone.refusal(of: Self.pull(1, device: "A")) == nil)
     }
 
-    @Test(arguments: Store.all) func `B8: a note that waits for a device is told, and forgotten when it has it`(
+    @Test(arguments: Store.all) func `B8: an overruled value is reported to its device, and deleted after delivery`(
         store: Store
     ) async throws {
         let zone = try await Self.zone(store, edits: 1, policies: ["notes": .lastWriter])
@@ -91,7 +90,9 @@ import TidemarkCore
         #expect(try await zone.column("SELECT count(*) FROM tidemark_overruled") == ["0"])
     }
 
-    @Test(arguments: Store.all) func `rule 17: a device with other rows is told so from wherever it asks`(store: Store)
+    @Test(arguments: Store.all) func `rule 17: a device with a wrong fingerprint is told so at every revision`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Self.zone(store, edits: 5)
@@ -111,7 +112,7 @@ import TidemarkCore
             #","lap":{"last":null,"open":[],"next":"6f6d3a4e-0000-4000-8000-000000000001"}"#, #","recall":[]"#,
             #","settled":true"#,
         ]
-    ) func `rule 9: a settled device brings nothing`(store: Store, members: String) async throws {
+    ) func `rule 9: a conditional GET with change sets is refused`(store: Store, members: String) async throws {
         let zone = try await Self.zone(store, edits: 1)
         let before = try await zone.content()
         let refusal = try await zone.refusal(of: Self.pull(2, device: "b", members))

@@ -5,7 +5,7 @@ import TidemarkTestSupport
 
 /// Rule 9 by brute force: whatever the bytes, a request is answered or refused with a typed error.
 @Suite(.serialized) struct RequestFuzzTests {
-    /// What stands in for a token.
+    /// The replacements for a token.
     private static let tokens = [
         "null", "true", "false", "0", "-0", "-1", "-10", "749", "1.5", "1e3", "1e999", "9223372036854775807",
         "-9223372036854775808", "9223372036854775808", "[]", "{}", "[[]]", "[-10]", #"{"a":1}"#, #""""#, #""-10""#,
@@ -39,7 +39,7 @@ import TidemarkTestSupport
         }
         let isMixed = answered > rounds / 60 && refused > rounds / 3
         #expect(isMixed, "answered \(answered), refused \(refused)")
-        // Whatever was taken is in the log, without a gap, and the file is sound.
+        // All accepted requests are in the log, without a gap, and the file is sound.
         let revision = try await zone.revision()
         let log = try await zone.column("SELECT count(*) + 990 FROM tidemark_revision")
         #expect(log == [String(revision)])

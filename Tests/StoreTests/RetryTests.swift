@@ -3,7 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// Rules 3, 5 and 13: a retry is harmless however late, the device's order holds, an id stands for
+/// Rules 3, 5 and 13: a retry has no effect however late, the device's order holds, and an id has
 /// one content.
 @Suite(.serialized) struct RetryTests {
     private static let schema = """
@@ -32,14 +32,14 @@ import TidemarkCore
         return String(text[start...(try #require(end))])
     }
 
-    @Test(arguments: Store.all) func `Rule 3: a change set sent again gets the same bytes, however late`(store: Store)
+    @Test(arguments: Store.all) func `Rule 3: a retried change set gets the same bytes, however late`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
         let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1))]}"#
         let first = try Self.slice(1, of: try await zone.bytes(request))
         #expect(first.contains(#""__oldId__":-1"#))
-        // The record is edited, deleted, and others are made: the verdict stays.
+        // The record is edited, deleted, and others are created: the verdict stays.
         for (number, sql) in [
             "UPDATE notes SET text = 'other' WHERE id = 2", "DELETE FROM notes WHERE id = 2",
             "INSERT INTO notes VALUES (9, 'nine')",
@@ -50,7 +50,7 @@ import TidemarkCore
         let before = try await zone.content()
         #expect(try Self.slice(1, of: try await zone.bytes(request)) == first)
         #expect(try await zone.content() == before)
-        // By now the device is far ahead: the verdict still comes, though nothing is missed.
+        // By now the device is far ahead: the verdict still comes, though it is not behind.
         let late = #"{"maxRevision":5,"device":"a","changeSets":[\#(Self.create(1))]}"#
         let answer = try await zone.bytes(late)
         #expect(try Self.slice(1, of: answer) == first)
@@ -58,26 +58,27 @@ import TidemarkCore
         #expect(try Answer(answer).maxRevision == 5)
     }
 
-    @Test(arguments: Store.all) func `Rule 3: what a device missed of its own is the same bytes as the first answer`(
+    @Test(arguments: Store.all) func `Rule 3: catch-up with one's own change set has the bytes of the first answer`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1))]}"#
         let first = try Self.slice(1, of: try await zone.bytes(request))
-        // The answer was lost; the device asks without sending, as after `more`.
-        let missed = try await zone.bytes(#"{"maxRevision":1,"device":"a"}"#)
-        #expect(try Self.slice(1, of: missed) == first)
-        // Sent again, it stands in the answer once.
+        // The answer was lost; the device asks without change sets, as after `more`.
+        let catchUp = try await zone.bytes(#"{"maxRevision":1,"device":"a"}"#)
+        #expect(try Self.slice(1, of: catchUp) == first)
+        // A retried change set is in the answer once.
         let again = try await zone.bytes(request)
         #expect(try Self.slice(1, of: again) == first)
         #expect(try Answer(again).revisions == [2])
-        // Somebody else gets it without the temporary id.
+        // Other devices get it without the temporary id.
         let other = try await zone.bytes(#"{"maxRevision":1,"device":"b"}"#)
         let others = try Self.slice(1, of: other)
         #expect(!others.contains("__oldId__"))
     }
 
-    @Test(arguments: Store.all) func `Rule 3: a conflict sent again gets the same bytes, although the truth moved on`(
+    @Test(arguments: Store.all)
+    func `Rule 3: a retried conflict gets the same bytes, although the rows have changed since`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -92,7 +93,7 @@ import TidemarkCore
         #expect(try await zone.column("SELECT text FROM notes") == ["theirs again"])
     }
 
-    @Test(arguments: Store.all) func `Rule 13: an id with another content is refused, whoever sends it`(store: Store)
+    @Test(arguments: Store.all) func `Rule 13: an id with other content is refused, from any device`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -110,7 +111,7 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `Rule 3: forty copies of one request at the same time are one revision`(
+    @Test(arguments: Store.all) func `Rule 3: forty concurrent copies of one request make one revision`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -124,7 +125,7 @@ import TidemarkCore
         #expect(try await zone.revision() == 3)
     }
 
-    @Test(arguments: Store.all) func `C4 Rule 5: a change set after one that never arrived is refused and names it`(
+    @Test(arguments: Store.all) func `C4 Rule 5: a change set whose predecessor never arrived is refused and names it`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -137,12 +138,12 @@ import TidemarkCore
         #expect(refusal?.place.changeSet == 1)
         #expect(refusal?.recovery == .retry)
         #expect(try await zone.content() == before)
-        // With its predecessor in front of it, it is taken.
+        // After its predecessor it is accepted.
         let answer = try await zone.sync(at: 1, Self.create(1), Self.create(3, after: 1))
         #expect(answer.revisions == [2, 3])
     }
 
-    @Test(arguments: Store.all) func `Rule 5 11: what depends on a refused change set is a conflict, the rest commits`(
+    @Test(arguments: Store.all) func `Rule 5 11: dependents of a refused change set are conflicts, the rest commits`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -175,12 +176,12 @@ import TidemarkCore
             #"{"id":"\#(Self.id(number))",\#(after)"notes":{"update":[1],"#
                 + #""attributes":{"1":{"text":"\#(text)","revision":1}}}}"#
         }
-        // Both were made on revision 1; the second names the first, so it is no stranger's.
+        // Both have base 1; the second names the first as predecessor, so the first counts as seen.
         _ = try await zone.sync(at: 1, device: "a", edit(1, "one", ""))
         let second = edit(2, "two", #""after":["\#(Self.id(1))"],"#)
         let answer = try await zone.sync(at: 1, device: "a", second)
         #expect(answer.changeSets.map(\.isConflict) == [false, false])
-        // A third device, with the same base, is a stranger.
+        // For a third device with the same base, they are unseen.
         let third = try await zone.sync(at: 1, device: "b", edit(3, "three", ""))
         #expect(third.changeSets.last?.isConflict == true)
         #expect(try await zone.column("SELECT text FROM notes") == ["two"])

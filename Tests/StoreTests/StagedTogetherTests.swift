@@ -2,9 +2,9 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 
-/// Short requests of a group are staged in one go: each is answered as if it had come alone.
+/// Short requests of a group are staged together, with the answers that they would get alone.
 @Suite(.serialized) struct StagedTogetherTests {
     private static let schema = """
         CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -26,7 +26,7 @@ import TidemarkServer
             + #""players":{"create":[-1],"attributes":{"-1":{"team":-1,"name":"\#(name)'s"}}}}"#
     }
 
-    /// A player of a team that another change set made.
+    /// A player of a team from another change set.
     private static func player(_ number: Int, of team: Int, _ name: String) -> String {
         #"{"id":"\#(id(number))","players":{"create":[-\#(number)],"attributes":"#
             + #"{"-\#(number)":{"team":\#(team),"name":"\#(name)"}}}}"#
@@ -34,12 +34,12 @@ import TidemarkServer
 
     private static let long = String(repeating: "long ", count: 4_000)
 
-    /// What several devices send at once: all the same temporary ids, and whatever else there is.
+    /// Requests of several devices at once: all with the same temporary ids, and other cases.
     private static let bodies = [
         request(1, team(10, "one")), request(2, team(20, "two"), player(21, of: -1, "second of two")),
         // White space, an escape and a character beyond the first plane.
         request(3, team(30, #"thr\u00e9e \ud83c\udfd0"#)).replacing(",", with: " ,\n "), #"{"maxRevision":1}"#,
-        // Another device's temporary id is nobody's here.
+        // Another device's temporary id is unknown here.
         request(4, player(41, of: -1, "of no team")), request(5, team(50, "five"), player(51, of: -1, "")),
         #"{"maxRevision":1,"device":"6","changeSets":[{"nothings":{"create":[-1]}}]}"#, request(7, team(70, "one")),
         request(8, #"{"id":"\#(id(80))","teams":{"update":[1],"attributes":{"1":{"name":"\#(long)"}}}}"#),
@@ -52,7 +52,7 @@ import TidemarkServer
         try await Zone(store, schema, epoch: UUID(uuidString: id(0)) ?? UUID(), now: { 1_000 })
     }
 
-    private static func told(_ result: Result<[UInt8], any Error>) -> String {
+    private static func describe(_ result: Result<[UInt8], any Error>) -> String {
         switch result {
         case .success(let answer): String(decoding: answer, as: UTF8.self)
         case .failure(let error): "\(error)"
@@ -62,34 +62,34 @@ import TidemarkServer
     private static func alone(_ bodies: [String], in zone: Zone) async throws -> [String] {
         var answers: [String] = []
         for body in bodies {
-            do { answers.append(told(.success(try await zone.bytes(body)))) } catch let error as TidemarkError {
-                answers.append(told(.failure(error)))
+            do { answers.append(describe(.success(try await zone.bytes(body)))) } catch let error as TidemarkError {
+                answers.append(describe(.failure(error)))
             }
         }
         return answers
     }
 
-    @Test(arguments: Store.all) func `rule 2: a group is answered what each of it would have been answered alone`(
+    @Test(arguments: Store.all) func `rule 2: each request of a group gets the answer that it would get alone`(
         store: Store
     ) async throws {
         let crowd = try await Self.zone(store)
         let line = try await Self.zone(store)
         let alone = try await Self.alone(Self.bodies, in: line)
-        #expect(try await crowd.together(Self.bodies).map(Self.told) == alone)
+        #expect(try await crowd.together(Self.bodies).map(Self.describe) == alone)
         #expect(try await crowd.content() == line.content())
-        // What is wrong with a request is told by the place in that request.
+        // An error names the place in its own request.
         #expect(alone[5].contains("change set 1"))
     }
 
-    /// Nothing is wrong with the bodies here, so that they are staged together.
-    @Test(arguments: Store.all) func `A3: devices of one group have temporary ids of their own`(store: Store)
+    /// These bodies are valid, so that they are staged together.
+    @Test(arguments: Store.all) func `A3: the temporary ids of the devices of a group are independent`(store: Store)
         async throws
     {
         let bodies = [0, 1, 2, 3, 4, 5, 7, 10, 11].map { Self.bodies[$0] }
         let crowd = try await Self.zone(store)
         let line = try await Self.zone(store)
         let alone = try await Self.alone(bodies, in: line)
-        #expect(try await crowd.together(bodies).map(Self.told) == alone)
+        #expect(try await crowd.together(bodies).map(Self.describe) == alone)
         #expect(try await crowd.content() == line.content())
         #expect(alone[4].contains("unknownTemporaryId"))
         #expect(alone[5].contains("change set 1"))
@@ -101,8 +101,8 @@ import TidemarkServer
         )
     }
 
-    /// Long lists are taken out of a body that is staged by itself, and are not in a group.
-    @Test(arguments: Store.all) func `rule 3: a request that came alone is known when it comes again in a group`(
+    /// Long lists are extracted from a body staged alone, but not in a group.
+    @Test(arguments: Store.all) func `rule 3: a change set committed alone is a retry when it comes again in a group`(
         store: Store
     ) async throws {
         let ids = (1...60).map { "-\($0)" }
@@ -116,8 +116,8 @@ import TidemarkServer
         let zone = try await Self.zone(store)
         let first = try await zone.bytes(body)
         let other = Self.request(2, at: 2, Self.team(20, "two"))
-        let again = try await zone.together([body, other, body]).map(Self.told)
-        #expect(again[0] == Self.told(.success(first)))
+        let again = try await zone.together([body, other, body]).map(Self.describe)
+        #expect(again[0] == Self.describe(.success(first)))
         #expect(again[2].contains(#""revision":2,"conflict":false"#))
         #expect(try await zone.revision() == 3)
     }

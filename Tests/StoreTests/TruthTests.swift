@@ -2,7 +2,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// What the author of a refused deletion is told about the tree below it.
+/// The tree of rows below a refused deletion that its author receives.
 @Suite(.serialized) struct TruthTests {
     private static let schema = """
         CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT);
@@ -18,7 +18,7 @@ import TidemarkCore
         INSERT INTO items VALUES (410, 320), (411, 320), (412, 321), (413, 321);
         """
 
-    /// The zone in which somebody has changed instance 320, in the middle of the tree.
+    /// A zone in which another device has changed instance 320, in the middle of the tree.
     private static func zone(_ store: Store) async throws -> Zone {
         let zone = try await Zone(store, schema)
         _ = try await zone.sync(at: 1, #"{"instances":{"update":[320],"attributes":{"320":{"comment":"kept"}}}}"#)
@@ -27,10 +27,10 @@ import TidemarkCore
 
     private static func truth(_ zone: Zone, _ set: String, _ members: String = "") async throws -> [String: [Int]] {
         let answer = try await zone.sync(#"{"maxRevision":1,\#(members)"changeSets":[\#(set)]}"#)
-        let refused = try #require(answer.changeSets.last)
-        #expect(refused.isConflict == true)
+        let verdict = try #require(answer.changeSets.last)
+        #expect(verdict.isConflict == true)
         return ["players", "screens", "instances", "items"].reduce(into: [:]) { records, table in
-            records[table] = refused.ids("update", table)
+            records[table] = verdict.ids("update", table)
         }
     }
 
@@ -39,19 +39,23 @@ import TidemarkCore
         "players": [100], "screens": [749], "instances": [320, 321], "items": [410, 411, 412, 413],
     ]
 
-    @Test(arguments: Store.all) func `A8: the truth goes on below the record that is the reason of the refusal`(
+    @Test(arguments: Store.all) func `A8: a conflict contains the descendants of the record that caused it`(
         store: Store
     ) async throws { #expect(try await Self.truth(Self.zone(store), Self.deletion) == Self.tree) }
 
     @Test(arguments: Store.all, ["321", "320"])
-    func `A8: the truth goes on below a record that the refused set updates itself`(store: Store, updated: String)
+    func `A8: a conflict contains the descendants of a record that the refused set updates`(
+        store: Store,
+        updated: String
+    )
         async throws
     {
         let set = #"{"players":{"delete":[100]},"instances":{"update":[\#(updated)]}}"#
         #expect(try await Self.truth(Self.zone(store), set) == Self.tree)
     }
 
-    @Test(arguments: Store.all) func `a client that wants no related records gets those of the set and of the reasons`(
+    @Test(arguments: Store.all)
+    func `without related records, a conflict contains only the set's records and the causes`(
         store: Store
     ) async throws {
         for members in [#""related":0,"#, #""answer":"verdicts","#] {
@@ -64,7 +68,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, ["-1", #""0""#, "true", "1.5"])
-    func `a number of related records that is none is refused`(store: Store, related: String) async throws {
+    func `an invalid number of related records is refused`(store: Store, related: String) async throws {
         let zone = try await Self.zone(store)
         let error = try await zone.refusal(
             of: #"{"maxRevision":1,"related":\#(related),"changeSets":[\#(Self.deletion)]}"#

@@ -4,14 +4,14 @@ import Testing
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Both stores answer the same requests with the same bytes, whatever the values are: columns and
-/// keys of every type that both have, in scripts made from a seed.
+/// Both stores give equal bytes for the same requests with values of any kind: columns and keys of
+/// every common type, in scripts from a seed.
 @Suite(.serialized) struct ValueScriptTests {
     /// `TIDEMARK_DIFFERENTIAL_SEEDS=1000` compares more.
     private static let scripts = UInt64(Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 3, long: 12))
 
     @Test(arguments: 1...ValueScriptTests.scripts)
-    func `A9: scripts with values of many types are answered alike, byte for byte`(seed: UInt64) async throws {
+    func `A9: both stores answer scripts with values of many types byte for byte alike`(seed: UInt64) async throws {
         var script = ValueScript(seed)
         let policies: [String: ConflictPolicy] = [
             [:], ["thing": .columns], ["thing": .lastWriter], ["thing": .latest],
@@ -48,7 +48,7 @@ import TidemarkTestSupport
     }
 }
 
-/// Requests made from a seed.
+/// Requests generated from a seed.
 private struct ValueScript {
     static let schema = """
         CREATE TABLE thing (id INTEGER PRIMARY KEY, i INTEGER, r REAL, b BOOLEAN, t TEXT, x BLOB,
@@ -98,10 +98,10 @@ private struct ValueScript {
     private mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &random) < percent }
 
     mutating func request(at revision: Int64) -> String {
-        let seen = chance(80) ? revision : Int64.random(in: 1...max(revision, 1), using: &random)
+        let base = chance(80) ? revision : Int64.random(in: 1...max(revision, 1), using: &random)
         let sets = (0..<Int.random(in: 1...3, using: &random)).map { _ in changeSet() }
         let device = chance(70) ? #","device":"\#(pick(["a", "b"]))""# : ""
-        return #"{"maxRevision":\#(seen)\#(device),"changeSets":[\#(sets.joined(separator: ","))]}"#
+        return #"{"maxRevision":\#(base)\#(device),"changeSets":[\#(sets.joined(separator: ","))]}"#
     }
 
     private mutating func changeSet() -> String {
@@ -161,7 +161,7 @@ private struct ValueScript {
             #"{"\#(operation)":[\#(key)],"attributes":{\#(Self.name(key)):{"thing_id":\#(pick(["1", "2", "3", "null"]))}}}"#
     }
 
-    /// A key as the name of a member: a text is its own, all else is JSON.
+    /// A key as the name of a member: text as it is, other values as JSON.
     private static func name(_ key: String) -> String {
         guard !key.hasPrefix("\"") else { return key }
         let escaped = key.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")

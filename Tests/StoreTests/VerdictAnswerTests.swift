@@ -2,7 +2,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// A client that keeps no rows asks for verdicts alone.
+/// A client without rows asks for verdicts only.
 @Suite(.serialized) struct VerdictAnswerTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
@@ -37,7 +37,9 @@ import TidemarkCore
         _ = try await zone.sync(at: revision, device: "b", set)
     }
 
-    @Test(arguments: Store.all) func `new ids come back, and neither defaults nor what others did`(store: Store)
+    @Test(arguments: Store.all) func `the answer has new ids, but neither defaults nor other devices' changes`(
+        store: Store
+    )
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -52,12 +54,12 @@ import TidemarkCore
             ),
             "\(text)"
         )
-        // The client may go on from there like any other: it has been told of nothing else yet.
+        // The client may continue from there, because the answer had no other changes yet.
         #expect(answer.maxRevision == 1)
         #expect(try await zone.sync(at: 1, device: "a").revisions == [2, 3])
     }
 
-    @Test(arguments: Store.all) func `A4: the same change set again is answered the same, whole if that is asked for`(
+    @Test(arguments: Store.all) func `A4: a retry gets the same answer, and the whole one on request`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
@@ -66,14 +68,14 @@ import TidemarkCore
         #expect(try await Self.answer(zone, "", Self.creation).text == first)
         let whole = try await zone.sync(at: 3, device: "a", Self.creation)
         #expect(whole.changeSets.first?.attributes("player", "2")?["score"] as? Int == 7)
-        let refused = Self.set(2, #""team":{"update":[1],"attributes":{"1":{"name":"blue"}}}"#)
-        let conflict = try await Self.answer(zone, "", refused)
+        let conflicting = Self.set(2, #""team":{"update":[1],"attributes":{"1":{"name":"blue"}}}"#)
+        let conflict = try await Self.answer(zone, "", conflicting)
         #expect(conflict.answer.changeSets.first?.rules == ["changed"])
-        #expect(try await Self.answer(zone, "", refused).text == conflict.text)
+        #expect(try await Self.answer(zone, "", conflicting).text == conflict.text)
     }
 
     @Test(arguments: Store.all)
-    func `A3: verdicts stand in the order of the change sets, accepted and refused ones mixed`(store: Store)
+    func `A3: verdicts are in the order of the change sets, accepted and refused ones mixed`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -83,7 +85,7 @@ import TidemarkCore
             "",
             Self.creation,
             Self.set(2, #""team":{"update":[1],"attributes":{"1":{"name":"blue"}}}"#),
-            // Without an id there is only the order to tell it by.
+            // Without an id only the order identifies a verdict.
             #"{"team":{"create":[-5],"attributes":{"-5":{"name":"green"}}}}"#
         ).answer
         #expect(answer.revisions == [3, nil, 4])
@@ -92,7 +94,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `a base from behind the horizon is judged, and only what is asked of the log is refused`(store: Store)
+    func `a base below the horizon is judged, and only reads of the log are refused`(store: Store)
         async throws
     {
         var limits = Limits.standard
@@ -111,7 +113,7 @@ import TidemarkCore
         #expect(ahead?.code == .revisionAhead)
     }
 
-    @Test(arguments: Store.all) func `B8: a value that its column's policy overrules is named, now and with a retry`(
+    @Test(arguments: Store.all) func `B8: a value overruled by its column's policy is named, at first and in a retry`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema, policies: ["team": .latest], now: { 1_700_000_000_000 })
@@ -124,8 +126,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `nothing is told to a client that sends nothing, nor is it held until there is news`(store: Store) async throws
-    {
+    func `a client that sends nothing gets no news, and its request is not held`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         try await Self.rename(zone, "rot")
         for revision in [1, 2] {
@@ -136,7 +137,8 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, [#""some""#, "1", "true", "null", #""ids""#])
-    func `another answer than all and verdicts is refused before any effect`(store: Store, answer: String) async throws
+    func `an answer kind other than all and verdicts is refused before any effect`(store: Store, answer: String)
+        async throws
     {
         let zone = try await Zone(store, Self.schema)
         let error = try await zone.refusal(

@@ -3,7 +3,7 @@ import Testing
 import TidemarkCore
 
 @Suite struct ErrorTests {
-    @Test func `an error says what happened, where, what to do, and under which name`() {
+    @Test func `an error's text has the problem, the place, the cure and the code`() {
         let error = TidemarkError(
             .unknownColumn,
             "The table has no such column.",
@@ -16,17 +16,17 @@ import TidemarkCore
         )
     }
 
-    @Test func `a place that is not known leaves no empty brackets`() {
+    @Test func `an unknown place leaves no empty brackets`() {
         let error = TidemarkError(.unreachable, "No answer.", fix: "Try later.")
         #expect(error.description == "No answer. Try later. (unreachable)")
     }
 
-    @Test func `an error has no part that could hold a row's value`() {
-        // Whoever adds a part has to decide here whether it can be logged and shown.
+    @Test func `no part of an error can hold a row's value`() {
+        // A new part of an error needs a decision here whether it can be logged and shown.
         let error = TidemarkError(.invalidValue, "m", fix: "f")
         #expect(
             Mirror(reflecting: error).children.compactMap(\.label) == [
-                "code", "message", "fix", "place", "told", "retryAfterSeconds",
+                "code", "message", "fix", "place", "senderRecovery", "retryAfterSeconds",
             ]
         )
         #expect(
@@ -48,7 +48,7 @@ import TidemarkCore
         .fullRequestRequired,
     ]
 
-    @Test func `what to do follows from the code alone`() {
+    @Test func `the recovery follows from the code alone`() {
         let recovery = { (code: ErrorCode) in TidemarkError(code, "", fix: "").recovery }
         #expect(Self.retried.allSatisfy { recovery($0) == .retry })
         #expect(Self.resynced.allSatisfy { recovery($0) == .resync })
@@ -57,23 +57,23 @@ import TidemarkCore
         #expect(Self.permanent.allSatisfy { recovery($0) == .permanent })
     }
 
-    @Test func `a code from a newer server is permanent and keeps its name`() {
+    @Test func `an unknown code of a newer server is permanent and keeps its name`() {
         let error = TidemarkError(ErrorCode(rawValue: "quotaExceeded"), "Full.", fix: "Pay.")
         #expect(error.recovery == .permanent)
         #expect(WireError(error).tidemarkError == error)
     }
 
     @Test(arguments: [("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("later", .retry)])
-    func `rule 20: a code from a newer server is recovered from as that server says`(
-        told: String,
+    func `rule 20: an unknown code of a newer server has the recovery that the server sent`(
+        sent: String,
         recovery: TidemarkError.Recovery
     ) throws {
         let json = """
-            {"error":{"code":"coffeeBreak","message":"m","fix":"f","recovery":"\(told)"}}
+            {"error":{"code":"coffeeBreak","message":"m","fix":"f","recovery":"\(sent)"}}
             """
-        let read = try JSONDecoder().decode(WireError.self, from: Data(json.utf8)).tidemarkError
-        #expect(read.recovery == recovery)
-        #expect(read.code.rawValue == "coffeeBreak")
+        let decoded = try JSONDecoder().decode(WireError.self, from: Data(json.utf8)).tidemarkError
+        #expect(decoded.recovery == recovery)
+        #expect(decoded.code.rawValue == "coffeeBreak")
     }
 
     @Test func `an error survives the wire with its place and its recovery`() throws {
@@ -84,12 +84,12 @@ import TidemarkCore
             place: .init(changeSet: 3, table: "cities", key: #""a\"b""#)
         )
         let data = try JSONEncoder().encode(WireError(error))
-        let read = try JSONDecoder().decode(WireError.self, from: data)
-        #expect(read.tidemarkError == error)
-        #expect(read.error.recovery == "resync")
+        let decoded = try JSONDecoder().decode(WireError.self, from: data)
+        #expect(decoded.tidemarkError == error)
+        #expect(decoded.error.recovery == "resync")
     }
 
-    @Test func `an error without a place sends none`() throws {
+    @Test func `an error without a place encodes no place`() throws {
         let data = try JSONEncoder().encode(WireError(TidemarkError(.unavailable, "m", fix: "f")))
         #expect(!String(decoding: data, as: UTF8.self).contains("place"))
     }

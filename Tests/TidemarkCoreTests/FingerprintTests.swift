@@ -2,7 +2,7 @@ import Testing
 import TidemarkCore
 
 @Suite struct FingerprintTests {
-    @Test func `rule 17: adding and taking away rows in any order leads back to the same sum`() {
+    @Test func `rule 17: adding and removing rows in any order restores the sum`() {
         let parts = (0..<50).map { index -> Fingerprint in
             let value = UInt64(index) &* 0x9e37_79b9_7f4a_7c15
             return Fingerprint(high: ~value, low: value &* value)

@@ -1,12 +1,12 @@
 import Testing
 import TidemarkCore
 
-/// Case 47: clocks that stand, jump and lie.
+/// Case 47: clocks that stand still, jump or are wrong.
 @Suite struct HybridClockTests {
     private static let noon: Int64 = 1_795_000_000_000
     private static let skewMax = Limits.standard.clockSkewMillisecondsMax
 
-    @Test func `case 47: a wall that stands still, jumps back a day or to 1970 gives later times`() {
+    @Test func `case 47: a wall clock that stands still, or jumps back, still gives increasing times`() {
         var clock = HybridClock()
         let walls = [Self.noon, Self.noon, Self.noon - 86_400_000, 0, -86_400_000, Int64.min, Self.noon]
         let times = walls.map { clock.next(at: $0) }
@@ -14,7 +14,7 @@ import TidemarkCore
         #expect(zip(times, times.dropFirst()).allSatisfy { $0 < $1 })
     }
 
-    @Test func `case 47: what was seen is earlier than all that is written from then on`() {
+    @Test func `case 47: times after an observed time are later than it`() {
         var clock = HybridClock(last: 7)
         clock.receive(Self.noon * 1_000)
         #expect(clock.next(at: 0) == Self.noon * 1_000 + 1)
@@ -31,7 +31,7 @@ import TidemarkCore
         #expect(clock.last == HybridClock.timeMax)
     }
 
-    @Test func `case 47: a clock within the skew is believed, one beyond counts as now`() {
+    @Test func `case 47: a clock within the allowed skew is believed, one beyond counts as now`() {
         let edge = (Self.noon + Self.skewMax) * HybridClock.ticksPerMillisecond
         var clock = HybridClock()
         #expect(clock.admit(edge, at: Self.noon, skewMax: Self.skewMax) == edge)
@@ -39,11 +39,11 @@ import TidemarkCore
         let late = edge + HybridClock.ticksPerMillisecond
         #expect(clock.admit(late, at: Self.noon, skewMax: Self.skewMax) == Self.noon * 1_000)
         #expect(clock.admit(HybridClock.timeMax, at: Self.noon, skewMax: Self.skewMax) == Self.noon * 1_000 + 1)
-        // A clock behind is believed too: it loses to others, and to nothing that it has seen.
+        // A clock that is behind is believed too: it loses to others, but not to times it has seen.
         #expect(clock.admit(5, at: Self.noon, skewMax: Self.skewMax) == 5)
     }
 
-    @Test func `the same time by two devices is ordered by their ids, nobody's id comes first`() {
+    @Test func `equal times of two devices are ordered by device id, an absent id first`() {
         #expect(Stamp(time: 1, device: "a") < Stamp(time: 1, device: "b"))
         #expect(Stamp(time: 1) < Stamp(time: 1, device: "a"))
         #expect(Stamp(time: 1, device: "b") < Stamp(time: 2, device: "a"))

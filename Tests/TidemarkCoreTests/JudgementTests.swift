@@ -1,9 +1,9 @@
 import Testing
 import TidemarkCore
 
-/// Rule 1: nobody overwrites what they have not seen, as a table of values.
+/// Rule 1: no edit overwrites unseen changes, as a table of cases.
 @Suite struct JudgementTests {
-    /// What happened on the server since the base, in the order of the table's rows.
+    /// The changes on the server since the base, in the order of the table's rows.
     private static let histories: [String: (unseen: [UnseenChange], exists: Bool)] = [
         "updated a": ([.update("a")], true), "updated b": ([.update("b")], true),
         "updated a, b": ([.update("a"), .update("b")], true), "updated nothing": ([.update()], true),
@@ -46,36 +46,36 @@ import TidemarkCore
         Case(.create, "created, deleted", .merge),
     ]
 
-    @Test func `every operation is judged against every history`() {
-        let judged = Set(Self.cases.map(\.testDescription))
-        #expect(judged.count == Self.cases.count)
+    @Test func `the table of verdicts covers each operation against each history`() {
+        let descriptions = Set(Self.cases.map(\.testDescription))
+        #expect(descriptions.count == Self.cases.count)
         #expect(Self.cases.count == 3 * Self.histories.count)
     }
 
-    @Test(arguments: cases) func `what another device did unseen is never overwritten`(_ row: Case) throws {
+    @Test(arguments: cases) func `an unseen change of another device is never overwritten`(_ row: Case) throws {
         let contention = try contention(row.mine, row.history, differing: ["a"])
         #expect(judge(contention, policy: .reject) == row.reject)
         #expect(judge(contention, policy: .columns) == row.columns)
     }
 
     @Test(arguments: ConflictPolicy.allCases)
-    func `both devices write the same value, and only rejecting does not let it pass`(policy: ConflictPolicy) throws {
+    func `equal values from both devices are accepted, except under reject`(policy: ConflictPolicy) throws {
         let same = try contention(.update, "updated a", differing: [])
         #expect(judge(same, policy: policy) == (policy == .reject ? .changed([]) : .merge))
     }
 
-    @Test func `a conflict names the columns where both met, and no others`() throws {
+    @Test func `a conflict names exactly the columns that both changed`() throws {
         let both = try contention(.update, "updated a, b", differing: ["b", "c"])
         #expect(judge(both, policy: .columns) == .changed(["b"]))
         #expect(judge(both, policy: .reject) == .changed(["b"]))
     }
 
-    @Test func `an update merged into a record that was made anew would mix two records`() throws {
+    @Test func `an update of a record deleted and created again is a conflict`() throws {
         let renewed = try contention(.update, "deleted, created", differing: ["c"])
         #expect(judge(renewed, policy: .columns) == .changed([]))
     }
 
-    @Test func `the default policy refuses`() { #expect(SyncSchema(tables: []).policy(of: "any") == .reject) }
+    @Test func `the default policy is reject`() { #expect(SyncSchema(tables: []).policy(of: "any") == .reject) }
 
     private func contention(_ mine: Operation, _ history: String, differing: Set<String>) throws -> Contention {
         let theirs = try #require(Self.histories[history])

@@ -1,34 +1,35 @@
 import Testing
 import TidemarkCore
 
-/// Bounds that depend on one another: a value that fits one must not be refused by the next.
+/// Limits that depend on each other: a value within one must be within the next.
 @Suite struct LimitsTests {
     private let limits = Limits.standard
 
-    @Test func `what a device puts into one request is taken by the server`() {
+    @Test func `the largest request that a device sends is accepted by the server`() {
         #expect(limits.outgoingBytesTarget <= limits.requestBytesMax)
     }
 
-    @Test func `a value that a device sends fits into a request, in its longest form`() {
+    @Test func `the largest value that a device sends fits a request, in its longest notation`() {
         // A control character takes six bytes of JSON.
         #expect(6 * limits.valueBytesMax < limits.requestBytesMax)
     }
 
-    @Test func `the largest change set that a server takes comes back to every device`() {
+    @Test func `the largest change set that a server accepts fits an answer`() {
         // The echo adds an envelope, revisions and old ids to each record, and at most doubles it.
         #expect(2 * limits.requestBytesMax + limits.catchUpBytesMax <= limits.responseBytesMax)
     }
 
-    @Test func `a page of catch-up leaves room for one more change set`() {
+    @Test func `a page of catch-up has room for one more change set`() {
         #expect(limits.catchUpBytesMax + limits.requestBytesMax <= limits.responseBytesMax)
     }
 
-    @Test func `capture's two copies of every column fit SQLite's limit of columns`() {
-        // A shadow table holds old and new, and two columns of its own; SQLite allows 2,000.
+    @Test func `capture's two copies of each column fit SQLite's column limit`() {
+        // A shadow table holds the old and the new row, and two columns of its own; SQLite allows
+        // 2,000.
         #expect(2 * limits.columnsPerTableMax + 2 <= 2_000)
     }
 
-    @Test func `the deepest request of the protocol is not too deep`() {
+    @Test func `the deepest request of the protocol is within the depth limit`() {
         // Request, change sets, change set, table, attributes, record, tagged value.
         #expect(limits.jsonDepthMax >= 7)
     }
@@ -47,23 +48,23 @@ import TidemarkCore
             limits.valueBytesMax, limits.deltaBytesMin, limits.changeEventBytesMax, limits.openLapsMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
-        // All revisions are kept unless somebody says how many.
+        // All revisions are kept unless the operator sets a number.
         #expect(limits.revisionsKept == nil)
-        // A new device gets the newest snapshot unless somebody says how old it may be.
+        // A new device gets the newest snapshot unless the operator allows an older one.
         #expect(limits.snapshotRevisionsBehindMax == 0)
         // A device has the related records of a refusal itself.
         #expect(limits.relatedRecordsWanted == 0)
         #expect(bounds.count + 3 == Mirror(reflecting: limits).children.count)
     }
 
-    @Test func `a device hears a sign of life before it takes its connection for dead`() {
+    @Test func `heartbeats come before a device considers its connection dead`() {
         // The device's client gives up after 60 s of silence, and so do most proxies.
         #expect(3 * limits.heartbeatMilliseconds < 60_000)
         #expect(limits.waitMillisecondsMax < 60_000)
         #expect(limits.listenerTickMilliseconds <= limits.heartbeatMilliseconds)
     }
 
-    @Test func `names of the protocol do not double as names of a table's part`() {
+    @Test func `no member name of the protocol is a member name of a table's part`() {
         #expect(WireName.changeSetMembers.isDisjoint(with: WireName.tableMembers))
         #expect(WireName.recordMembers.isSubset(of: ["revision", "__oldId__"]))
     }

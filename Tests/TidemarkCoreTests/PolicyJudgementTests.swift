@@ -1,7 +1,7 @@
 import Testing
 import TidemarkCore
 
-/// `lastWriter` and `latest` as a table of values: who prevails, and what is kept.
+/// `lastWriter` and `latest` as a table of cases: the prevailing and the overruled values.
 @Suite struct PolicyJudgementTests {
     private static func update(_ time: Int64, _ columns: String...) -> UnseenChange {
         UnseenChange(operation: .update, columns: Set(columns), stamp: Stamp(time: time, device: "theirs"))
@@ -27,48 +27,48 @@ import TidemarkCore
         )
     }
 
-    @Test func `lastWriter: what arrives later stands, whatever the clocks say`() {
+    @Test func `lastWriter: the later arrival prevails, whatever the clocks say`() {
         for time in [0, 4, 9] as [Int64] {
             let met = Self.contention(.update, at: time, [Self.update(6, "b", "c")])
             #expect(judge(met, policy: .lastWriter) == .overrule(mine: [], theirs: ["b"]))
         }
     }
 
-    @Test func `latest: each column goes to the later clock`() {
+    @Test func `latest: in each column the later clock prevails`() {
         let met = Self.contention(.update, [Self.update(4, "a"), Self.update(6, "b")])
         #expect(judge(met, policy: .latest) == .overrule(mine: ["b"], theirs: ["a"]))
     }
 
-    @Test func `latest: the change that holds the column counts, not an older one`() {
+    @Test func `latest: the change that set the column's value counts, not an older one`() {
         let replaced = Self.contention(.update, [Self.update(9, "a"), Self.update(4, "a")])
         #expect(judge(replaced, policy: .latest) == .overrule(mine: [], theirs: ["a"]))
     }
 
-    @Test func `latest: at the same time the device with the higher id prevails, on every side`() {
+    @Test func `latest: at equal times the higher device id prevails on all devices`() {
         let tie = Self.contention(.update, [Self.update(5, "a")])
         #expect(judge(tie, policy: .latest) == .overrule(mine: ["a"], theirs: []))
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
-    func `columns that do not meet, and equal values, are merged and nothing is overruled`(policy: ConflictPolicy) {
+    func `edits of different columns, and equal values, merge and overrule nothing`(policy: ConflictPolicy) {
         #expect(judge(Self.contention(.update, [Self.update(9, "c")]), policy: policy) == .merge)
         let same = Self.contention(.update, differing: [], [Self.update(9, "a")])
         #expect(judge(same, policy: policy) == .merge)
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
-    func `an update of a record that is gone, or is another one now, is a conflict as ever`(policy: ConflictPolicy) {
+    func `an update of a record that was deleted, or created again, is a conflict`(policy: ConflictPolicy) {
         let deleted = UnseenChange(operation: .delete, columns: [])
         let created = UnseenChange(operation: .create, columns: [])
-        let gone = Self.contention(.update, [deleted], exists: false)
-        #expect(judge(gone, policy: policy) == .conflict(rule: .deleted, columns: []))
+        let contention = Self.contention(.update, [deleted], exists: false)
+        #expect(judge(contention, policy: policy) == .conflict(rule: .deleted, columns: []))
         let renewed = Self.contention(.update, [deleted, created])
         #expect(judge(renewed, policy: policy) == .conflict(rule: .changed, columns: []))
         let deletion = Self.contention(.delete, [deleted, created])
         #expect(judge(deletion, policy: policy) == .conflict(rule: .changed, columns: []))
     }
 
-    @Test func `lastWriter: a later deletion takes the edited record, and names what is lost`() {
+    @Test func `lastWriter: a later deletion removes the edited record and lists the lost values`() {
         let met = Self.contention(.delete, [Self.update(9, "a"), Self.update(9, "c")])
         #expect(judge(met, policy: .lastWriter) == .overrule(mine: [], theirs: ["a", "c"]))
     }
@@ -80,7 +80,7 @@ import TidemarkCore
         #expect(judge(newer, policy: .latest) == .conflict(rule: .changed, columns: []))
     }
 
-    @Test func `two creations of one key are decided like two updates of all its columns`() {
+    @Test func `two creations of one key are judged like two updates of all its columns`() {
         let created = UnseenChange(operation: .create, columns: [], stamp: Stamp(time: 6, device: "theirs"))
         let met = Self.contention(.create, [created])
         #expect(judge(met, policy: .lastWriter) == .overrule(mine: [], theirs: ["a", "b"]))
@@ -92,14 +92,14 @@ import TidemarkCore
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
-    func `what only a cascade would take is never taken from somebody else`(policy: ConflictPolicy) {
+    func `a deletion by cascade only never removes another device's record`(policy: ConflictPolicy) {
         let deletion = Self.contention(.delete, [Self.update(1, "a")], isCascade: true)
         #expect(judge(deletion, policy: policy) == .conflict(rule: .changed, columns: []))
         let emptied = Self.contention(.update, differing: ["a"], [Self.update(1, "a")], isCascade: true)
         #expect(judge(emptied, policy: policy) == .conflict(rule: .changed, columns: ["a"]))
     }
 
-    @Test func `a column's own policy decides that column, the table's the others`() {
+    @Test func `a column's own policy applies to that column, the table's to the others`() {
         let met = Self.contention(.update, [Self.update(9, "a"), Self.update(9, "b")])
         #expect(judge(met, policy: .columns, columns: ["a": .lastWriter]) == .conflict(rule: .changed, columns: ["b"]))
         #expect(judge(met, policy: .lastWriter, columns: ["a": .latest]) == .overrule(mine: ["a"], theirs: ["b"]))

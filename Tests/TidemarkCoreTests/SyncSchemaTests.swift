@@ -2,7 +2,7 @@ import Testing
 import TidemarkCore
 
 @Suite struct SyncSchemaTests {
-    @Test func `children declared before their parents are written after them`() {
+    @Test func `parents are written before children, whatever the order of declaration`() {
         let schema = SyncSchema(tables: [
             table("scores", referringTo: ["players", "games"]), table("players", referringTo: ["teams"]),
             table("games"), table("teams"),
@@ -10,12 +10,12 @@ import TidemarkCore
         #expect(schema.tables.map(\.name) == ["games", "teams", "players", "scores"])
     }
 
-    @Test func `a table that points at itself waits for nobody`() {
+    @Test func `a self-reference does not affect the order of tables`() {
         let schema = SyncSchema(tables: [table("nodes", referringTo: ["nodes"]), table("roots")])
         #expect(schema.tables.map(\.name) == ["nodes", "roots"])
     }
 
-    @Test func `two tables that point at each other both survive, their parents before them`() {
+    @Test func `two tables that reference each other both stay, after their parents`() {
         let schema = SyncSchema(tables: [
             table("teams", referringTo: ["players", "leagues"]), table("players", referringTo: ["teams"]),
             table("leagues"), table("goals", referringTo: ["players"]),
@@ -24,19 +24,19 @@ import TidemarkCore
         #expect(schema.byName.count == 4)
     }
 
-    @Test func `a reference to a table outside the zone holds nothing back`() {
+    @Test func `a reference to a table outside the zone does not affect the order`() {
         let schema = SyncSchema(tables: [table("notes", referringTo: ["local_settings"])])
         #expect(schema.tables.map(\.name) == ["notes"])
     }
 
-    @Test func `a hundred tables in a chain come out in one order whatever the order given`() {
+    @Test func `a chain of a hundred tables has one order, whatever the order of declaration`() {
         let chain = (0..<100).map { number in table("t\(number)", referringTo: number == 0 ? [] : ["t\(number - 1)"]) }
         let expected = chain.map(\.name)
         #expect(SyncSchema(tables: chain).tables.map(\.name) == expected)
         #expect(SyncSchema(tables: chain.reversed()).tables.map(\.name) == expected)
     }
 
-    @Test func `who refers to a table is found, the table itself included`() {
+    @Test func `the referencing tables of a table are listed, itself included`() {
         let schema = SyncSchema(tables: [
             table("nodes", referringTo: ["nodes"]), table("leaves", referringTo: ["nodes"]), table("birds"),
         ])
@@ -44,13 +44,13 @@ import TidemarkCore
         #expect(schema.references(to: "birds").isEmpty)
     }
 
-    @Test func `the shape of a schema does not depend on the order of tables or columns`() {
+    @Test func `the schema hash does not depend on the order of tables or columns`() {
         let one = SyncSchema(tables: [table("a", columns: ["x", "y"]), table("b")])
         let other = SyncSchema(tables: [table("b"), table("a", columns: ["y", "x"])])
         #expect(one.shape == other.shape)
     }
 
-    @Test func `the shape of a schema tells another column, type, key or table`() {
+    @Test func `the schema hash differs for another column, type, key or table`() {
         let shapes = [
             [table("a")], [table("b")], [table("a"), table("b")], [table("a", columns: ["x"])],
             [table("a", columns: ["x"], type: "INTEGER")], [table("a", columns: ["x"], key: "x")],
@@ -58,19 +58,19 @@ import TidemarkCore
         #expect(Set(shapes).count == shapes.count)
     }
 
-    @Test func `a policy counts for its own table alone`() {
+    @Test func `a policy applies to its own table only`() {
         let schema = SyncSchema(tables: [table("a"), table("b")], policies: ["a": .columns])
         #expect(schema.policy(of: "a") == .columns)
         #expect(schema.policy(of: "b") == .reject)
     }
 
-    @Test func `a key column is no value column`() {
+    @Test func `a key column is not a value column`() {
         let table = table("a", columns: ["x", "y"])
         #expect(table.valueColumns.map(\.name) == ["x", "y"])
         #expect(table.columns.map(\.name) == ["id", "x", "y"])
     }
 
-    @Test func `a schema that cannot be synced lists all problems, each with its cure`() {
+    @Test func `an unsuitable schema lists all problems, each with its cure`() {
         let text = UnsyncableSchema(problems: [
             SchemaProblem(table: "log", reason: "has no primary key", cure: "ALTER\nTWO"),
             SchemaProblem(table: "log", column: "revision", reason: "is reserved", cure: "RENAME"),
@@ -90,7 +90,7 @@ import TidemarkCore
     }
 
     @Test(arguments: ["a", "b"])
-    func `a column that the zone renamed twice is the file's, by whatever name a revision calls it`(mine: String) {
+    func `a column renamed twice at the zone is found under each of its names`(mine: String) {
         let served = SyncSchema(
             tables: [table("notes", columns: ["c"])],
             history: SchemaHistory(renames: ["notes": ["a": "c", "b": "c"]])
@@ -108,7 +108,7 @@ import TidemarkCore
         #expect(common.difference.unservedColumns.isEmpty)
     }
 
-    @Test func `an app that skipped a version finds the zone's column through both renames`() {
+    @Test func `an app that skipped a version finds a column through both renames`() {
         let common = SchemaComparison(
             local: [table("notes", columns: ["c"])],
             served: SyncSchema(tables: [table("notes", columns: ["a"])]),
@@ -121,7 +121,7 @@ import TidemarkCore
         #expect(common.history.renames["notes"] == ["a": "c", "b": "c"])
     }
 
-    @Test func `renames of two columns are not mixed up where one took the other's former name`() {
+    @Test func `a new column under another column's former name is not confused with it`() {
         let common = SchemaComparison(
             local: [table("notes", columns: ["content", "title"])],
             served: SyncSchema(tables: [table("notes", columns: ["body", "text"])]),

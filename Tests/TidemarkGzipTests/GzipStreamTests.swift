@@ -3,7 +3,7 @@ import Testing
 import TidemarkGzip
 
 @Suite struct GzipStreamTests {
-    @Test(arguments: [1, 7, 4_096, 300_000]) func `A14: pieces of any size decompress to the same bytes`(
+    @Test(arguments: [1, 7, 4_096, 300_000]) func `A14: chunks of any size decompress to the same bytes`(
         pieceBytes: Int
     ) throws {
         let bytes = sampleBytes(count: 200_000)
@@ -30,7 +30,7 @@ import TidemarkGzip
         #expect(throws: GzipError.truncated) { try gunzip.finish() }
     }
 
-    @Test func `bytes that arrive in a piece of their own after the end are refused`() throws {
+    @Test func `bytes after the end are refused, also in a chunk of their own`() throws {
         let gunzip = Gunzip(bytesMax: 100)
         gunzip.feed(gzip([1, 2, 3]))
         #expect(try gunzip.next() == [1, 2, 3])
@@ -49,7 +49,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `a file that turns out damaged leaves no half-written file behind`() throws {
+    @Test func `a damaged file leaves no partial file behind`() throws {
         try inTemporaryDirectory { directory in
             let compressed = gzip(sampleBytes(count: 500_000))
             let cut = Data(compressed.prefix(compressed.count - 10))
@@ -57,12 +57,12 @@ import TidemarkGzip
             #expect(throws: GzipError.truncated) {
                 try GzipFile.decompress(directory.path + "/gz", to: directory.path + "/back", bytesMax: 1 << 20)
             }
-            let left = try FileManager.default.contentsOfDirectory(atPath: directory.path)
-            #expect(left == ["gz"])
+            let remaining = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+            #expect(remaining == ["gz"])
         }
     }
 
-    @Test func `a missing file is named together with the system's reason`() throws {
+    @Test func `a missing file is named with the system's reason`() throws {
         try inTemporaryDirectory { directory in
             let missing = directory.path + "/missing"
             let error = #expect(throws: GzipError.self) { try GzipFile.compress(missing, to: directory.path + "/gz") }

@@ -20,12 +20,12 @@ func sampleBytes(count: Int) -> [UInt8] {
         #expect(Array(compressed.prefix(2)) == [0x1F, 0x8B])
     }
 
-    @Test(arguments: 1...9) func `A14: every level gives the same bytes back`(level: Int) throws {
+    @Test(arguments: 1...9) func `A14: every compression level restores the same bytes`(level: Int) throws {
         let bytes = sampleBytes(count: 100_000)
         #expect(try gunzip(gzip(bytes, level: level), bytesMax: 100_000) == bytes)
     }
 
-    @Test func `A14: repeated JSON becomes a small part of its size`() {
+    @Test func `A14: repetitive JSON shrinks to a small part of its size`() {
         let json = Array(String(repeating: #"{"id":1,"name":"Kiel"},"#, count: 10_000).utf8)
         #expect(gzip(json).count < json.count / 50)
     }
@@ -39,8 +39,8 @@ func sampleBytes(count: Int) -> [UInt8] {
         }
     }
 
-    @Test func `a stream with any one byte changed is refused or harmless, never other content`() {
-        let bytes = Array("what was sent is what arrives".utf8)
+    @Test func `a stream with one changed byte is refused or unchanged in content`() {
+        let bytes = Array("the bytes arrive as they were sent".utf8)
         let compressed = gzip(bytes)
         var refused = 0
         for index in compressed.indices {
@@ -66,7 +66,7 @@ func sampleBytes(count: Int) -> [UInt8] {
         }
     }
 
-    @Test func `the limit admits exactly that many bytes`() throws {
+    @Test func `a body of exactly the limit is accepted`() throws {
         let bytes = sampleBytes(count: 70_000)
         let compressed = gzip(bytes)
         #expect(try gunzip(compressed, bytesMax: 70_000) == bytes)
@@ -75,7 +75,7 @@ func sampleBytes(count: Int) -> [UInt8] {
         #expect(try gunzip(compressed, bytesMax: .max) == bytes)
     }
 
-    @Test func `a bomb is refused one byte past the limit, not after it went off`() {
+    @Test func `a gzip bomb is refused one byte after the limit`() {
         let bomb = gzip([UInt8](repeating: 0, count: 32 << 20), level: 9)
         #expect(bomb.count < 64 << 10)
         let gunzip = Gunzip(bytesMax: 100_000)

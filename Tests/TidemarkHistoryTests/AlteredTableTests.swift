@@ -8,7 +8,7 @@ import TidemarkHistory
     private static let paper = Story.paper
     private static let starred = paper.with(column)
 
-    /// The zone has the column, and somebody has written 5 into it, as device a knows.
+    /// The zone has the column, and another device has written 5 into it, as device a has received.
     private static func zoneAhead() -> Story {
         var story = Story(alters: true)
         story.add(.altered(actor: "server", Story.layout(column)))
@@ -23,7 +23,7 @@ import TidemarkHistory
         return story
     }
 
-    /// The same, with an app that has 7 there, not knowing of the 5.
+    /// The same, with 7 there in the app, which has not seen the 5.
     private static func bothFilled() -> Story {
         var story = zoneAhead()
         story.add(.altered(actor: "a", Story.layout(column)))
@@ -31,7 +31,7 @@ import TidemarkHistory
         return story
     }
 
-    /// The app is ahead: it has the column, and 7 there.
+    /// The app is ahead of the zone: it has the column, and 7 there.
     private static func appAhead() -> Story {
         var story = Story(alters: true)
         story.add(.altered(actor: "a", Story.layout(column)))
@@ -42,7 +42,7 @@ import TidemarkHistory
 
     private static let seven = OutboxSet(id: "s1", changes: [update(paper, ["c": "7"], base: 1)])
 
-    @Test func `a value that an app did not know is shown after its migration`() {
+    @Test func `an app shows the zone's value of a new column after its migration`() {
         var story = Self.zoneAhead()
         story.add(.altered(actor: "a", Story.layout(Self.column)))
         story.stepped(
@@ -55,14 +55,14 @@ import TidemarkHistory
         story.expectNothing()
     }
 
-    @Test func `I4: a value that an app did not know is not there after its migration`() {
+    @Test func `I4: an app loses the zone's value of a new column at its migration`() {
         var story = Self.zoneAhead()
         story.add(.altered(actor: "a", Story.layout(Self.column)))
         story.stepped("a", "begin", cursor: 2, fit: .init(own: 1, zone: 1))
         story.expect(.dense, "note \"n\"")
     }
 
-    @Test func `I9: filling a column writes over what the app has there`() {
+    @Test func `I9: filling a new column overwrites the app's own value`() {
         var story = Self.appAhead()
         story.stepped("a", "prepare", cursor: 1, outbox: [Self.seven])
         story.stepped("a", "prepare", cursor: 1, outbox: [])
@@ -77,7 +77,7 @@ import TidemarkHistory
         story.expect(.intentKept, "no change set with it")
     }
 
-    @Test func `what the app has in a column is its edit once the zone has the column`() {
+    @Test func `the app's value in a column becomes an edit when the zone adds the column`() {
         var story = Self.appAhead()
         story.stepped("a", "prepare", cursor: 1, outbox: [])
         story.add(.altered(actor: "server", Story.layout(Self.column)))
@@ -86,7 +86,7 @@ import TidemarkHistory
         story.expectNothing()
     }
 
-    @Test func `I9: the zone's value is taken and the app's is nowhere`() {
+    @Test func `I9: the zone's value replaces the app's, and the app's is lost`() {
         var story = Self.bothFilled()
         story.stepped(
             "a",
@@ -98,7 +98,7 @@ import TidemarkHistory
         story.expect(.intentKept, "among the conflicts")
     }
 
-    @Test func `the zone's value is taken and the app's is a conflict`() {
+    @Test func `the zone's value stays and the app's becomes a conflict`() {
         var story = Self.bothFilled()
         let item = ParkedSet.Item(Self.paper.id, .update, mine: ["c": "7"], theirs: ["c": "5"])
         story.stepped(
@@ -129,7 +129,7 @@ import TidemarkHistory
         story.expect(.atomic, "c=null too")
     }
 
-    @Test func `I9: an answer touches a column that only the file has`() {
+    @Test func `I9: an answer changes a column that only the file has`() {
         var story = Self.appAhead()
         story.stepped("a", "prepare", cursor: 1, outbox: [])
         let other = Self.paper.with(["b": "4"])
@@ -143,7 +143,7 @@ import TidemarkHistory
         story.expect(.intentKept, "c=7 to stay")
     }
 
-    @Test func `I4: a file claims tables that nobody ever had`() {
+    @Test func `I4: a file claims a table layout that never existed`() {
         var story = Story(alters: true)
         story.stepped("a", "schema", cursor: 1, fit: .init(own: 0, zone: 4))
         story.expect(.dense, "its tables")

@@ -9,26 +9,26 @@ import TidemarkHistory
     var first: OutboxSet { OutboxSet(frozen: "s", changes: [create(temporary)]) }
     var second: OutboxSet { OutboxSet(id: "t", after: ["s"], changes: [create(carla)]) }
 
-    /// Device a makes a team, and then a player in it; the team is committed as team 2.
+    /// Device a creates a team, and then a player in it; the team is committed as team 2.
     func committed(as id: Int64 = 2, parent: Int64? = nil) -> Story {
         var story = Story()
         story.edited("a", temporary.made)
         story.stepped("a", "prepare", cursor: 1, outbox: [first])
         story.sent("a", 1, at: 1, [first])
         story.edited("a", carla.made)
-        let made = team(id, "\"Lemgo\"")
+        let lemgo = team(id, "\"Lemgo\"")
         story.served(
             1,
             revision: 2,
-            commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: [create(made)])],
-            rows: [made.made],
+            commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: [create(lemgo)])],
+            rows: [lemgo.made],
             assigned: ["uuid-a": [IdentityPair("team", temporary: -1, permanent: id)]],
             replies: [Reply(changeSet: "s", revision: 2, body: "{s at 2}")]
         )
         return story
     }
 
-    /// Device a takes the id in.
+    /// Device a applies the id.
     func applied(_ rewritten: OutboxSet, _ rows: [RowChange], _ pair: Int64 = 2) -> Story {
         var story = committed()
         story.stepped(
@@ -44,7 +44,7 @@ import TidemarkHistory
     var moved: Example { player(-2, team: 2, "\"Carla\"") }
     var rewritten: OutboxSet { OutboxSet(id: "t", after: ["s"], changes: [create(moved)]) }
 
-    @Test func `a permanent id that reaches everything that waits breaks nothing`() {
+    @Test func `a permanent id that replaces the temporary one everywhere breaks nothing`() {
         applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)]).expectNothing()
     }
 
@@ -58,23 +58,23 @@ import TidemarkHistory
         #expect(story.violations.contains { $0.invariant == .references })
     }
 
-    @Test func `I8: the device maps a temporary id to what the server did not give`() {
+    @Test func `I8: the device maps a temporary id to an id that the server did not assign`() {
         applied(rewritten, [temporary.to(nil), permanent.made, carla.to(moved)], 3).expect(.references, "team -1")
     }
 
-    @Test func `I8: the map of ids is lost`() {
+    @Test func `I8: the id map is lost`() {
         var story = committed()
         story.stepped("a", cursor: 2, rows: [temporary.to(nil), permanent.made, carla.to(moved)], outbox: [rewritten])
         #expect("\(story.violations)".contains("2 in the map of ids"))
     }
 
-    @Test func `I8: the server gives an id that stands for another record`() {
+    @Test func `I8: the server assigns the id of another record`() {
         committed(as: 1).expect(.references, "that nobody else has")
     }
 
     @Test func `I8: the server keeps a temporary id`() { committed(as: -1).expect(.references) }
 
-    @Test func `I8: the server deletes a team under its players`() {
+    @Test func `I8: the server deletes a team but not its players`() {
         var story = Story()
         story.served(
             nil,
@@ -85,7 +85,7 @@ import TidemarkHistory
         story.expect(.references, "player 1")
     }
 
-    @Test func `I6: a change set is sent after one that it builds on`() {
+    @Test func `I6: a change set is sent before the one that it depends on`() {
         var story = Story()
         story.edited("a", temporary.made)
         story.edited("a", carla.made)
@@ -97,7 +97,7 @@ import TidemarkHistory
 
     // MARK: Copies and restores
 
-    @Test func `a device that comes back from a backup goes on from there`() {
+    @Test func `a device restored from a backup continues from it`() {
         var story = RoundTests().waiting()
         story.add(.copied(from: "a", as: "backup"))
         story.sent("a", 1, at: 1, [RoundTests().set])
@@ -116,7 +116,7 @@ import TidemarkHistory
         story.expectNothing()
     }
 
-    @Test func `I2: after a restore a device overwrites what another one wrote meanwhile`() {
+    @Test func `I2: after a restore a device overwrites another device's edit`() {
         var story = RoundTests().committed()
         story.stepped("a", cursor: 2, outbox: [])
         let again = OutboxSet(frozen: "u", changes: [update(Story.anna, ["name": "\"U\""], base: 2)])
@@ -151,7 +151,7 @@ import TidemarkHistory
         story.expect(.noSilentOverwrite, "player 1")
     }
 
-    @Test func `runs that contain too little are said to prove nothing`() {
+    @Test func `a run with too little activity is reported as no proof`() {
         var minimum = Counters()
         minimum.conflicts = 1
         #expect(Counters().shortfall(of: minimum).map(\.subject) == ["conflicts"])

@@ -1,12 +1,12 @@
 import Testing
 import TidemarkHistory
 
-/// I9 where a file is copied or put back: what was written waits, stands, or is a conflict.
+/// I9 for copied and restored files: each edit is pending, committed or a conflict.
 @Suite struct MoveStoryTests {
     private let anni = Story.anna.with(["name": "\"Anni\""])
     private let set = OutboxSet(frozen: "s", changes: [update(Story.anna, ["name": "\"Anni\""], base: 1)])
 
-    /// Device a's edit is revision 2, and the server is put back to revision 1.
+    /// Device a's edit is revision 2, and the server is restored to revision 1.
     private func forgotten() -> Story {
         var story = Story()
         story.edited("a", Story.anna.to(anni))
@@ -25,7 +25,7 @@ import TidemarkHistory
 
     private var again: OutboxSet { OutboxSet(id: "t", changes: [update(Story.anna, ["name": "\"Anni\""], base: 1)]) }
 
-    @Test func `an edit that the server forgot is offered again, and nothing is broken`() {
+    @Test func `offering an edit again that the server forgot breaks nothing`() {
         var story = forgotten()
         story.stepped("a", "snapshot", cursor: 1, epoch: "f", outbox: [again])
         story.expectNothing()
@@ -43,14 +43,14 @@ import TidemarkHistory
         story.expect(.intentKept, "its waiting edit on top of revision 1")
     }
 
-    @Test func `I5: a change set is offered again that nobody ever made`() {
+    @Test func `I5: a device offers a change set again that never existed`() {
         var story = forgotten()
         let other = OutboxSet(id: "u", changes: [update(Story.ben, ["name": "\"Bo\""], base: 1)])
         story.stepped("a", "snapshot", cursor: 1, epoch: "f", outbox: [again, other])
         story.expect(.converged, "player 2")
     }
 
-    @Test func `I9: what waits on a device that goes over to another history vanishes`() {
+    @Test func `I9: the outbox of a device that enters another history vanishes`() {
         var story = Story()
         story.edited("a", Story.anna.to(anni))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])

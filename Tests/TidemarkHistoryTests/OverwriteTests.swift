@@ -1,7 +1,7 @@
 import Testing
 import TidemarkHistory
 
-/// I2 and I9: two people edit one record, and nothing of either is lost.
+/// I2 and I9: two devices edit one record, and no edit is lost.
 @Suite struct OverwriteTests {
     let mine = ["name": "\"Anni\""]
     let theirs = ["name": "\"Anne\""]
@@ -33,7 +33,7 @@ import TidemarkHistory
     var missed: Reply { Reply(changeSet: nil, revision: 2, body: "{2}") }
     var truth: Cells { ["team_id": "1", "name": "\"Anne\""] }
 
-    @Test func `I2: an edit overwrites what its author had not seen`() {
+    @Test func `I2: an edit overwrites a value that its author had not seen`() {
         var (story, _) = contended()
         story.served(
             1,
@@ -44,12 +44,12 @@ import TidemarkHistory
         story.expect(.noSilentOverwrite, "revision 2 was not seen")
     }
 
-    @Test func `I2: a base is taken when the edit is sent, not when it is made`() {
+    @Test func `I2: an edit's base is its revision when sent, not when made`() {
         let (story, _) = contended(base: 2)
         story.expect(.noSilentOverwrite, "base 1")
     }
 
-    @Test func `I2: a cascade takes a player whom its author never saw`() {
+    @Test func `I2: a cascade deletes a player that its author never saw`() {
         var story = Story()
         let carla = player(3, team: 1, "\"Carla\"")
         let all = [Story.kiel, Story.anna, Story.ben]
@@ -67,7 +67,7 @@ import TidemarkHistory
         story.expect(.noSilentOverwrite, "player 3")
     }
 
-    @Test func `I2: what builds on a refused change set is committed`() {
+    @Test func `I2: a dependent of a refused change set is committed`() {
         let (begun, set) = contended()
         var story = begun
         story.served(1, revision: 2, replies: [missed, refusal([Story.anna.id: truth])])
@@ -84,7 +84,7 @@ import TidemarkHistory
         story.expect(.noSilentOverwrite, "nothing before s")
     }
 
-    @Test func `I2: the truth lacks a record, or tells it wrong`() {
+    @Test func `I2: a conflict's current rows lack a record, or are wrong`() {
         var (story, _) = contended()
         story.served(1, revision: 2, replies: [missed, refusal([:])])
         story.expect(.noSilentOverwrite, "nothing about it")
@@ -95,7 +95,7 @@ import TidemarkHistory
         story.expect(.noSilentOverwrite, "the truth")
     }
 
-    @Test func `a refusal that nobody caused is found`() {
+    @Test func `a refusal without a cause is found`() {
         var story = Story()
         let set = OutboxSet(frozen: "s", changes: [update(Story.anna, mine, base: 1)])
         story.edited("a", Story.anna.to(Story.anna.with(mine)))
@@ -106,7 +106,7 @@ import TidemarkHistory
     }
 
     @Test(arguments: ["deleted", "exists", "unique", "parentDeleted", "referenced", "overruled"])
-    func `a refusal with a reason that is not so is found`(rule: String) {
+    func `a refusal with a false reason is found`(rule: String) {
         var (story, _) = contended()
         let reply = Reply(
             changeSet: "s",
@@ -120,13 +120,13 @@ import TidemarkHistory
     }
 
     @Test(arguments: ["constraintViolated", "brokenReference", "unknownColumn", "tooLarge"])
-    func `a request that is refused for what is not wrong with it is found`(error: String) {
+    func `a refusal of a request with a false error is found`(error: String) {
         var (story, _) = contended()
         story.served(1, revision: 2, error: error)
         story.expect(.intentKept, "no \(error)")
     }
 
-    @Test func `an update that sets what nobody changed is found`() {
+    @Test func `an update that writes unchanged values is found`() {
         var story = Story()
         let set = OutboxSet(id: "s", changes: [update(Story.anna, ["name": "\"Anni\"", "team_id": "1"], base: 1)])
         story.edited("a", Story.anna.to(Story.anna.with(mine)))
@@ -134,7 +134,7 @@ import TidemarkHistory
         story.expect(.noSilentOverwrite, "team_id too")
     }
 
-    @Test func `a change set that nobody refused is parked`() {
+    @Test func `a parked change set without a refusal is found`() {
         var story = RoundTests().waiting()
         story.sent("a", 1, at: 1, [RoundTests().set])
         story.served(1, revision: 1, error: "unavailable")
@@ -176,7 +176,7 @@ import TidemarkHistory
         story.expectNothing()
     }
 
-    @Test func `I9: a parked change set loses what it wanted, or who stands against it`() {
+    @Test func `I9: a parked change set loses its values, or the values against it`() {
         parked([]).expect(.intentKept, "kept as mine")
         parked([ParkedSet.Item(Story.anna.id, .update, mine: mine, theirs: nil)]).expect(
             .intentKept,
@@ -184,7 +184,7 @@ import TidemarkHistory
         )
     }
 
-    @Test func `I9: a conflict vanishes before anybody resolved it`() {
+    @Test func `I9: a conflict vanishes before its resolution`() {
         var story = parked([item])
         story.stepped("a", cursor: 2, conflicts: [])
         story.expect(.intentKept, "conflict s")
@@ -205,7 +205,7 @@ import TidemarkHistory
 
     // MARK: Columns
 
-    @Test func `under columns different columns merge, and the same one is an overwrite`() {
+    @Test func `under columns, edits of different columns merge, and of the same one are an overwrite`() {
         for (column, isFine) in [("a", false), ("b", true)] {
             var story = Story()
             let set = OutboxSet(frozen: "s", changes: [update(Story.paper, ["a": "7"], base: 1)])

@@ -1,15 +1,15 @@
 import Testing
 import TidemarkHistory
 
-/// I9 under `lastWriter` and `latest`: one of two values stands, and the other one is kept by its
-/// author.
+/// I9 under `lastWriter` and `latest`: one of two values prevails, and the author of the other
+/// keeps it.
 @Suite struct PolicyStoryTests {
     private static func example(_ table: String, _ a: String) -> Example {
         Example(id: RecordID(table, "\"m\""), row: ["id": "\"m\"", "a": a])
     }
 
-    /// At revision 2 a program writes 8 at the server; at revision 3 device a's 7 is taken, made at
-    /// revision 1, with what the server makes of it.
+    /// At revision 2 a program writes 8 at the server; revision 3 is device a's 7, with base 1 and
+    /// the server's result.
     private static func replaced(
         in table: String = "memo",
         times: (program: Int64, device: Int64) = (0, 0),
@@ -45,17 +45,18 @@ import TidemarkHistory
         return story
     }
 
-    /// Device a takes revision 3 in, and keeps a value or not; then all ends.
-    private static func end(_ story: Story, in table: String = "memo", shows: String = "7", kept: String?) -> Story {
+    /// Device a applies revision 3, and keeps a value or not; then the run ends.
+    private static func end(_ story: Story, in table: String = "memo", shows: String = "7", overruled: String?) -> Story
+    {
         var story = story
         let memo = example(table, "7")
-        let item = ParkedSet.Item(memo.id, .update, mine: ["a": kept ?? ""], theirs: ["a": shows])
+        let item = ParkedSet.Item(memo.id, .update, mine: ["a": overruled ?? ""], theirs: ["a": shows])
         story.stepped(
             "a",
             cursor: 3,
             rows: shows == "7" ? [] : [memo.to(memo.with(["a": shows]))],
             outbox: [],
-            conflicts: kept == nil ? nil : [ParkedSet(id: "s", items: [item], isOverruled: true)]
+            conflicts: overruled == nil ? nil : [ParkedSet(id: "s", items: [item], isOverruled: true)]
         )
         return story
     }
@@ -67,37 +68,37 @@ import TidemarkHistory
         return story
     }
 
-    @Test func `a value that another one replaced unseen is kept, and nothing is broken`() {
-        Self.end(Self.replaced(), kept: "8").expectNothing()
+    @Test func `keeping an overruled value breaks nothing`() {
+        Self.end(Self.replaced(), overruled: "8").expectNothing()
     }
 
-    @Test func `I9: a value that another one replaced unseen vanishes`() {
-        Self.ended(Self.end(Self.replaced(), kept: nil)).expect(.intentKept, "it was lost")
+    @Test func `I9: an overruled value vanishes`() {
+        Self.ended(Self.end(Self.replaced(), overruled: nil)).expect(.intentKept, "it was lost")
     }
 
-    @Test func `I9: a value is kept as overruled that stands`() {
-        Self.end(Self.replaced(), kept: "7").expect(.intentKept, "no value kept that stands")
+    @Test func `I9: a value that prevails is listed as overruled`() {
+        Self.end(Self.replaced(), overruled: "7").expect(.intentKept, "no value kept that stands")
     }
 
-    @Test func `I3: under lastWriter what arrives later does not stand`() {
+    @Test func `I3: under lastWriter the later arrival does not prevail`() {
         Self.replaced(standing: "8").expect(.atomic, "a=8")
     }
 
-    @Test func `under latest an older edit that arrives later is in vain, and its author keeps it`() {
+    @Test func `under latest an older edit that arrives later is overruled, and its author keeps it`() {
         let story = Self.replaced(in: "wish", times: (9, 5), standing: "8")
-        Self.end(story, in: "wish", shows: "8", kept: "7").expectNothing()
-        Self.ended(Self.end(story, in: "wish", shows: "8", kept: nil)).expect(.intentKept, "it was lost")
+        Self.end(story, in: "wish", shows: "8", overruled: "7").expectNothing()
+        Self.ended(Self.end(story, in: "wish", shows: "8", overruled: nil)).expect(.intentKept, "it was lost")
     }
 
-    @Test func `I3: under latest an older edit stands over a newer one`() {
+    @Test func `I3: under latest an older edit prevails over a newer one`() {
         Self.replaced(in: "wish", times: (9, 5)).expect(.atomic, "a=7")
     }
 
-    @Test func `I3: under latest a newer edit does not stand`() {
+    @Test func `I3: under latest a newer edit does not prevail`() {
         Self.replaced(in: "wish", times: (5, 9), standing: "8").expect(.atomic, "a=8")
     }
 
-    @Test func `I2: a change set is dated before what its author's file had shown`() {
+    @Test func `I2: a change set's time is before changes that its author's file had shown`() {
         let memo = Self.example("wish", "1")
         for (time, isFine) in [(Int64(2_000_000), true), (1_000_000, false)] {
             var story = Story(more: [memo])

@@ -1,14 +1,14 @@
 import Testing
 import TidemarkHistory
 
-/// Histories of one edit on its way, right, and wrong in one place each.
+/// Histories of one edit's journey: a correct one, and others with one fault each.
 @Suite struct RoundTests {
     let renamed = Story.anna.with(["name": "\"Anne\""])
     let cells = ["name": "\"Anne\""]
     var set: OutboxSet { OutboxSet(frozen: "s", changes: [update(Story.anna, cells, base: 1)]) }
     var reply: Reply { Reply(changeSet: "s", revision: 2, body: "{s at 2}") }
 
-    /// Device a edits and drains; nothing is wrong so far.
+    /// Device a edits and drains, without a fault so far.
     func waiting() -> Story {
         var story = Story()
         story.edited("a", Story.anna.to(renamed))
@@ -28,7 +28,7 @@ import TidemarkHistory
         Commit(revision: revision, changeSet: "s", identity: "uuid-a", changes: changes ?? [update(Story.anna, cells)])
     }
 
-    @Test func `an edit that reaches everybody breaks nothing`() {
+    @Test func `an edit that reaches all devices breaks nothing`() {
         var story = committed()
         story.add(.delivered(device: "a", request: 1))
         story.stepped("a", cursor: 2, outbox: [])
@@ -45,7 +45,7 @@ import TidemarkHistory
 
     // MARK: I1
 
-    @Test func `I1: an answer acknowledges what is not in the log`() {
+    @Test func `I1: an answer acknowledges a change set that is not in the log`() {
         var story = waiting()
         story.sent("a", 1, at: 1, [set])
         story.served(1, revision: 1, replies: [])
@@ -62,7 +62,7 @@ import TidemarkHistory
         story.expect(.acknowledgedStays, "player 1")
     }
 
-    @Test func `I1: a change set leaves the outbox before its revision is taken in`() {
+    @Test func `I1: a change set leaves the outbox before the device applies its revision`() {
         var story = committed()
         story.stepped("a", cursor: 1, outbox: [])
         story.expect(.acknowledgedStays, "change set s")
@@ -84,7 +84,7 @@ import TidemarkHistory
         story.expect(.atomic, "player 2")
     }
 
-    @Test func `I3: a commit changes what nobody asked for`() {
+    @Test func `I3: a commit changes rows that no change set names`() {
         var story = waiting()
         let other = Story.ben.with(["name": "\"X\""])
         story.sent("a", 1, at: 1, [set])
@@ -108,14 +108,14 @@ import TidemarkHistory
 
     // MARK: I4
 
-    @Test func `I4: a revision is left out`() {
+    @Test func `I4: a revision is skipped`() {
         var story = waiting()
         story.sent("a", 1, at: 1, [set])
         story.served(1, revision: 3, commits: [commit(3)], rows: [Story.anna.to(renamed)])
         story.expect(.dense, "revision 3")
     }
 
-    @Test func `I4: the log lacks what the tables have`() {
+    @Test func `I4: the log lacks a change that the tables have`() {
         var story = waiting()
         story.sent("a", 1, at: 1, [set])
         story.served(1, revision: 2, commits: [commit(2, [])], rows: [Story.anna.to(renamed)])
@@ -134,14 +134,14 @@ import TidemarkHistory
         story.expect(.dense, "player 1")
     }
 
-    @Test func `I4: the cursor goes back`() {
+    @Test func `I4: the cursor moves back`() {
         var story = committed()
         story.stepped("b", cursor: 2, rows: [Story.anna.to(renamed)])
         story.stepped("b", cursor: 1, rows: [renamed.to(Story.anna)])
         story.expect(.dense, "no way back from 2")
     }
 
-    @Test func `I4: an answer leaves a revision out`() {
+    @Test func `I4: an answer omits a revision`() {
         var story = committed()
         story.sent("b", 2, at: 1)
         story.served(2, revision: 2, replies: [])
@@ -158,7 +158,7 @@ import TidemarkHistory
 
     // MARK: I5
 
-    @Test func `I5: a device ends with another row`() {
+    @Test func `I5: a device ends with a different row`() {
         var story = committed()
         story.stepped("a", cursor: 2, outbox: [])
         story.stepped("b", cursor: 2, rows: [Story.anna.to(renamed.with(["name": "\"Anni\""]))])
@@ -167,13 +167,13 @@ import TidemarkHistory
         #expect(story.violations.contains { $0.invariant == .converged && $0.actor == "b" })
     }
 
-    @Test func `I5: applying is captured as if the app had done it`() {
+    @Test func `I5: applied rows are captured as if the app had written them`() {
         var story = committed()
         story.stepped("b", cursor: 2, rows: [Story.anna.to(renamed)], captured: 1)
         story.expect(.converged, "only the engine wrote")
     }
 
-    @Test func `I5: equal rows with different digests`() {
+    @Test func `I5: equal rows have different digests`() {
         var story = committed()
         story.stepped("a", cursor: 2, outbox: [])
         story.stepped("b", cursor: 2, rows: [Story.anna.to(renamed)])
@@ -201,7 +201,7 @@ import TidemarkHistory
         story.expect(.once, "the bytes that it got first")
     }
 
-    @Test func `I6: a sent change set is sent again with another content`() {
+    @Test func `I6: a sent change set is sent again with other content`() {
         var story = committed()
         let other = OutboxSet(id: "s", changes: set.changes, wire: "{t}")
         story.sent("a", 2, at: 1, [other])
@@ -217,7 +217,7 @@ import TidemarkHistory
         story.expect(.intentKept, "no change set with it")
     }
 
-    @Test func `I9: an edit vanishes from the screen while it waits`() {
+    @Test func `I9: an edit vanishes from the screen while it is in the outbox`() {
         var story = waiting()
         story.stepped("a", cursor: 1, rows: [renamed.to(Story.anna)])
         story.expect(.intentKept, "its waiting edit")
@@ -229,7 +229,7 @@ import TidemarkHistory
         story.expect(.intentKept, "without a verdict")
     }
 
-    @Test func `I9: a row changes that nobody touched`() {
+    @Test func `I9: a row changes without an edit or an answer`() {
         var story = Story()
         story.edited("a", renamed.to(Story.anna))
         story.expect(.intentKept, "player 1")
@@ -237,7 +237,7 @@ import TidemarkHistory
 
     // MARK: I10, I11, I12, I7
 
-    @Test func `I10: a change set waits for ever`() {
+    @Test func `I10: a change set stays in the outbox for ever`() {
         var story = waiting()
         story.add(.healed)
         story.add(.drained(device: "a", requests: 6))
@@ -255,7 +255,7 @@ import TidemarkHistory
         story.expect(.bounded, "at most 10")
     }
 
-    @Test func `I12: bad input is a defect, or changes something`() {
+    @Test func `I12: bad input is reported as a defect, or has an effect`() {
         var story = Story()
         story.add(.abused(actor: "server", input: "half a request", outcome: "400"))
         story.expectNothing()
@@ -267,7 +267,7 @@ import TidemarkHistory
         story.expect(.unharmed, "changes nothing")
     }
 
-    @Test func `I7: a device receives what it may not see`() {
+    @Test func `I7: a device receives a row that it may not see`() {
         var story = Story()
         story.add(.hidden(from: "b", canaries: ["canary-7"]))
         story.add(.received(actor: "a", bytes: "canary-7"))

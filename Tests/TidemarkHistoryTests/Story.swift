@@ -1,7 +1,7 @@
 import Testing
 import TidemarkHistory
 
-/// Writes histories by hand: each function appends what an honest recorder would have seen.
+/// Writes histories by hand: each function appends the events of an honest recorder.
 ///
 /// The world is a league: team 1 with players 1 and 2, and notes whose columns merge.
 struct Story {
@@ -30,7 +30,7 @@ struct Story {
     private(set) var history = History(rules: rules)
     private var time = 0.0
 
-    /// The columns of the tables, and more of the notes, each with its default.
+    /// The columns of the tables, and additional ones of the notes, each with its default.
     static func layout(_ more: Cells = [:]) -> Layout {
         let null = { (names: [String]) in Cells(uniqueKeysWithValues: names.map { ($0, "null") }) }
         return Layout([
@@ -41,7 +41,7 @@ struct Story {
 
     /// A zone at revision 1 with the rows of the league, and two devices that have joined.
     ///
-    /// With `alters`, tables are told of, since somebody will alter them.
+    /// With `alters`, the history includes table layouts, because a table changes later.
     init(alters: Bool = false, more: [Example] = []) {
         if alters { for actor in ["server", "a", "b"] { add(.altered(actor: actor, Story.layout())) } }
         let rows = [Story.kiel, Story.anna, Story.ben, Story.paper] + more
@@ -149,10 +149,10 @@ struct Story {
         )
     }
 
-    /// What the checker says, one line a violation.
+    /// The checker's findings, one line a violation.
     var violations: [Violation] { history.violations() }
 
-    /// Expects that the first thing the checker finds breaks `invariant`.
+    /// Expects that the checker's first finding breaks `invariant`.
     func expect(
         _ invariant: Violation.Invariant,
         _ fragment: String = "",
@@ -170,7 +170,7 @@ struct Story {
 }
 
 extension OutboxSet {
-    /// A change set as it is sent: with the bases that its changes have.
+    /// A change set as sent: each change with its base.
     init(frozen id: String, after: [String] = [], changes: [RecordChange]) {
         let bases = changes.filter { $0.operation != .create }.compactMap(\.base)
         let wire = "{\(id)\(bases.map { " \"revision\":\($0)" }.joined())}"
@@ -206,11 +206,13 @@ func note(_ id: String, _ a: String, _ b: String) -> Example {
 }
 
 func update(_ record: Example, _ cells: Cells, base: Int64? = nil) -> RecordChange {
-    RecordChange(record.id, .update, cells, base: base)
+    RecordChange(record.id, operation: .update, cells: cells, base: base)
 }
 
 func create(_ record: Example) -> RecordChange {
-    RecordChange(record.id, .create, record.row.filter { $0.key != "id" })
+    RecordChange(record.id, operation: .create, cells: record.row.filter { $0.key != "id" })
 }
 
-func delete(_ record: Example, base: Int64? = nil) -> RecordChange { RecordChange(record.id, .delete, base: base) }
+func delete(_ record: Example, base: Int64? = nil) -> RecordChange {
+    RecordChange(record.id, operation: .delete, base: base)
+}

@@ -1,7 +1,7 @@
 import Testing
 import TidemarkHistory
 
-/// I3 on a device: a transaction of the app is in one change set; and I9: only what does not fit is
+/// I3 on a device: a transaction of the app is in one change set; and I9: only invalid edits are
 /// hidden.
 @Suite struct TransactionStoryTests {
     private let hamburg = Story.kiel.with(["name": "\"Hamburg\""])
@@ -20,7 +20,7 @@ import TidemarkHistory
         return story
     }
 
-    @Test func `a transaction is in one change set, by itself or with its neighbour`() {
+    @Test func `a transaction is in one change set, alone or merged with its neighbour`() {
         for outbox in [[set("s", hamburg, anni), set("t", benno)], [set("s", hamburg, anni, benno)]] {
             var story = edited()
             story.stepped("a", "prepare", cursor: 1, outbox: outbox)
@@ -28,7 +28,7 @@ import TidemarkHistory
         }
     }
 
-    @Test func `I3: a transaction is divided among two change sets`() {
+    @Test func `I3: a transaction is split into two change sets`() {
         for outbox in [
             [set("s", hamburg), set("t", anni), set("u", benno)], [set("s", hamburg), set("t", anni, benno)],
             [set("s", hamburg, benno), set("t", anni)],
@@ -39,25 +39,30 @@ import TidemarkHistory
         }
     }
 
-    @Test func `I3: change sets come in another order than the transactions`() {
+    @Test func `I3: change sets are in another order than their transactions`() {
         var story = edited()
         story.stepped("a", "prepare", cursor: 1, outbox: [set("t", benno), set("s", hamburg, anni)])
         story.expect(.atomic, "each whole in one change set")
     }
 
-    /// Somebody takes the name that the team was given; Anna's new name has nothing to do with it.
-    @Test func `I9: an edit that fits is hidden together with one that does not`() {
-        let taken = team(2, "\"Hamburg\"")
+    /// Another device takes the team's new name; Anna's new name is independent of it.
+    @Test func `I9: a valid edit is hidden together with an invalid one`() {
+        let hamburgTeam = team(2, "\"Hamburg\"")
         for hidesAnna in [false, true] {
             var story = Story()
             story.edited("a", Story.kiel.to(hamburg))
             story.edited("a", Story.anna.to(anni))
             story.stepped("a", "prepare", cursor: 1, outbox: [set("s", hamburg), set("t", anni)])
-            story.served(nil, revision: 2, commits: [Commit(revision: 2, changes: [create(taken)])], rows: [taken.made])
+            story.served(
+                nil,
+                revision: 2,
+                commits: [Commit(revision: 2, changes: [create(hamburgTeam)])],
+                rows: [hamburgTeam.made]
+            )
             story.stepped(
                 "a",
                 cursor: 2,
-                rows: [taken.made, hamburg.to(Story.kiel)] + (hidesAnna ? [anni.to(Story.anna)] : [])
+                rows: [hamburgTeam.made, hamburg.to(Story.kiel)] + (hidesAnna ? [anni.to(Story.anna)] : [])
             )
             if hidesAnna { story.expect(.intentKept, "player 1") } else { story.expectNothing() }
         }

@@ -2,7 +2,7 @@ import Testing
 import TidemarkHistory
 
 @Suite struct ViolationTests {
-    @Test func `a violation is one line that says what, where, and what was expected`() {
+    @Test func `a violation is one line with the fact, the place and the expectation`() {
         let violation = Violation(.dense, event: 7, actor: "server", subject: "revision 4", expected: "3", found: "4")
         #expect("\(violation)" == "I4 at event 7, server, revision 4: expected 3, found 4")
     }

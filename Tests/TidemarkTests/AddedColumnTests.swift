@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import Testing
 import Tidemark
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
 @Suite struct AddedColumnTests {

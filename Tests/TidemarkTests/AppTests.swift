@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// What an app does with the engine: its own database, its own migrations, ordinary GRDB.
+/// An app's use of the engine: its own database, its own migrations, ordinary GRDB.
 @Suite struct AppTests {
     private struct Note: Codable, Equatable, FetchableRecord, SyncedRecord {
         static let databaseTableName = "notes"
@@ -19,7 +19,7 @@ import TidemarkTestSupport
         """
     private static let seed = "INSERT INTO notes (text, done) VALUES ('milk', 0)"
 
-    /// A database that an app has just made and migrated.
+    /// A database that an app has just created and migrated.
     private static func database(in cluster: Cluster) throws -> DatabasePool {
         let path = cluster.folder.appendingPathComponent("app.sqlite").path
         let database = try DatabasePool(path: path)
@@ -39,7 +39,7 @@ import TidemarkTestSupport
         try await SyncEngine(database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.store))
     }
 
-    @Test func `A3: a migrated, empty app database is filled by its first sync`() async throws {
+    @Test func `A3: the first sync fills a migrated, empty app database`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let database = try Self.database(in: cluster)
         let engine = try await Self.engine(database, cluster)
@@ -51,7 +51,7 @@ import TidemarkTestSupport
         #expect(status.pendingChangeSets == 0 && status.conflicts == 0)
     }
 
-    @Test func `A10: notes written before the first sync arrive too`() async throws {
+    @Test func `A10: notes written before the first sync are sent too`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let database = try Self.database(in: cluster)
         let engine = try await Self.engine(database, cluster)
@@ -66,7 +66,7 @@ import TidemarkTestSupport
         #expect(try await database.read { try Note.fetchCount($0) } == 2)
     }
 
-    @Test func `A4: a synced record counts down, and its view finds the permanent id`() async throws {
+    @Test func `A4: a view of a synced record finds its permanent id, and pending counts down`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let database = try Self.database(in: cluster)
         let engine = try await Self.engine(database, cluster)
@@ -88,27 +88,28 @@ import TidemarkTestSupport
         #expect(try await database.read { try Note.fetchOne($0, key: 3)?.text } == "salt")
     }
 
-    @Test(.timeLimit(.minutes(30))) func `A11: a view that observes the notes sees what others did`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `A11: a view that observes the notes shows other devices' changes`()
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         let database = try Self.database(in: cluster)
         let engine = try await Self.engine(database, cluster)
         try await engine.sync()
-        var seen = ValueObservation.tracking { try Note.order(Column("id")).fetchAll($0) }.values(in: database)
+        var observations = ValueObservation.tracking { try Note.order(Column("id")).fetchAll($0) }.values(in: database)
             .makeAsyncIterator()
-        #expect(try await seen.next()?.map(\.text) == ["milk"])
+        #expect(try await observations.next()?.map(\.text) == ["milk"])
         try await ben.write("UPDATE notes SET done = 1; INSERT INTO notes (text, done) VALUES ('tea', 0)")
         try await ben.engine.sync()
         try await engine.sync()
-        while let notes = try await seen.next() {
+        while let notes = try await observations.next() {
             guard notes.count == 2 else { continue }
             #expect(notes == [Note(id: 1, text: "milk", done: true), Note(id: 2, text: "tea")])
             break
         }
     }
 
-    @Test(.timeLimit(.minutes(30))) func `A10: in the background, a commit is synced without being asked`() async throws
-    {
+    @Test(.timeLimit(.minutes(30))) func `A10: in the background, a commit is synced without a call`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         let database = try Self.database(in: cluster)
@@ -130,7 +131,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT text FROM notes ORDER BY id") == ["milk", "tea"])
     }
 
-    @Test(.timeLimit(.minutes(30))) func `rule 20: in the background, a failure is told and tried again`() async throws
+    @Test(.timeLimit(.minutes(30))) func `rule 20: in the background, a failure is reported and retried`() async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
@@ -146,7 +147,7 @@ import TidemarkTestSupport
         await ben.engine.stop()
     }
 
-    @Test(.timeLimit(.minutes(30))) func `A11: a status bar learns of edits that wait and that they are gone`()
+    @Test(.timeLimit(.minutes(30))) func `A11: a status bar shows that edits are pending, and that they are sent`()
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -162,7 +163,7 @@ import TidemarkTestSupport
         #expect(done.pendingChangeSets == 0 && done.pendingRecords == 0 && done.revision == 2)
     }
 
-    @Test func `rows from before the first sync are refused with a way out`() async throws {
+    @Test func `rows older than the engine are refused with advice`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let database = try Self.database(in: cluster)
         try await database.write { db in try db.execute(sql: "INSERT INTO notes (text, done) VALUES ('old', 0)") }
@@ -175,7 +176,7 @@ import TidemarkTestSupport
         #expect(tables.isEmpty)
     }
 
-    @Test func `a table that can not be synced is named before anything is made`() async throws {
+    @Test func `an unsuitable table is named before any change to the file`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let database = try DatabaseQueue()
         try await database.write { try $0.execute(sql: "CREATE TABLE loose (text TEXT)") }
@@ -189,7 +190,7 @@ import TidemarkTestSupport
         try await database.write { try $0.execute(sql: Self.schema) }
         let engine = try await Self.engine(database, cluster)
         try await engine.sync()
-        // Without AUTOINCREMENT a plain insert would draw an id that could be somebody else's.
+        // Without AUTOINCREMENT a plain insert could draw another record's id.
         await #expect(throws: DatabaseError.self) {
             try await database.write { db in try db.execute(sql: "INSERT INTO notes (text, done) VALUES ('tea', 0)") }
         }

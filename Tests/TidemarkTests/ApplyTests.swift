@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// An answer is taken in whole, with its revision, or not at all.
+/// An answer is applied whole, with its revision, or not at all.
 @Suite struct ApplyTests {
     private static let schema = """
         CREATE TABLE accounts (id INTEGER PRIMARY KEY, owner TEXT UNIQUE, balance INTEGER NOT NULL)
@@ -14,7 +14,7 @@ import TidemarkTestSupport
         INSERT INTO accounts (owner, balance) VALUES ('Anna', 50), ('Ben', 50)
         """
 
-    /// What an answer of a broken server, proxy or sign-in page may be, made of a good one.
+    /// Answers of a broken server, a proxy or a sign-in page, made from a valid one.
     enum Damage: String, CaseIterable {
         case signInPage, empty, cutInTheMiddle, notAnObject, revisionSkipped, revisionMissing
         case endsTooEarly, unknownTable, unknownColumn, noChangeSets, infinityUnquoted, hugeInteger
@@ -38,7 +38,8 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Damage.allCases)
-    func `A12: an answer that can not be applied leaves file, outbox and revision alone`(damage: Damage) async throws {
+    func `A12: an answer that cannot be applied leaves file, outbox and revision unchanged`(damage: Damage) async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -79,7 +80,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [1, 2, 3])
-    func `A12: after two answers that cannot be applied, the rows come anew and the outbox is kept`(spoiltCount: Int)
+    func `A12: after two such answers the device takes a snapshot and keeps its outbox`(spoiltCount: Int)
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -104,7 +105,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT balance FROM accounts ORDER BY id") == ["60", "40"])
     }
 
-    @Test func `A12: an app that refuses a row keeps the whole answer out`() async throws {
+    @Test func `A12: a row that the app's schema refuses rolls back the whole answer`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -130,7 +131,7 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         try await anna.write("UPDATE accounts SET balance = 60 WHERE id = 1")
         try await anna.engine.sync()
-        // Another process of Ben's syncs the same file while his answer is on its way.
+        // Another process of Ben's syncs the same file while his answer is in transit.
         let one = try await ben.reopened(environment: .ignoringLocks)
         let other = try await ben.reopened(environment: .ignoringLocks)
         ben.transport.faults.whileInFlight {
@@ -143,15 +144,15 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test(.timeLimit(.minutes(30))) func `B3: an observer never sees half a transfer`() async throws {
+    @Test(.timeLimit(.minutes(30))) func `B3: an observer never sees half of an answer`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         let observation = ValueObservation.tracking { db in
             try Int64.fetchAll(db, sql: "SELECT balance FROM accounts ORDER BY id")
         }
-        var seen = observation.values(in: ben.database).makeAsyncIterator()
-        #expect(try await seen.next() == [50, 50])
+        var values = observation.values(in: ben.database).makeAsyncIterator()
+        #expect(try await values.next() == [50, 50])
         for amount in 1...12 {
             try await anna.write(
                 """
@@ -164,13 +165,13 @@ import TidemarkTestSupport
                 try await ben.engine.sync()
             }
         }
-        while let balances = try await seen.next() {
+        while let balances = try await values.next() {
             #expect(balances.reduce(0, +) == 100)
             if balances == [-28, 128] { break }
         }
     }
 
-    @Test func `B3: what did not change is not written`() async throws {
+    @Test func `B3: unchanged rows are not written`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT, count INTEGER)",
             seed: """

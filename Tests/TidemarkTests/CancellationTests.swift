@@ -6,13 +6,12 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Whoever asked for a sync gives up while it is under way: its effects are whole or none, and the
-/// next one goes through.
+/// A cancelled sync has all of its effects or none, and the next one succeeds.
 @Suite struct CancellationTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
 
-    @Test func `A15: a sync cancelled while it takes a snapshot in leaves none in the way`() async throws {
+    @Test func `A15: a sync cancelled during its snapshot does not block the next one`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let trap = Trap()
@@ -49,7 +48,7 @@ import TidemarkTestSupport
     }
 }
 
-/// Cancels a sync when its engine next asks for an id, in the middle of whatever it does then.
+/// Cancels a sync when its engine next requests an id, in the middle of any step.
 private final class Trap: Sendable {
     private struct State {
         var sync: Task<Void, any Error>?
@@ -61,9 +60,9 @@ private final class Trap: Sendable {
 
     var hasSprung: Bool { state.withLock { $0.hasSprung } }
 
-    /// Begins a sync, which the trap is for.
+    /// Starts the sync that the trap cancels.
     func watch(_ sync: @escaping @Sendable () async throws -> Void) -> Task<Void, any Error> {
-        // Nobody looks for the task before it is known.
+        // The task is not cancelled before it is stored.
         state.withLock { state -> Task<Void, any Error> in
             let task = Task { try await sync() }
             state.sync = task
@@ -84,7 +83,7 @@ private final class Trap: Sendable {
     }
 }
 
-/// A way to the server on which something happens while a snapshot is downloaded.
+/// A transport that runs code during a snapshot download.
 private struct EditedMeanwhile: ForwardingTransport {
     let real: InProcessTransport
     let meanwhile: @Sendable () async throws -> Void

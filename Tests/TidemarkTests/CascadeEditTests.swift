@@ -3,7 +3,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Cases 44, 50 and 51 between devices: trees that go and come back, and values that change hands.
+/// Cases 44, 50 and 51 between devices: trees that are deleted and restored, and unique values that
+/// move between records.
 @Suite struct CascadeEditTests {
     private static let tree = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
@@ -32,7 +33,7 @@ import TidemarkTestSupport
         LEFT JOIN note_tags AS t ON t.note_id = n.id ORDER BY n.id, t.tag
         """
 
-    @Test func `case 44, I3 I8: a refused deletion brings back list, notes and join rows at once`() async throws {
+    @Test func `case 44, I3 I8: a refused deletion restores list, notes and join rows together`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await ben.write("DELETE FROM lists WHERE id = 1")
@@ -43,7 +44,8 @@ import TidemarkTestSupport
                 "home|milk|cheap", "home|milk|urgent", "home|rye bread|cheap", "work|report|urgent",
             ]
         )
-        // The truth in the answer is enough to build them again without a copy: all three levels.
+        // The answer's current rows are enough to build them again without a copy: all three
+        // levels.
         let answer = try #require(ben.transport.faults.answers.last { $0.contains("conflict\":true") })
         for part in [#""lists":{"create":[],"update":[1]"#, #""notes":{"create":[],"update":[1,2]"#] {
             #expect(answer.contains(part), "\(answer)")
@@ -54,15 +56,15 @@ import TidemarkTestSupport
         #expect(try await anna.rows(Self.whole) == ["work|report|urgent"])
     }
 
-    @Test func `case 51, I9 I5: a deleted list meets an edit of its note that still waits`() async throws {
+    @Test func `case 51, I9 I5: the deletion of a list meets a pending edit of its note`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("DELETE FROM lists WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.write("INSERT INTO note_tags VALUES (2, 'urgent')")
         try await ben.write("UPDATE notes SET text = 'essay' WHERE id = 3")
         try await anna.engine.sync()
-        let told = try await ben.events { try await ben.engine.sync() }
-        #expect(told.contains(.changedWhileEdited(table: "notes", key: "1", isDeleted: true)))
+        let events = try await ben.events { try await ben.engine.sync() }
+        #expect(events.contains(.changedWhileEdited(table: "notes", key: "1", isDeleted: true)))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows(Self.whole) == ["work|essay|urgent"])
         #expect(try await ben.rows("PRAGMA foreign_key_check") == [])
@@ -71,7 +73,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().first?.records.map(\.mine) == [#"{"text":"oat milk"}"#])
     }
 
-    @Test func `case 51: a list deleted at the server's shell meets notes that wait`() async throws {
+    @Test func `case 51: a list deleted by a shell at the server meets pending edits of its notes`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("INSERT INTO notes (list_id, text) VALUES (1, 'soap')")
         try cluster.writeOutside("PRAGMA foreign_keys = ON; DELETE FROM lists WHERE id = 1")
@@ -118,7 +120,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `case 50: a unique value whose record was made anew in the same set`() async throws {
+    @Test func `case 50: a unique value moves to a record created again in the same set`() async throws {
         let cluster = try Cluster(
             schema: Self.slots,
             seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two')"
@@ -136,7 +138,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT position, name FROM slots ORDER BY position") == ["1|two", "2|one"])
     }
 
-    @Test func `rule 18: half of a unique pair changes, and the loser sees who holds the pair`() async throws {
+    @Test func `rule 18: half of a unique pair changes, and the conflict names the pair's holder`() async throws {
         let cluster = try Cluster(
             schema: Self.slots,
             seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two'), (3, 2, 2, 'three')"

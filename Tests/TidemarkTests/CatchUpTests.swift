@@ -3,7 +3,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A device that was away gets what is newer, and nothing else.
+/// A device that was away receives the newer revisions, and nothing else.
 @Suite struct CatchUpTests {
     private static let schema = """
         CREATE TABLE words (id INTEGER PRIMARY KEY, word TEXT NOT NULL, count INTEGER DEFAULT 0)
@@ -20,7 +20,7 @@ import TidemarkTestSupport
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
-    @Test func `E2: of a thousand words, only the three that changed travel`() async throws {
+    @Test func `E2: of a thousand words, only the three changed ones are sent`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE words SET count = 1 WHERE id = 10")
         try await anna.write("DELETE FROM words WHERE id = 20")
@@ -37,19 +37,19 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `E2: a device that has everything gets nothing`() async throws {
+    @Test func `E2: an up-to-date device receives nothing`() async throws {
         let (_, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE words SET count = 1 WHERE id = 10")
         try await anna.engine.sync()
         try await ben.engine.sync()
         let answers = ben.transport.faults.answers
-        let told = try await ben.events { try await ben.engine.sync() }
+        let events = try await ben.events { try await ben.engine.sync() }
         #expect(ben.transport.faults.questions.count == 2)
         #expect(ben.transport.faults.answers == answers)
-        #expect(told.isEmpty)
+        #expect(events.isEmpty)
     }
 
-    @Test func `A5: what is missed comes first, then the device's own, in one answer`() async throws {
+    @Test func `A5: one answer has the missed revisions first, then the device's own`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         for id in 1...5 { try await anna.write("UPDATE words SET count = 1 WHERE id = \(id)") }
         try await anna.engine.sync()
@@ -64,14 +64,14 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `E6: the four cases of an incoming word`() async throws {
+    @Test func `E6: incoming words are created, updated, deleted or skipped`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         // Known and live, known and deleted, unknown and live.
         try await anna.write("UPDATE words SET word = 'changed' WHERE id = 1")
         try await anna.write("DELETE FROM words WHERE id = 2")
         try await anna.write("INSERT INTO words (word) VALUES ('stays')")
         try await anna.engine.sync()
-        // Unknown and deleted: it came and went while Ben was away.
+        // Unknown and deleted: created and deleted while Ben was away.
         try await anna.write("INSERT INTO words (word) VALUES ('came')")
         try await anna.engine.sync()
         try await anna.write("UPDATE words SET count = 5 WHERE word = 'came'")
@@ -85,7 +85,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `E6: a word deleted here is not brought back by an older edit`() async throws {
+    @Test func `E6: an older edit does not restore a word deleted here`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE words SET count = 1 WHERE id = 1")
         try await anna.engine.sync()
@@ -96,7 +96,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT id FROM words WHERE id = 1") == [])
     }
 
-    @Test func `E6: a deleted word's id comes back under the same id, text keys too`() async throws {
+    @Test func `E6: a deleted word comes back under its id, also under a text key`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
             seed: "INSERT INTO tags VALUES ('red', 'ff0000')"
@@ -111,7 +111,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT * FROM tags") == ["red|"])
     }
 
-    @Test func `E2: a long absence comes in pages, edits go out after the last`() async throws {
+    @Test func `E2: a long absence is caught up in pages, and edits are sent after the last page`() async throws {
         var limits = Limits.standard
         limits.revisionsPerAnswerMax = 4
         let (cluster, anna, ben) = try await Self.pair(limits: limits)
@@ -123,11 +123,11 @@ import TidemarkTestSupport
         #expect(ben.transport.faults.requests.count >= 5)
         try await cluster.converge(ben, anna)
         #expect(try await ben.rows("SELECT count FROM words WHERE id IN (1, 19, 500)") == ["1", "1", "2"])
-        // The edit of word 19 was made without having seen Anna's, however late it was sent.
+        // Word 19 was edited without having seen Anna's edit, however late it was sent.
         #expect(try await ben.engine.conflicts().map(\.records.first?.key) == ["19"])
     }
 
-    @Test func `rule 6: whatever order devices sync in, revisions have no gaps`() async throws {
+    @Test func `rule 6: revisions have no gaps, in whatever order devices sync`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         for round in 1...6 {
             try await anna.write("UPDATE words SET count = \(round) WHERE id = 1")

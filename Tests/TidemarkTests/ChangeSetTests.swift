@@ -4,7 +4,7 @@ import Testing
 import Tidemark
 import TidemarkTestSupport
 
-/// What a device makes of the edits on it: which change sets, in which order, with what in them.
+/// The change sets that a device makes of its edits: number, order and contents.
 @Suite struct ChangeSetTests {
     private static let schema = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -21,7 +21,7 @@ import TidemarkTestSupport
         try await Cluster(schema: schema, seed: seed).device("anna")
     }
 
-    @Test func `A10, rule 5: three transactions are three sets in their order`() async throws {
+    @Test func `A10, rule 5: three transactions are three change sets in their order`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("DELETE FROM notes WHERE id = 3")
@@ -30,7 +30,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (text)"], ["delete notes 3"], ["update notes 2 (done)"]])
     }
 
-    @Test func `B5: neighbouring transactions on one note are merged`() async throws {
+    @Test func `B5: adjacent transactions on one note are merged`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -39,7 +39,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done, text)"], ["update notes 2 (done)"]])
     }
 
-    @Test func `rule 2: one transaction over two tables is one set, never split`() async throws {
+    @Test func `rule 2: one transaction over two tables is one change set, never split`() async throws {
         let anna = try await Self.device()
         try await anna.write(
             """
@@ -60,7 +60,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `F1: what another program wrote between two syncs goes together`() async throws {
+    @Test func `F1: another program's writes between two syncs are one change set`() async throws {
         let anna = try await Self.device()
         try anna.writeOutside("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try anna.writeOutside("UPDATE notes SET done = 1 WHERE id = 2")
@@ -68,7 +68,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (text)", "update notes 2 (done)"]])
     }
 
-    @Test func `F1: the app's own transactions stay apart from another program's`() async throws {
+    @Test func `F1: the app's own transactions are not merged with another program's`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 2")
@@ -77,7 +77,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 2 (done)"], ["update notes 3 (done)"]])
     }
 
-    @Test func `B5: a note created and deleted before a sync is never sent`() async throws {
+    @Test func `B5: a note created and deleted before a sync is not sent`() async throws {
         let anna = try await Self.device()
         try await anna.write("INSERT INTO notes (text) VALUES ('gone before anybody saw')")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -86,7 +86,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"]])
     }
 
-    @Test func `B5: nothing but a note that came and went is no change set at all`() async throws {
+    @Test func `B5: a note created and deleted, and nothing else, makes no change set`() async throws {
         let anna = try await Self.device()
         try await anna.write("INSERT INTO notes (text) VALUES ('gone')")
         try await anna.write("DELETE FROM notes WHERE text = 'gone'")
@@ -95,7 +95,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.status().pendingChangeSets == 0)
     }
 
-    @Test func `A10: two notes edited in turn are a set each time, on what was there before`() async throws {
+    @Test func `A10: two notes edited in turn make one set an edit, each on its own base`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
@@ -116,7 +116,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `B5: what came to nothing among other transactions is no change set`() async throws {
+    @Test func `B5: a transaction without a net effect among others makes no change set`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
@@ -126,14 +126,15 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 3 (done)"]])
     }
 
-    /// How often a device runs each statement to send so many transactions and take in the answer.
+    /// The number of runs of each statement for sending this many transactions and applying the
+    /// answer.
     private static func statements(_ count: Int) async throws -> [String: Int] {
         let anna = try await device()
         for number in 1...count { try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, '\(number)')") }
         let counted = Mutex<[String: Int]>([:])
         try await anna.database.write { db in
             db.trace { event in
-                // What triggers do is traced as comments.
+                // SQLite traces the statements of triggers as comments.
                 guard !"\(event)".hasPrefix("--") else { return }
                 counted.withLock { $0["\(event)", default: 0] += 1 }
             }
@@ -144,16 +145,16 @@ import TidemarkTestSupport
         return counted.withLock { $0 }
     }
 
-    @Test func `A2: what many transactions have in common is done once for all of them`() async throws {
+    @Test func `A2: work common to many transactions is done once`() async throws {
         let few = try await Self.statements(10)
         let many = try await Self.statements(60)
-        // The definitions of tables are read again when other tests' have taken their place in
-        // memory: a few times more or less, but not once for each change set.
+        // SQLite reads table definitions again if other tests have displaced them in memory: a few
+        // times more or less, but not once for each change set.
         let growing = many.filter { $0.value - few[$0.key, default: 0] >= 25 }
         #expect(growing == ["UPDATE tidemark_changeset SET wire = ? WHERE seq = ?": 60])
     }
 
-    @Test func `B5: a child's set names its parent's, independent sets name none`() async throws {
+    @Test func `B5: a child's change set depends on its parent's, others on none`() async throws {
         let anna = try await Self.device()
         try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -165,14 +166,14 @@ import TidemarkTestSupport
         #expect(sent[2].after == [sent[0].id])
     }
 
-    @Test func `B6: only the columns that changed travel`() async throws {
+    @Test func `B6: only changed columns are sent`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET text = 'salt', done = 1, list_id = 1 WHERE id = 3")
         try await anna.engine.sync()
         #expect(try anna.lastSent == [["update notes 3 (done)"]])
     }
 
-    @Test func `B6: an update that changes nothing, or is taken back, is not sent`() async throws {
+    @Test func `B6: an update without effect, or reverted, is not sent`() async throws {
         let anna = try await Self.device()
         try await anna.write("UPDATE notes SET text = text, done = 0")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -202,11 +203,11 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 3 (done)"]])
     }
 
-    @Test func `rule 2: a statement that failed in a transaction does not split the next one`() async throws {
+    @Test func `rule 2: a failed statement in a transaction does not split the next one`() async throws {
         let anna = try await Self.device()
         try await anna.database.write { db in
             try db.execute(sql: "UPDATE notes SET done = 1 WHERE id = 1")
-            // Captured before SQLite finds that there is no such list, and undone.
+            // Captured before SQLite finds that there is no such list, and rolled back.
             #expect(throws: DatabaseError.self) {
                 try db.execute(sql: "INSERT INTO notes (list_id, text) VALUES (77, 'rake')")
             }
@@ -216,7 +217,7 @@ import TidemarkTestSupport
         #expect(try anna.lastSent == [["update notes 1 (done)"], ["update notes 2 (done)", "update notes 3 (done)"]])
     }
 
-    @Test func `A2: whatever waits, one round is one request`() async throws {
+    @Test func `A2: one round is one request, whatever the outbox holds`() async throws {
         let anna = try await Self.device()
         for id in 1...3 { try await anna.write("UPDATE notes SET done = 1 WHERE id = \(id)") }
         try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
@@ -224,7 +225,7 @@ import TidemarkTestSupport
         #expect(anna.transport.faults.requests.count == 1)
     }
 
-    @Test func `A3: a plain insert and a negative id name the same new list`() async throws {
+    @Test func `A3: a plain insert and a negative id may both refer to the new list`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -247,7 +248,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3", "4", "5"])
     }
 
-    @Test func `F1: an id that could mean somebody else's note is refused`() async throws {
+    @Test func `F1: an id that could name another device's note is refused`() async throws {
         let anna = try await Self.device()
         #expect(throws: DatabaseError.self) {
             try anna.writeOutside("INSERT INTO notes (id, text) VALUES (4, 'whose?')")

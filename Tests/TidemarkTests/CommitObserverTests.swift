@@ -3,7 +3,7 @@ import Tidemark
 
 /// The background sync waits for an edit or a pause, and misses neither.
 @Suite struct CommitObserverTests {
-    @Test func `A3: a pause that is over before anybody waits for it is not waited for`() async {
+    @Test func `A3: a pause that ended before the wait for it returns at once`() async {
         let commits = CommitObserver()
         for _ in 0..<5_000 { await commits.wait(atMost: .zero, orEdit: false) }
     }

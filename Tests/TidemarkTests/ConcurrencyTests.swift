@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 26: one sync at a time, whoever asks for it, and ids that survive a restart.
+/// Rule 26: one sync at a time, whichever task calls it, and ids that survive a restart.
 @Suite struct ConcurrencyTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
@@ -56,14 +56,14 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20|20"])
     }
 
-    @Test func `A15: an edit made when a round has taken in its answer is sent by the next sync`() async throws {
+    @Test func `A15: an edit made after a round applied its answer is sent by the next sync`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         let following = Mutex<Task<Void, any Error>?>(nil)
         try await anna.write("INSERT INTO notes (text) VALUES ('first')")
         anna.transport.faults.whileInFlight {
             try await anna.database.writeWithoutTransaction { db in
-                // The next one takes the answer in; the round ends without another.
+                // The next call applies the answer; the round ends without another.
                 db.afterNextTransaction { _ in
                     let sync = Self.editAndSync(anna)
                     following.withLock { $0 = sync }
@@ -78,7 +78,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["first", "second"])
     }
 
-    /// Edits the file, and returns once the engine was asked for a sync.
+    /// Edits the file, and returns once the engine has a call for a sync.
     private static func editAndSync(_ device: TestDevice) -> Task<Void, any Error> {
         do { try device.writeOutside("INSERT INTO notes (text) VALUES ('second')") } catch { Issue.record(error) }
         let door = Latch()
@@ -92,7 +92,7 @@ import TidemarkTestSupport
         let cluster = try Cluster(schema: Self.schema)
         let first = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        // A lock keeps them apart in practice; nothing may rest on it.
+        // In practice a lock separates them; correctness must not depend on it.
         let anna = try await first.reopened(environment: .ignoringLocks)
         let second = try await first.reopened(environment: .ignoringLocks)
         for round in 1...10 {
@@ -107,7 +107,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT max(id) FROM notes") == ["20"])
     }
 
-    @Test func `A15: a snapshot of another history is overtaken by a process, and nothing doubles`() async throws {
+    @Test func `A15: a process overtakes another one's snapshot of another history, nothing doubles`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let first = try await cluster.device("anna")
         let second = try await first.reopened(environment: .ignoringLocks)
@@ -126,30 +126,30 @@ import TidemarkTestSupport
         #expect(try await cluster.rows(counts) == ["1|1"])
     }
 
-    @Test func `A15: a snapshot that a process overtakes takes no revision back`() async throws {
+    @Test func `A15: a snapshot overtaken by another process does not lower the revision`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, '0')")
         let first = try await cluster.device("anna")
         let second = try await first.reopened(environment: .ignoringLocks)
         let transport = OvertakenTransport(wrapping: first.transport)
         let anna = try await Self.engine(on: first, over: transport)
-        // All rows are due, and nothing was sent that the server has to be asked about.
+        // All rows are due, and no sent change set is left to ask about.
         try await first.write("UPDATE tidemark_device SET stale = 1")
         transport.whileSnapshotTravels {
             try await second.engine.sync()
             try await second.write("INSERT INTO notes (text) VALUES ('meanwhile')")
             try await second.engine.sync()
         }
-        let told = anna.events
+        let stream = anna.events
         try await anna.sync()
         #expect(transport.isOvertaken)
         await anna.finishEvents()
-        let events: [SyncEvent] = await told.reduce(into: []) { $0.append($1) }
+        let events: [SyncEvent] = await stream.reduce(into: []) { $0.append($1) }
         #expect(!events.contains { if case .snapshotTaken = $0 { true } else { false } })
         try await cluster.converge(second)
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["0", "meanwhile"])
     }
 
-    /// An engine on a device's file that goes another way, and minds no lock.
+    /// An engine on a device's file with another transport, which ignores the lock.
     private static func engine(on device: TestDevice, over transport: any Transport) async throws -> SyncEngine {
         try await SyncEngine(
             device.database,
@@ -159,7 +159,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `A15: edits pour in while rounds run, none is lost or doubled`() async throws {
+    @Test func `A15: of edits made during rounds none is lost or doubled`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (1, '0')")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -186,15 +186,15 @@ import TidemarkTestSupport
 }
 
 extension SyncEngine {
-    /// Syncs; nobody else has a turn between the call of `asking` and the question whether a round
-    /// is under way.
+    /// Syncs; no other task runs between the call of `asking` and the check whether a round is in
+    /// progress.
     fileprivate func sync(asking: @Sendable () -> Void) async throws {
         asking()
         try await sync()
     }
 }
 
-/// A way to the server that notes how many requests were under way at once.
+/// A transport that records the number of concurrent requests.
 private final class CountingTransport: ForwardingTransport {
     let real: InProcessTransport
     private let counts = Mutex((active: 0, highest: 0))
@@ -214,7 +214,7 @@ private final class CountingTransport: ForwardingTransport {
     }
 }
 
-/// A way to the server on which something happens while a snapshot travels.
+/// A transport that runs code during a snapshot download.
 private final class OvertakenTransport: ForwardingTransport {
     let real: InProcessTransport
     private let meanwhile = Mutex<(@Sendable () async throws -> Void)?>(nil)
@@ -224,7 +224,7 @@ private final class OvertakenTransport: ForwardingTransport {
 
     var isOvertaken: Bool { happened.withLock { $0 } }
 
-    /// Runs `body` once, after the server has made the next snapshot and before it arrives.
+    /// Runs `body` once, after the server has built the next snapshot and before it arrives.
     func whileSnapshotTravels(_ body: @escaping @Sendable () async throws -> Void) { meanwhile.withLock { $0 = body } }
 
     func snapshot(

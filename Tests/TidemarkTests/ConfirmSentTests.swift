@@ -5,8 +5,7 @@ import TidemarkTestSupport
 
 @testable import Tidemark
 
-/// A push of which the server has nothing to say but the new ids: the rows stay where they are, and
-/// become what all others have.
+/// A push answered with new ids only: the rows stay in place, and equal those of all other devices.
 @Suite struct ConfirmSentTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE, lead INTEGER REFERENCES player (id));
@@ -22,7 +21,7 @@ import TidemarkTestSupport
         INSERT INTO plays VALUES (1, 'chess', NULL);
         """
 
-    /// A cluster, and two devices that the server has told the fingerprint.
+    /// A cluster, and two devices with the server's fingerprint.
     private func meeting() async throws -> (cluster: Cluster, TestDevice, TestDevice) {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
@@ -31,12 +30,12 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    /// How many of the answers so far brought ids alone.
+    /// The number of answers so far with ids only.
     private func short(_ device: TestDevice) -> Int {
         device.transport.faults.answers.count { $0.contains(#""echo":"ids""#) }
     }
 
-    @Test func `A3 A4: a family of new rows gets its ids in place, keys and references, in one request`() async throws {
+    @Test func `A3 A4: one request gives related new rows their ids in keys and references`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write(
             """
@@ -76,7 +75,7 @@ import TidemarkTestSupport
         "UPDATE player SET boss = (SELECT id FROM player WHERE name = 'Cleo') WHERE name = 'Anna'",
         "INSERT INTO plays SELECT id, 'go', 'x' FROM player WHERE name = 'Cleo'",
         "INSERT OR REPLACE INTO player SELECT id, team, 'Eve', boss, 2, photo FROM player WHERE name = 'Anna'",
-    ]) func `A4 A6: who edits the same rows while they travel sends that next, on what was confirmed`(edit: String)
+    ]) func `A4 A6: edits made during a request are sent next, with the confirmed rows as base`(edit: String)
         async throws
     {
         let (cluster, anna, ben) = try await meeting()
@@ -89,12 +88,12 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(anna.transport.faults.requests.count <= answers + 2)
         #expect(try await anna.rows("SELECT count(*) FROM tidemark_base") == ["0"])
-        // What was noted as confirmed is what the server has: a copy of the file says so too.
+        // The confirmed rows equal the server's: a copy of the file agrees.
         let verification = try await anna.engine.verify()
         #expect(verification.records.isEmpty)
     }
 
-    @Test func `rule 3: an answer that is lost comes back whole, and the edits after it stay`() async throws {
+    @Test func `rule 3: after a lost answer the retry returns whole rows, and later edits stay`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write("INSERT INTO player (team, name) VALUES (1, 'Cleo')")
         anna.transport.faults.add(.answerLost)
@@ -105,7 +104,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM player") == ["2"])
     }
 
-    @Test func `A5 A6: what others did, or a conflict, brings the whole answer as ever`() async throws {
+    @Test func `A5 A6: after others' changes, or with a conflict, the answer has whole rows`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await ben.write("UPDATE player SET score = 9 WHERE id = 1")
         try await ben.engine.sync()
@@ -113,7 +112,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(short(anna) == 0)
         try await ben.engine.sync()
-        // Two take one name: whoever comes second is refused, and gets the truth.
+        // Two devices use one name: the second is refused, and gets the current rows.
         try await ben.write("INSERT INTO team (name) VALUES ('green')")
         try await ben.engine.sync()
         try await anna.write("INSERT INTO team (name) VALUES ('green')")
@@ -123,7 +122,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT name FROM team ORDER BY name") == ["green", "red"])
     }
 
-    @Test func `what the server's own triggers and cascades change comes back`() async throws {
+    @Test func `the answer contains the effects of the server's triggers and cascades`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try cluster.writeOutside(
             """
@@ -138,10 +137,10 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `rule 17: a row that changed unseen is noticed, and nothing is taken for confirmed`() async throws {
+    @Test func `rule 17: a row changed behind the triggers is noticed and not confirmed`() async throws {
         let (cluster, anna, ben) = try await meeting()
         try await anna.write("UPDATE player SET score = 5 WHERE id = 1")
-        // The edit disappears from the table but not from the outbox, as after a bad disk.
+        // The edit disappears from the table but not from the outbox, as after a disk fault.
         anna.transport.faults.whileInFlight {
             try await anna.database.write { db in
                 try DeviceFile.whileApplying(db) { try db.execute(sql: "UPDATE player SET score = 0.1 WHERE id = 1") }
@@ -149,13 +148,13 @@ import TidemarkTestSupport
         }
         try await anna.engine.sync()
         #expect(short(anna) == 1)
-        // The second request of the sync asks for all of it.
+        // The second request of the sync asks for whole rows.
         #expect(anna.transport.faults.requests.count == 2)
         #expect(try await anna.rows("SELECT score FROM player") == ["5.0"])
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `a short answer without a fingerprint is asked for again with its rows`() async throws {
+    @Test func `a short answer without a fingerprint makes the device ask for whole rows`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let setUp = try await cluster.device("anna")
         let way = Lying(setUp.transport, #""fingerprint""#, #""fingerprinX""#)
@@ -188,7 +187,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server on which answers are changed.
+/// A transport that changes answers.
 private final class Lying: ForwardingTransport {
     let real: InProcessTransport
     private let (old, new): (String, String)

@@ -3,7 +3,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Two people change the same record while neither sees the other.
+/// Two devices change the same record without seeing each other's change.
 @Suite struct ConflictTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0)
@@ -18,18 +18,20 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ConflictPolicy.asking)
-    func `A6, rule 1: both edit a note offline, the later sync overwrites nobody`(policy: ConflictPolicy) async throws {
+    func `A6, rule 1: both edit a note offline, and the later sync overwrites nothing`(policy: ConflictPolicy)
+        async throws
+    {
         let (cluster, anna, ben) = try await Self.offlinePair(policy)
         try await anna.write("UPDATE notes SET text = 'milk and eggs' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
-        let told = try await ben.events { try await ben.engine.sync() }
+        let events = try await ben.events { try await ben.engine.sync() }
 
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["milk and eggs"])
         let parked = try await ben.engine.conflicts()
         let conflict = try #require(parked.first)
         #expect(parked.count == 1)
-        #expect(told.contains(.conflict(id: conflict.id)))
+        #expect(events.contains(.conflict(id: conflict.id)))
         let reason = try #require(conflict.reasons.first)
         #expect(reason.rule == "changed")
         #expect(reason.table == "notes" && reason.key == "1" && reason.columns == ["text"])
@@ -43,7 +45,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `A6: under columns, two people's different columns are both kept`() async throws {
+    @Test func `A6: under columns, edits of different columns are both kept`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(.columns)
         try await anna.write("UPDATE notes SET text = 'milk and eggs' WHERE id = 1")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -54,7 +56,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `A6: under reject, two people's different columns are a conflict`() async throws {
+    @Test func `A6: under reject, edits of different columns are a conflict`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(.reject)
         try await anna.write("UPDATE notes SET text = 'milk and eggs' WHERE id = 1")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -63,7 +65,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
     }
 
-    @Test func `A6: under columns, the same value from both is agreement`() async throws {
+    @Test func `A6: under columns, equal values from both are no conflict`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(.columns)
         try await anna.write("UPDATE notes SET text = 'butter' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'butter', done = 1 WHERE id = 1")
@@ -72,7 +74,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A6: under columns, an edit on top of an edit it saw is no conflict`() async throws {
+    @Test func `A6: under columns, an edit on top of an edit that it saw is no conflict`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(.columns)
         try await anna.write("UPDATE notes SET text = 'butter' WHERE id = 1")
         try await cluster.converge(anna, ben)
@@ -98,7 +100,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ConflictPolicy.asking)
-    func `A6, rule 1: deleting a note that was edited is a conflict, the note is back`(policy: ConflictPolicy)
+    func `A6, rule 1: the deletion of an edited note is a conflict and restores the note`(policy: ConflictPolicy)
         async throws
     {
         let (cluster, anna, ben) = try await Self.offlinePair(policy)
@@ -113,7 +115,7 @@ import TidemarkTestSupport
         #expect(conflict.records.first?.theirs == #"{"text":"milk and eggs","done":0}"#)
     }
 
-    @Test func `A6: both delete a note, both got what they wanted`() async throws {
+    @Test func `A6: if both delete a note, there is no conflict`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await anna.write("DELETE FROM notes WHERE id = 1")
         try await ben.write("DELETE FROM notes WHERE id = 1")
@@ -122,21 +124,21 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A11: the app learns that what it edits was changed or deleted`() async throws {
+    @Test func `A11: the app learns that a record in its editor was changed or deleted`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await anna.write("UPDATE notes SET text = 'milk and eggs' WHERE id = 1")
         try await anna.write("DELETE FROM notes WHERE id = 2")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await anna.engine.sync()
-        let told = try await ben.events { try await ben.engine.sync() }
-        #expect(told.contains(.changedWhileEdited(table: "notes", key: "1", isDeleted: false)))
-        #expect(told.contains(.changedWhileEdited(table: "notes", key: "2", isDeleted: true)))
-        #expect(told.contains(.remoteChanges(revision: 3, records: 2)))
+        let events = try await ben.events { try await ben.engine.sync() }
+        #expect(events.contains(.changedWhileEdited(table: "notes", key: "1", isDeleted: false)))
+        #expect(events.contains(.changedWhileEdited(table: "notes", key: "2", isDeleted: true)))
+        #expect(events.contains(.remoteChanges(revision: 3, records: 2)))
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `A6: a note edited by the sqlite3 shell at the server is seen`() async throws {
+    @Test func `A6: an edit by the sqlite3 shell at the server counts as unseen`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try cluster.writeOutside("UPDATE notes SET text = 'goat milk' WHERE id = 1")
@@ -145,7 +147,8 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.records.first?.mine) == [#"{"text":"oat milk"}"#])
     }
 
-    @Test(arguments: ConflictPolicy.asking) func `A6: both create the same text key, the later sees the earlier's`(
+    @Test(arguments: ConflictPolicy.asking)
+    func `A6: if both create the same text key, the later one sees the earlier one's row`(
         policy: ConflictPolicy
     ) async throws {
         let cluster = try Cluster(
@@ -164,7 +167,7 @@ import TidemarkTestSupport
         #expect(conflict.records.map(\.theirs) == [#"{"colour":"red"}"#])
     }
 
-    @Test func `rule 1: a fast clock wins nothing, order of arrival decides`() async throws {
+    @Test func `rule 1: a fast clock has no advantage, because the order of arrival decides`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await ben.write("UPDATE notes SET text = 'first edit' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'later edit, first sync' WHERE id = 1")
@@ -175,6 +178,6 @@ import TidemarkTestSupport
 }
 
 extension ConflictPolicy {
-    /// Those that leave the decision to a person.
+    /// The policies that leave the decision to a person.
     static let asking = allCases.filter { !$0.decides }
 }

@@ -3,7 +3,7 @@ import Testing
 import TidemarkTestSupport
 
 @Suite struct ConvergenceTests {
-    @Test func `A3 A4: a plain insert on one device is the same record everywhere`() async throws {
+    @Test func `A3 A4: a plain insert on one device is the same record on all devices`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT);
@@ -26,7 +26,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `A3: a plain insert draws a temporary id, also where a unique index stands apart`() async throws {
+    @Test func `A3: a plain insert draws a temporary id, also with a separate unique index`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT, parent_id INTEGER);

@@ -5,13 +5,13 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 17: one cell anywhere, one row, one change set twice: whatever goes wrong behind the
-/// triggers' back is found by the next sync and healed, while other devices and the user go on.
+/// Rule 17: one cell anywhere, one row, one change set twice: every change behind the triggers
+/// is found by the next sync and repaired, while other devices and the user continue.
 @Suite struct CorruptionTests {
     /// The number of corruptions; the environment can ask for more.
     static let count = Effort.count("TIDEMARK_CORRUPTIONS", short: 100, long: 100)
 
-    @Test func `rule 17: 100 of 100 random corruptions are found and healed, pending edits kept`()
+    @Test func `rule 17: 100 random corruptions are all found and repaired, pending edits are kept`()
         async throws
     {
         var random = SeededGenerator(seed: 10)
@@ -29,14 +29,14 @@ import TidemarkTestSupport
             let corruption = corruption(&random)
             try ben.corrupt(corruption)
             let isHarmed = try await ben.digest().hash != sound
-            let asked = ben.transport.faults.comparisons.count
+            let comparisonsBefore = ben.transport.faults.comparisons.count
             try await ben.engine.sync()
-            let isFound = ben.transport.faults.comparisons.count > asked
+            let isFound = ben.transport.faults.comparisons.count > comparisonsBefore
             #expect(isFound == isHarmed, "\(number): \(corruption)")
             #expect(try await ben.digest().hash == cluster.store.digest(zone: "main").hash, "\(number): \(corruption)")
             if isPending {
-                let kept = try await cluster.rows("SELECT count(*) FROM tag WHERE name = 'edit \(number)'")
-                #expect(kept == ["1"], "\(number): \(corruption)")
+                let editCount = try await cluster.rows("SELECT count(*) FROM tag WHERE name = 'edit \(number)'")
+                #expect(editCount == ["1"], "\(number): \(corruption)")
                 try await ben.write("DELETE FROM tag WHERE name = 'edit \(number)'")
             }
         }

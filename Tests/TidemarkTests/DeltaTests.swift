@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 36: a device that is far behind gets a file of the rows that changed instead of all the
-/// change sets that changed them.
+/// Rule 36: a device that is far behind gets a file of the changed rows instead of all their
+/// change sets.
 @Suite struct DeltaTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
@@ -22,7 +22,7 @@ import TidemarkTestSupport
         """
     }
 
-    /// A zone whose devices are far behind as soon as anything has changed.
+    /// A zone whose devices count as far behind after any change.
     private static func start(teams: Int = 60, merge: [String: MergeFunction] = [:]) async throws -> (
         Cluster, TestDevice, TestDevice
     ) {
@@ -35,14 +35,14 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    /// Syncs, and tells whether all rows came anew.
+    /// Syncs, and returns whether the device took a snapshot.
     private static func snapshots(_ device: TestDevice) async throws -> Int {
         try await device.events { try await device.engine.sync() }.count {
             if case .snapshotTaken = $0 { true } else { false }
         }
     }
 
-    @Test func `F4: what changed in many change sets arrives at once, whatever changed hands`() async throws {
+    @Test func `F4: a delta applies many change sets at once, with unique values that moved`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         for sql in [
             "UPDATE team SET name = 'swapping' WHERE id = 1; UPDATE team SET name = 'T1' WHERE id = 2",
@@ -66,7 +66,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.verify().records.isEmpty)
     }
 
-    @Test func `rule 1: waiting edits stay on top of a delta, and are judged by what it brought`() async throws {
+    @Test func `rule 1: pending edits stay on top of a delta, and are judged against its rows`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write("UPDATE team SET name = 'theirs' WHERE id = 1")
         try await anna.write("UPDATE player SET name = 'theirs' WHERE id = 2")
@@ -77,7 +77,7 @@ import TidemarkTestSupport
         #expect(try await Self.snapshots(ben) == 0)
         let conflicts = try await ben.engine.conflicts()
         #expect(conflicts.count == 1)
-        // What the delta brought is not what the edit was made on.
+        // The delta's row differs from the edit's base.
         #expect(conflicts.first?.records.first?.base == #"{"name":"T1"}"#)
         try await cluster.converge(ben, anna)
         #expect(
@@ -90,7 +90,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `rule 1: an edit that a delta overtook is not made again unasked by a merge`() async throws {
+    @Test func `rule 1: after a delta, merge functions still see that the other side changed the row`() async throws {
         let merges: [[String: MergeFunction]] = [
             ["tag": { _ in nil }], ["team": { $0.base?["name"] == $0.theirs["name"] ? $0.mine : nil }],
         ]
@@ -106,18 +106,18 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: [60, 1]) func `what was committed while its answer was lost is not there twice after a delta`(
+    @Test(arguments: [60, 1]) func `a change set committed with a lost answer is not doubled by a delta`(
         changedTeams: Int
     ) async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await ben.write("INSERT INTO player (team, name) VALUES (1, 'own')")
         ben.transport.faults.add(.answerLost)
         await #expect(throws: TidemarkError.self) { try await ben.engine.sync() }
-        // All rows come anew where most have changed, else a delta.
+        // A snapshot where most rows have changed, else a delta.
         try await anna.write("UPDATE team SET name = name || '!' WHERE id <= \(changedTeams)")
         try await anna.engine.sync()
         try await ben.write("UPDATE player SET name = 'mine' WHERE id = 5")
-        // A request that is too far behind, the question, the file, and then no answer.
+        // A request that is too far behind, the comparison, the file, and then no answer.
         ben.transport.faults.add(.none, .none, .none, .requestLost)
         await #expect(throws: TidemarkError.self) { try await ben.engine.sync() }
         #expect(try await ben.rows("SELECT id, name FROM player WHERE id > 60") == ["61|own"])
@@ -127,7 +127,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT team, name FROM player WHERE id = 5 OR id > 60") == ["5|mine", "2|own"])
     }
 
-    @Test func `where most rows have changed, all rows come anew`() async throws {
+    @Test func `if most rows changed, the device takes a snapshot`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write("UPDATE team SET name = name || '!'; UPDATE player SET name = '!'")
         try await anna.engine.sync()
@@ -135,9 +135,9 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test func `rule 17: a delta on rows that are others than they should be is not kept`() async throws {
+    @Test func `rule 17: a delta applied to wrong rows is rolled back`() async throws {
         let (cluster, anna, ben) = try await Self.start(teams: 700)
-        // More rows than are looked at with every sync: only the delta's own fingerprint tells.
+        // More rows than each sync verifies: only the delta's own fingerprint shows it.
         try ben.writeOutside(
             """
             UPDATE tidemark_state SET applying = 1;
@@ -153,7 +153,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.verify().records.isEmpty)
     }
 
-    @Test func `rule 19: a delta that deletes much is taken once the server has confirmed it`() async throws {
+    @Test func `rule 19: a delta with many deletions needs the server's confirmation`() async throws {
         let (cluster, anna, ben) = try await Self.start(teams: 400)
         try await anna.write("DELETE FROM player WHERE id <= 200")
         try await anna.engine.sync()
@@ -163,7 +163,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM player") == ["200"])
     }
 
-    @Test func `a delta whose file is lost, and edits made meanwhile, change nothing`() async throws {
+    @Test func `a lost delta file, and edits made meanwhile, change nothing`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write("UPDATE team SET name = 'one' WHERE id = 1")
         try await anna.engine.sync()
@@ -177,7 +177,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT name FROM team WHERE id < 4 ORDER BY id") == ["one", "two", "three"])
     }
 
-    @Test func `a device of an older schema gets all rows`() async throws {
+    @Test func `a device with an older schema takes a snapshot`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write("UPDATE team SET name = 'one' WHERE id = 1")
         try await anna.engine.sync()

@@ -3,11 +3,11 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// Rule 10: an app was updated before its server: what the server does not know yet stays, and goes
-/// out later.
+/// Rule 10: an app was updated before its server: columns and rows unknown to the server stay, and
+/// are sent later.
 @Suite struct DeviceAheadTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
@@ -15,7 +15,7 @@ import TidemarkTestSupport
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt')"
     private static let grow = "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3;"
 
-    @Test func `C3: a column that the server does not know keeps its values and is sent when it does`() async throws {
+    @Test func `C3: a column unknown to the server keeps its values and is sent once it is known`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -27,7 +27,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET done = 1")
         try await ben.engine.sync()
         try await anna.engine.sync()
-        // Refused under `reject`: the text is the server's again, the new column is nobody else's.
+        // Refused under `reject`: the text is the server's again, the new column stays local.
         for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, .retry) }
         try await anna.engine.sync()
         #expect(try await anna.engine.status().pendingChangeSets == 0)
@@ -43,7 +43,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "2", "1"])
     }
 
-    @Test func `a deletion that is refused brings back what only this file had`() async throws {
+    @Test func `a refused deletion restores columns that only this file has`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -57,7 +57,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text, stars FROM notes WHERE id = 2") == ["rye|5"])
     }
 
-    @Test func `a retry does not bring back what only this file had before a later edit`() async throws {
+    @Test func `a retry does not restore a local-only value from before a later edit`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -79,7 +79,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT stars FROM notes") == ["2", "3", "3"])
     }
 
-    @Test func `a new row that is refused keeps what only this file had in it`() async throws {
+    @Test func `a refused creation keeps its local-only columns`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, done INTEGER);",
             seed: Self.seed
@@ -106,7 +106,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
     }
 
-    @Test func `rule 1: two apps that filled a new column before the server had it do not overwrite`() async throws {
+    @Test func `rule 1: two apps that filled a column before the server had it do not overwrite it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         var ben = try await cluster.device("ben")
@@ -128,7 +128,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["2", "3", "2"])
     }
 
-    @Test func `C3: rows that a table had before the server knew it are this device's creations`() async throws {
+    @Test func `C3: rows of a table older than the server's count as this device's creations`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let grow = """
@@ -157,7 +157,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT club_id FROM notes WHERE id = 3") == ["3"])
     }
 
-    @Test func `a reference that only this file has follows the record to its permanent id`() async throws {
+    @Test func `a local-only reference follows its record to the permanent id`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(
@@ -176,7 +176,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("PRAGMA foreign_key_check") == [])
     }
 
-    @Test func `C3: a rename that both declare, in either order, keeps the column one`() async throws {
+    @Test func `C3: a rename that both sides declare, in either order, keeps one column`() async throws {
         for serverFirst in [true, false] {
             let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
             let anna = try await cluster.device("anna")
@@ -222,7 +222,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `rule 15: while a column is renamed, so is the base of an edit that waits`() async throws {
+    @Test func `rule 15: a column rename also renames the bases of pending edits`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -254,7 +254,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `rule 10: an edit of a column that the app dropped is sent all the same`() async throws {
+    @Test func `rule 10: an edit of a column that the app dropped is still sent`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET done = 7 WHERE id = 1")
@@ -267,13 +267,13 @@ import TidemarkTestSupport
         anna = try await anna.reopened()
         try await anna.engine.sync()
         #expect(try await cluster.rows("SELECT done FROM notes ORDER BY id") == ["7", "0", "0"])
-        // And when it comes back, the zone's values come back.
+        // And when the column comes back, the zone's values come back.
         try anna.writeOutside("ALTER TABLE notes ADD COLUMN done INTEGER DEFAULT 0")
         anna = try await anna.reopened()
         try await cluster.converge(anna)
     }
 
-    @Test func `what a migration wrote into a table that it rebuilt is found by comparing`() async throws {
+    @Test func `a comparison finds a migration's values in a rebuilt table`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -287,7 +287,7 @@ import TidemarkTestSupport
             INSERT INTO notes (text) VALUES ('without a trigger');
             """
         )
-        // SQLite gave the new row the id of the one that the migration left out: it is that record.
+        // SQLite gave the new row the id of the row that the migration left out: it is that record.
         try await ben.write("UPDATE notes SET done = 5 WHERE id = 2")
         try await ben.engine.sync()
         anna = try await anna.reopened()
@@ -300,7 +300,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `what a migration wrote into a table that took another one's name is found, too`() async throws {
+    @Test func `a comparison finds a migration's values in a table that took another one's name`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -312,7 +312,7 @@ import TidemarkTestSupport
             """
         )
         anna = try await anna.reopened()
-        // What the app does to its own table is no edit of the zone's any more.
+        // The app's changes of its own table are not edits of the zone any more.
         try anna.writeOutside("DELETE FROM notes_old WHERE id = 1")
         try await anna.engine.sync()
         try await cluster.converge2(anna, ben)
@@ -323,7 +323,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [FaultPlan.Fault.answerLost, .requestLost])
-    func `what a migration wrote into a record whose edit was sent is not lost`(fault: FaultPlan.Fault) async throws {
+    func `a migration's values in a record with an edit in flight are not lost`(fault: FaultPlan.Fault) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -344,7 +344,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `a rebuilt table that needs a snapshot keeps what nobody captured as a conflict`() async throws {
+    @Test func `a rebuilt table under a snapshot keeps uncaptured values as a conflict`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(
@@ -364,7 +364,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["MILK", "BREAD", "SALT"])
     }
 
-    @Test func `C3: keys and types that can not be converted are one error that names both`() async throws {
+    @Test func `C3: incompatible keys and types give one error with both sides and change nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try anna.writeOutside(

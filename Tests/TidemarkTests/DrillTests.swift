@@ -5,16 +5,16 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Disasters in the middle of random histories: files are put back, copied, wiped, compacted, while
-/// answers get lost.
+/// Disasters in the middle of random histories: files are restored, copied, wiped, compacted, while
+/// answers are lost.
 ///
-/// In the end all files are equal; nothing is there twice; and what somebody made and nobody
-/// deleted is there, or in somebody's conflicts.
+/// In the end all files are equal and no row is doubled. Every row that a device created and none
+/// deleted exists, or is in a conflict.
 @Suite(.serialized) struct DrillTests {
     /// Drills of each kind; the environment can ask for more.
     static let seeds = UInt64(Effort.count("TIDEMARK_DRILL_SEEDS", short: 2, long: 20))
 
-    /// What goes wrong.
+    /// The kinds of disasters.
     enum Disaster: CaseIterable {
         case serverRestored
         case serverRestoredUnsaid
@@ -25,7 +25,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Disaster.allCases)
-    func `rules 10 14: disasters of a kind lose and double nothing`(
+    func `rules 10 14: combinations of disasters lose and double nothing`(
         disaster: Disaster
     ) async throws {
         for seed in 1...Self.seeds {
@@ -47,7 +47,7 @@ private struct Drill {
     private var random: SeededGenerator
     private let disaster: DrillTests.Disaster
     private let name: String
-    private var made: Set<String> = []
+    private var markers: Set<String> = []
     private var deleted: Set<String> = []
     private var backup: String?
     private var copy: TestDevice?
@@ -86,15 +86,15 @@ private struct Drill {
     }
 
     private mutating func edit(_ device: TestDevice) async throws {
-        let marker = "m\(made.count)"
+        let marker = "m\(markers.count)"
         switch Int.random(in: 0..<8, using: &random) {
         case 0:
-            made.insert(marker)
+            markers.insert(marker)
             try await device.write("INSERT INTO lists (name) VALUES ('\(marker)')")
         case 1..<4:
-            // A wiped server may have left no list to put it in.
+            // A wiped server may have no list for the note.
             guard try await device.rows("SELECT count(*) FROM lists") != ["0"] else { return }
-            made.insert(marker)
+            markers.insert(marker)
             try await device.write(
                 """
                 INSERT INTO notes (list_id, text)
@@ -102,7 +102,7 @@ private struct Drill {
                 """
             )
         case 4:
-            made.insert(marker)
+            markers.insert(marker)
             try await device.write("INSERT INTO tags VALUES ('\(marker)', 0)")
         case 5: try await device.write("UPDATE notes SET done = coalesce(done, 0) + 1 WHERE id % 3 = 0")
         case 6: try await device.write("UPDATE tags SET colour = colour + 1 WHERE name LIKE '%1'")
@@ -122,12 +122,12 @@ private struct Drill {
         }
     }
 
-    /// Makes the copy that the disaster needs.
+    /// Makes the copy for the disaster.
     mutating func prepare() async throws {
         switch disaster {
         case .serverRestored, .serverRestoredUnsaid: backup = try await cluster.backUp()
         case .deviceRestored:
-            // What another program inserted and no sync has seen would be new in both lives.
+            // A row inserted by another program before any sync would be new in both lives.
             try await settleOne(0)
             copy = try await devices[0].copy("restored")
         case .serverWiped, .deviceCopied, .horizon: break
@@ -143,7 +143,7 @@ private struct Drill {
             try await settleOne(0)
             devices.append(try await devices[0].copy("twin"))
         case .deviceRestored:
-            // What the first life had not sent is gone with it.
+            // Unsent edits of the first life are gone with it.
             try await settleOne(0)
             if let copy { devices[0] = copy }
         case .horizon: break
@@ -158,7 +158,7 @@ private struct Drill {
         }
     }
 
-    /// Everybody syncs, and nothing may be lost, doubled, or different.
+    /// All devices sync, and nothing may be lost, doubled, or different.
     func settle() async throws {
         for _ in 0..<3 { for index in devices.indices { try await settleOne(index) } }
         do { try await cluster.converge(devices) } catch { Issue.record("\(name): \(error)") }
@@ -172,7 +172,7 @@ private struct Drill {
                 parked += "\(record.key) \(record.mine ?? "") \(record.base ?? "")\n"
             }
         }
-        let lost = made.subtracting(texts).subtracting(deleted).filter { !parked.contains("\"\($0)\"") }
-        #expect(lost.isEmpty, "\(name): lost \(lost.sorted())")
+        let missing = markers.subtracting(texts).subtracting(deleted).filter { !parked.contains("\"\($0)\"") }
+        #expect(missing.isEmpty, "\(name): lost \(missing.sorted())")
     }
 }

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// The zone drops a table while a device has edits of it that no request has carried yet.
+/// The zone drops a table while a device has unsent edits of it.
 @Suite struct DroppedTableTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -32,7 +32,7 @@ import TidemarkTestSupport
         return (cluster, anna)
     }
 
-    @Test func `rule 11: an edit caught in flight on a table that is gone is parked, others go on`() async throws {
+    @Test func `rule 11: an edit in flight to a dropped table is parked, others continue`() async throws {
         let (cluster, anna) = try await Self.sync(
             "INSERT INTO tags VALUES ('urgent', 'blue')",
             "INSERT INTO notes (text) VALUES ('rake')"
@@ -45,7 +45,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT count(*) FROM tags") == ["2"])
     }
 
-    @Test func `rule 2: what was written together with such an edit is parked with it`() async throws {
+    @Test func `rule 2: edits of the same transaction are parked with it`() async throws {
         let (cluster, anna) = try await Self.sync(
             "UPDATE notes SET text = 'oat milk'; UPDATE tags SET colour = 'blue'",
             "INSERT INTO notes (text) VALUES ('rake')"
@@ -57,10 +57,11 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["milk", "rake"])
     }
 
-    /// A zone in which devices synced while a table was gone, and wrote to it.
+    /// A zone in which devices synced without a table, and wrote to it.
     private static func dropped(_ edits: String) async throws -> (Cluster, TestDevice, TestDevice) {
         let cluster = try Cluster(schema: schema, seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread'), ('salt')")
-        let (anna, ben) = (try await cluster.device("anna"), try await cluster.device("ben"))
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
         try cluster.writeOutside("DROP TABLE notes")
         for device in [anna, ben] { try await device.engine.sync() }
         try await anna.write(edits)
@@ -70,7 +71,7 @@ import TidemarkTestSupport
 
     private static let again = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL);"
 
-    @Test func `a table that is back is the server's, and what apps wrote meanwhile is judged`() async throws {
+    @Test func `after a table was recreated the server's rows count, and apps' edits are judged`() async throws {
         let (cluster, anna, ben) = try await Self.dropped(
             """
             UPDATE notes SET text = 'oat milk' WHERE id = 1; UPDATE notes SET text = 'toast' WHERE id = 2;
@@ -79,7 +80,7 @@ import TidemarkTestSupport
         )
         try cluster.writeOutside(Self.again + "INSERT INTO notes VALUES (1, 'milk'), (2, 'rye'), (7, 'new')")
         try await cluster.converge(ben, anna, ben)
-        // Nobody delimited what was written meanwhile, so it shares one fate until it is divided.
+        // Without boundaries these writes are one change set until it is divided.
         let whole = try #require(try await anna.engine.conflicts().first)
         #expect(whole.reasons.map(\.key) == ["2"] && whole.records.count == 3)
         _ = try await anna.engine.divide(whole.id)
@@ -89,7 +90,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `a table that is back without its rows gets none from the devices that had them`() async throws {
+    @Test func `a table recreated empty gets no rows from devices that had the old ones`() async throws {
         let (cluster, anna, ben) = try await Self.dropped("DELETE FROM notes WHERE id = 1")
         try cluster.writeOutside(Self.again + "INSERT INTO notes VALUES (1, 'milk')")
         try await cluster.converge(anna, ben)
@@ -97,7 +98,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `an app that dropped and made the table as well deletes nothing of the zone's`() async throws {
+    @Test func `an app that recreates the table too deletes no row of the zone`() async throws {
         let (cluster, anna, ben) = try await Self.dropped("SELECT 1")
         try anna.writeOutside("DROP TABLE notes; \(Self.again)")
         try cluster.writeOutside(Self.again + "INSERT INTO notes VALUES (1, 'milk'), (2, 'bread'), (3, 'salt')")
@@ -107,20 +108,21 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server on which something happens before the first request arrives there.
+/// A transport that runs code before the first request arrives.
 private final class Overtaken: ForwardingTransport {
     let real: InProcessTransport
     private let meanwhile: @Sendable () async throws -> Void
     private let hasAsked = Mutex(false)
 
     init(_ real: InProcessTransport, _ meanwhile: @escaping @Sendable () async throws -> Void) {
-        (self.real, self.meanwhile) = (real, meanwhile)
+        self.real = real
+        self.meanwhile = meanwhile
     }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        let isFirst = hasAsked.withLock { asked in
-            defer { asked = true }
-            return !asked
+        let isFirst = hasAsked.withLock { flag in
+            defer { flag = true }
+            return !flag
         }
         if isFirst { try await meanwhile() }
         return try await real.sync(zone: zone, body: body)

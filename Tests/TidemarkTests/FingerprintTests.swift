@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A device whose rows change behind the triggers' back finds out at the next sync, and has the
-/// server's rows again without losing what it did itself.
+/// A device whose rows change behind the triggers notices at the next sync, and restores the
+/// server's rows without losing its own edits.
 @Suite struct FingerprintTests {
     static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL, rank INTEGER UNIQUE);
@@ -29,7 +29,7 @@ import TidemarkTestSupport
         INSERT INTO player_tag SELECT id, 'ü "x"', 1e300 FROM player WHERE id % 5 = 0;
         """
 
-    /// What happens to the device's rows behind the triggers' back.
+    /// The changes of the device's rows behind the triggers.
     static let corruptions = [
         "UPDATE player SET name = 'P1x' WHERE id = 17", "UPDATE player SET score = score + 1e-12 WHERE id = 17",
         "UPDATE player SET photo = x'' WHERE id = 17", "UPDATE player SET photo = 'text' WHERE id = 17",
@@ -41,14 +41,14 @@ import TidemarkTestSupport
         "UPDATE player_tag SET weight = -weight WHERE player_id = 4 AND tag = 'red'",
         "DELETE FROM player_tag WHERE player_id = 8", "DELETE FROM player WHERE id = 17", "DELETE FROM player",
         "DELETE FROM team WHERE id = 2", "INSERT INTO player (id, name) VALUES (4000, 'nobody')",
-        // New rows under temporary ids would be somebody's work: they are sent.
+        // New rows under temporary ids could be a user's work: they are sent.
         "INSERT INTO player SELECT id + 100, team_id, name, score, photo, note, born FROM player " + "WHERE id < 1000",
         "INSERT INTO tag VALUES ('grey', NULL); INSERT INTO player_tag VALUES (1, 'grey', 0)",
         "UPDATE player SET name = name || '!'",
     ]
 
     @Test(arguments: corruptions)
-    func `rule 17: rows that changed behind the triggers are the server's after the next sync`(
+    func `rule 17: after rows changed behind the triggers, the next sync restores the server's`(
         corruption: String
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -63,10 +63,10 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(try await cluster.rows("SELECT name FROM player WHERE name IN ('Anna', 'Berta')") == ["Anna", "Berta"])
         if !corruption.hasPrefix("DELETE FROM player") {
-            // Otherwise the edit is of a record that was not there, or a conflict that says so.
+            // Otherwise the edit is of a missing record, or a conflict that shows it.
             let parked = try await ben.engine.conflicts().flatMap(\.records).compactMap(\.mine)
-            let kept = try await cluster.rows("SELECT name FROM player WHERE id = 5")
-            #expect(kept == ["Ben"] || parked == [#"{"name":"Ben"}"#])
+            let rows = try await cluster.rows("SELECT name FROM player WHERE id = 5")
+            #expect(rows == ["Ben"] || parked == [#"{"name":"Ben"}"#])
         }
     }
 
@@ -88,33 +88,35 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT name FROM player WHERE id = 5") == ["Ben"])
     }
 
-    @Test func `rule 17: every answer and every request of a device carries the fingerprint`() async throws {
+    @Test func `rule 17: every answer, and every request of a device, carries the fingerprint`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE player SET name = 'Ben' WHERE id = 5")
         try await ben.engine.sync()
         let faults = ben.transport.faults
-        let sent = faults.requests.compactMap { fingerprint(in: $0) }
-        let told = faults.answers.compactMap { fingerprint(in: $0) }
-        #expect(sent.count == 1 && told.count == 1 && sent != told)
-        // A question in few words has it in its tag; nobody but who has these rows is at peace.
+        let requestFingerprints = faults.requests.compactMap { fingerprint(in: $0) }
+        let answerFingerprints = faults.answers.compactMap { fingerprint(in: $0) }
+        #expect(
+            requestFingerprints.count == 1 && answerFingerprints.count == 1 && requestFingerprints != answerFingerprints
+        )
+        // A conditional GET has it in its tag; only a device with these rows gets a 304.
         try await ben.engine.sync()
         let tag = try #require(faults.questions.last)
         #expect(faults.requests.count == 1)
         let news = try await cluster.service.news(zone: "main", device: "other", since: tag)
         #expect(news == .nothing)
         let body = try await cluster.service.sync(zone: "main", body: Array(#"{"maxRevision":\#(tag.revision)}"#.utf8))
-        #expect(fingerprint(in: String(decoding: body, as: UTF8.self)) == told.first)
+        #expect(fingerprint(in: String(decoding: body, as: UTF8.self)) == answerFingerprints.first)
     }
 
-    @Test func `rule 17: a device without a fingerprint is served like curl`() async throws {
+    @Test func `rule 17: a client without a fingerprint is served like curl`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let body = Array(#"{"maxRevision":1}"#.utf8)
         let answer = String(decoding: try await cluster.store.sync(zone: "main", body: body), as: UTF8.self)
         #expect(fingerprint(in: answer) != nil)
     }
 
-    @Test func `rule 17: a wrong fingerprint is refused before any effect`() async throws {
+    @Test func `rule 17: a malformed fingerprint is refused before any effect`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let body = """
             {"maxRevision":1,"fingerprint":"00000000000000000000000000000001","changeSets":[
@@ -127,14 +129,14 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT name FROM team WHERE id = 1") == ["Kiel"])
     }
 
-    @Test func `rule 14, 17: a server restored under its old epoch is found out by its rows`() async throws {
+    @Test func `rule 14, 17: a server restored under its old epoch is detected by the fingerprint`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let backup = try await cluster.backUp()
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE player SET name = 'Ben' WHERE id = 5")
         try await cluster.converge(ben, anna)
-        // The restored server passes the revision at which anna is, with other rows.
+        // The restored server passes anna's revision, with other rows.
         try await cluster.restore(backup)
         let carla = try await cluster.device("carla")
         try await carla.write("UPDATE player SET name = 'Carla' WHERE id = 7")
@@ -151,7 +153,7 @@ import TidemarkTestSupport
 }
 
 extension TestDevice {
-    /// Changes rows as a failing disk or a stray program would: no trigger writes it down.
+    /// Changes rows as a failing disk or a stray program would: without capture.
     func corrupt(_ sql: String) throws {
         try writeOutside(
             """

@@ -5,13 +5,12 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 36: what a device begins with where the server's file may be somewhat old, and where it
-/// ends.
+/// Rule 36: the first sync of a device where the server's snapshot may be somewhat old.
 @Suite struct FirstSyncTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
     private static let all = "SELECT group_concat(text, ' ') FROM (SELECT text FROM note ORDER BY id)"
 
-    /// A server whose file is of revision 1, and whose zone is two revisions further.
+    /// A server with a snapshot of revision 1, and a zone two revisions further.
     private static func cluster() async throws -> (Cluster, TestDevice) {
         var limits = Limits.standard
         limits.snapshotRevisionsBehindMax = 100
@@ -28,7 +27,7 @@ import TidemarkTestSupport
         return (cluster, anna)
     }
 
-    @Test func `F4: an app's edits from before its first sync go on top of older rows, then all agree`() async throws {
+    @Test func `F4: edits from before the first sync are applied on top of older rows, all agree`() async throws {
         let (cluster, anna) = try await Self.cluster()
         let file = try DatabasePool(path: cluster.folder.appendingPathComponent("ben.sqlite").path)
         try await file.write { try $0.execute(sql: Self.schema) }
@@ -47,7 +46,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows(Self.all) == ["oats tea"])
     }
 
-    @Test func `F4: a device that has rows is never put back to older ones`() async throws {
+    @Test func `F4: a device with rows never takes an older snapshot`() async throws {
         let (cluster, anna) = try await Self.cluster()
         let late = try await cluster.device("late")
         #expect(try await late.engine.status().revision == 1)
@@ -65,7 +64,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [false, true])
-    func `rule 10: what a migration wrote before the first sync is among what the device creates`(rebuilds: Bool)
+    func `rule 10: a migration's values from before the first sync are in the device's creations`(rebuilds: Bool)
         async throws
     {
         let added = """

@@ -4,7 +4,7 @@ import TidemarkTestSupport
 
 /// Rule 23: many devices of different people on one dataset of a dozen related tables.
 @Suite struct FleetTests {
-    /// Names of tables, each with the tables that it refers to.
+    /// Names of tables, each with the tables that it references.
     private static let tables: [(name: String, parents: [String])] = [
         ("regions", []), ("clubs", ["regions"]), ("halls", ["regions"]), ("seasons", []),
         ("leagues", ["seasons", "regions"]), ("teams", ["clubs", "leagues"]), ("people", ["clubs"]),
@@ -37,7 +37,7 @@ import TidemarkTestSupport
         }.joined(separator: ";")
     }
 
-    @Test func `A1: fifty devices edit a dozen tables offline, all end up equal`() async throws {
+    @Test func `A1: fifty devices edit a dozen tables offline, and all end up equal`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var devices: [TestDevice] = []
         for number in 1...50 { devices.append(try await cluster.device("device\(number)")) }

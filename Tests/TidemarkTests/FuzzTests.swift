@@ -5,16 +5,17 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 23: devices that do random things to the same few records, over a network that loses and
+/// Rule 23: devices that edit the same few records at random, over a network that loses and
 /// doubles messages, while other programs write into the server's file.
 ///
-/// In the end all is equal, whatever happened. Far more is simulated by `SimulationTests`; here are
+/// In the end all files are equal. `SimulationTests` simulate far more; these tests have
 /// real files, real connections and the asynchronous shell.
 @Suite(.serialized) struct FuzzTests {
     /// The number of histories; the environment can ask for more.
     static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 2, long: 6))
 
-    @Test(arguments: 1...FuzzTests.seeds) func `A1 A6 A7: whatever three devices do offline, all files end up equal`(
+    @Test(arguments: 1...FuzzTests.seeds)
+    func `A1 A6 A7: after random offline edits of three devices, all files end up equal`(
         seed: UInt64
     ) async throws {
         var story = try await Story(seed: seed, policy: seed.isMultiple(of: 2) ? .columns : .reject)
@@ -73,7 +74,7 @@ private struct Story {
         }
     }
 
-    /// Everybody syncs, conflicts are resolved, and nothing may differ or wait.
+    /// All devices sync, conflicts are resolved, and nothing may differ or be pending.
     mutating func settle() async throws {
         for _ in 0..<4 {
             for index in devices.indices {
@@ -93,7 +94,7 @@ private struct Story {
         }
     }
 
-    // MARK: What devices do
+    // MARK: Edits of devices
 
     private mutating func sync(_ index: Int) async throws {
         let faults: [FaultPlan.Fault] = [.none, .none, .requestLost, .answerLost, .requestDoubled]

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 24, case 60: the server keeps only so many revisions, and a device has been away for
+/// Rule 24, case 60: the server keeps a number of revisions, and a device has been away for
 /// longer.
 @Suite struct HorizonTests {
     private static let schema = """
@@ -36,7 +36,7 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    /// Makes revisions that have nothing to do with the rest, until the horizon is past the others.
+    /// Makes revisions of unrelated records, until the horizon is above the others.
     private static func moveOn(_ cluster: Cluster, _ anna: TestDevice) async throws {
         for number in 1...8 {
             try await anna.write("UPDATE notes SET stars = \(number) WHERE id = 4")
@@ -46,7 +46,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ConflictPolicy.reject, .columns])
-    func `case 60: a device behind the horizon keeps its outbox, and brings no dead record back`(policy: ConflictPolicy)
+    func `case 60: a device below the horizon keeps its outbox and restores no deleted record`(policy: ConflictPolicy)
         async throws
     {
         let (cluster, anna, ben) = try await Self.start(policy)
@@ -61,8 +61,8 @@ import TidemarkTestSupport
         try await ben.write("DELETE FROM tags WHERE name = 'red'")
         try await ben.write("INSERT INTO tags VALUES ('red', 'again')")
         try await ben.write("INSERT INTO notes (text) VALUES ('new')")
-        let told = try await ben.events { try await ben.engine.sync() }
-        #expect(told.contains { if case .snapshotTaken = $0 { true } else { false } })
+        let events = try await ben.events { try await ben.engine.sync() }
+        #expect(events.contains { if case .snapshotTaken = $0 { true } else { false } })
         #expect(try await ben.engine.conflicts().first?.reasons.first?.rule == "deleted")
         try await cluster.converge(ben, anna)
         #expect(
@@ -73,7 +73,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ConflictPolicy.reject, .columns])
-    func `rule 1: an edit on a base behind the horizon is judged by all that came since`(policy: ConflictPolicy)
+    func `rule 1: an edit with a base below the horizon is judged against all later changes`(policy: ConflictPolicy)
         async throws
     {
         let (cluster, anna, ben) = try await Self.start(policy)
@@ -103,7 +103,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT colour FROM tags WHERE name = 'blue'") == ["new"])
     }
 
-    @Test func `rule 3: a retry from behind the horizon has one effect and learns its ids`() async throws {
+    @Test func `rule 3: a retry from below the horizon has one effect and gets its ids`() async throws {
         let (cluster, anna, ben) = try await Self.start(.reject)
         let draw = "INSERT INTO notes (text) VALUES ('new') RETURNING id"
         let id = try #require(try await ben.database.write { try Int64.fetchOne($0, sql: draw) })
@@ -117,7 +117,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 3: what was accepted and compacted meanwhile is no conflict, whatever its key`() async throws {
+    @Test func `rule 3: a change set accepted and compacted meanwhile is no conflict, for any key`() async throws {
         let (cluster, anna, ben) = try await Self.start(.reject)
         try await ben.write("INSERT INTO tags VALUES ('green', 'c')")
         try await ben.write("INSERT INTO notes (text) VALUES ('new')")
@@ -130,7 +130,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name, colour FROM tags ORDER BY name") == ["blue|b", "green|c", "red|d"])
     }
 
-    @Test func `B8: a value that lost is in the inbox, although its answer was lost and compacted`() async throws {
+    @Test func `B8: an overruled value is in the inbox after its answer was lost and compacted`() async throws {
         let (cluster, anna, _) = try await Self.start(.latest)
         // The slow clock makes the edit the older one.
         let cleo = try await cluster.device("cleo", clock: { 1_600_000_000_000 })
@@ -140,12 +140,12 @@ import TidemarkTestSupport
         cleo.transport.faults.add(.answerLost)
         await cleo.syncInVain()
         try await Self.moveOn(cluster, anna)
-        let told = try await cleo.events { try await cleo.engine.sync() }
-        #expect(told.contains { if case .snapshotTaken = $0 { true } else { false } })
+        let events = try await cleo.events { try await cleo.engine.sync() }
+        #expect(events.contains { if case .snapshotTaken = $0 { true } else { false } })
         try await cluster.converge(cleo, anna)
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
-        let kept = try await cleo.engine.conflicts()
-        #expect(kept.map(\.kind) == [.overruled])
-        #expect(kept.flatMap { $0.records.map(\.mine) } == [#"{"text":"oat milk"}"#])
+        let inbox = try await cleo.engine.conflicts()
+        #expect(inbox.map(\.kind) == [.overruled])
+        #expect(inbox.flatMap { $0.records.map(\.mine) } == [#"{"text":"oat milk"}"#])
     }
 }

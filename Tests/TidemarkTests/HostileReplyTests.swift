@@ -4,11 +4,11 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 29: a broken or hostile server, or something between that changes what it says: the device
-/// refuses with a typed error, loses neither outbox nor rows, and the next honest answer goes
-/// through.
+/// Rule 29: a broken or hostile server, or a proxy that changes its answers: the device
+/// refuses with a typed error, loses neither outbox nor rows, and the next honest answer
+/// applies.
 @Suite struct HostileReplyTests {
-    /// A good answer with something exchanged.
+    /// A valid answer with one part replaced.
     struct Reply: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let old: String
@@ -49,7 +49,7 @@ import TidemarkTestSupport
     ]
 
     static let identities = [
-        Reply("an old id that nobody sent", #""__oldId__":-10"#, #""__oldId__":-99"#),
+        Reply("an old id that was never sent", #""__oldId__":-10"#, #""__oldId__":-99"#),
         Reply("an old id of another table", #""__oldId__":-10"#, #""__oldId__":-11"#),
         Reply("an old id that is text", #""__oldId__":-10"#, #""__oldId__":"x""#),
         Reply("an old id that is a list", #""__oldId__":-10"#, #""__oldId__":[-10]"#),
@@ -57,12 +57,12 @@ import TidemarkTestSupport
         Reply("an old id of Int64.min", #":-10,"#, #":-9223372036854775808,"#),
         Reply("an old id on an update", #""1":{"revision":5"#, #""1":{"__oldId__":-10,"revision":5"#),
         Reply(
-            "the id of another's team",
+            "the id of another device's team",
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
             #"[1],"update":[],"delete":[],"attributes":{"1":{"__oldId__":-10"#
         ),
         Reply(
-            "the id of a team that came along",
+            "the id of a team in the same answer",
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
             #"[3],"update":[],"delete":[],"attributes":{"3":{"__oldId__":-10"#
         ),
@@ -72,7 +72,7 @@ import TidemarkTestSupport
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-13"#
         ), Reply("one team, two ids", #""__oldId__":-13"#, #""__oldId__":-10"#),
         Reply(
-            "a temporary id for good",
+            "a temporary id as the permanent one",
             #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
             #"[-4],"update":[],"delete":[],"attributes":{"-4":{"__oldId__":-10"#
         ),
@@ -84,7 +84,7 @@ import TidemarkTestSupport
     ]
 
     static let sets = [
-        Reply("a verdict on nobody's set", #"CONFLICT"#, "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1"),
+        Reply("a verdict on an unknown set", #"CONFLICT"#, "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1"),
         Reply("two verdicts on one set", #"CONFLICT"#, "ACCEPTED"),
         Reply("an accepted set under another id", "ACCEPTED", "5f0f36ab-2a2f-4a3b-8f3b-7e1d1a5cf0a1", isRefused: false),
         Reply("a conflict that was none", #""conflict":true"#, #""conflict":false"#),
@@ -99,7 +99,7 @@ import TidemarkTestSupport
             #"{"overruled":[{"number":1,"revision":2,"records":[{"table":5,"key":7,"lost":{}}]}],"maxRevision":7,"#
         ), Reply("a note without records", top, #"{"overruled":[{"number":1,"revision":2}],"maxRevision":7,"#),
         Reply(
-            "what was set in vain, in a table that is a number",
+            "overruled values in a table that is a number",
             #""revision":5,"conflict":false"#,
             #""overruled":[{"table":5,"key":7,"lost":{}}],"revision":5,"conflict":false"#
         ), Reply("a reference to nothing", #""team_id":4"#, #""team_id":777"#),
@@ -108,7 +108,7 @@ import TidemarkTestSupport
             #""create":[3],"update":[],"delete":[]"#,
             #""create":[3],"update":[],"delete":[1]"#
         ), Reply("NULL where there can be none", #""name":"Jena""#, #""name":null"#),
-        Reply("an update of nobody", #""update":[3]"#, #""update":[333]"#),
+        Reply("an update of an unknown record", #""update":[3]"#, #""update":[333]"#),
         Reply("keys that are an object", #""create":[3]"#, #""create":{"3":1}"#),
         Reply("keys that are text", #""create":[3]"#, #""create":["3"]"#),
         Reply("a value that is a list", #""name":"Jena""#, #""name":["Jena"]"#),
@@ -128,12 +128,11 @@ import TidemarkTestSupport
 
     private static let replies = revisions + identities + sets
 
-    @Test func `rules 6 7 10, case 75: replies that cannot be true change nothing, the next goes through`() async throws
-    {
+    @Test func `rules 6 7 10, case 75: impossible replies change nothing, and the next applies`() async throws {
         let scene = try await Scene()
         let before = try await scene.everything()
-        let refused = Self.replies.filter(\.isRefused)
-        for reply in refused {
+        let impossible = Self.replies.filter(\.isRefused)
+        for reply in impossible {
             let error = await scene.sync(offersSnapshots: false) { try scene.spoil($0, reply) }
             #expect(error?.code == .invalidResponse, "\(reply.testDescription): \(error as Any)")
             #expect(try await scene.everything() == before, "\(reply.testDescription)")
@@ -142,7 +141,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: replies.filter { !$0.isRefused })
-    func `rule 10, case 75: a reply that could be true, or asks for a snapshot, loses nothing`(reply: Reply)
+    func `rule 10, case 75: a plausible reply, or a demand for a snapshot, loses nothing`(reply: Reply)
         async throws
     {
         let scene = try await Scene()
@@ -150,7 +149,7 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
-    @Test func `rule 10, case 23: what is no answer at all changes nothing`() async throws {
+    @Test func `rule 10, case 23: a response that is no answer changes nothing`() async throws {
         let texts = [
             "", "null", "true", "7", "[]", "{}", "\u{FEFF}{}", #"{"changeSets":[]}"#, "<html>Welcome</html>",
             #"{"error":{"code":"constraintViolated","message":"m","fix":"f","recovery":"permanent"}}"#,
@@ -165,17 +164,17 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
-    @Test func `rule 22: what the server cannot know of waiting sets changes nothing`() async throws {
+    @Test func `rule 22: a reply about change sets that were never sent changes nothing`() async throws {
         let scene = try await Scene()
         let before = try await scene.everything()
         let spoilers: [@Sendable (String) -> String] = [
             { $0.replacing(#""seen":"#, with: #""seen":99999999999999999999,"was":"#) },
-            // Besides the verdict that is there.
+            // In addition to the existing verdict.
             { String($0.dropLast(2)) + scene.named(#",{"id":"CONFLICT","conflict":true,"reasons":[]}]}"#) },
         ]
         for (number, spoil) in spoilers.enumerated() {
             let error = await scene.sync(offersSnapshots: false) { answer in
-                // A device asks what is known of its sets when its identity is in doubt.
+                // A device with a doubtful identity asks for the verdicts of its change sets.
                 guard answer.contains(#""known":["#) else { throw TidemarkError(.identityInUse, "m", fix: "f") }
                 try #require(answer.contains(scene.named("CONFLICT")))
                 return spoil(answer)
@@ -186,7 +185,7 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
-    @Test func `rule 10: new records that an accepted set lost are kept where people see them`() async throws {
+    @Test func `rule 10: new records missing from an accepted set's answer become conflicts`() async throws {
         let scene = try await Scene()
         _ = await scene.sync { answer in
             answer.replacing(
@@ -194,11 +193,11 @@ import TidemarkTestSupport
                 with: #""tags":{"create":[],"update":[],"delete":[],"attributes":{}}"#
             )
         }
-        let kept = try await scene.anna.engine.conflicts().flatMap(\.records)
-        #expect(kept.contains { $0.table == "tags" && $0.key == #""blue""# && $0.mine != nil })
+        let records = try await scene.anna.engine.conflicts().flatMap(\.records)
+        #expect(records.contains { $0.table == "tags" && $0.key == #""blue""# && $0.mine != nil })
     }
 
-    @Test func `rule 20: an error that blames nothing that was sent ends the sync and parks nothing`() async throws {
+    @Test func `rule 20: an error that names no change set ends the sync and parks nothing`() async throws {
         let thrown = [
             TidemarkError(.constraintViolated, "m", fix: "f", place: .init(id: "not mine")),
             TidemarkError(.unknownTable, "m", fix: "f", place: .init(changeSet: 40)),
@@ -216,9 +215,9 @@ import TidemarkTestSupport
     }
 }
 
-/// Anna was offline, and edited; Ben was not, and neither.
+/// Anna was offline, and edited; Ben was online, and edited too.
 ///
-/// Her request gets an answer with all that an answer can have: news, accepted sets with new ids, a
+/// Her request's answer has every part: revisions of others, accepted sets with new ids, a
 /// conflict.
 struct Scene: Sendable {
     let cluster: Cluster
@@ -268,10 +267,10 @@ struct Scene: Sendable {
         spoilt = try await SyncEngine(anna.database, server: "http://cluster.test", transport: spoiling)
     }
 
-    /// The good answer with a reply's something exchanged.
+    /// The valid answer with a reply's part replaced.
     func spoil(_ answer: String, _ reply: HostileReplyTests.Reply) throws -> String {
         let old = named(reply.old)
-        // After a snapshot an answer has less in it, and before one the device asks what is known.
+        // After a snapshot an answer has fewer parts, and before one the device asks for verdicts.
         if reply.isRefused, !answer.contains(#""known":["#) {
             try #require(answer.contains(old), "the answer has no \(old)")
         }
@@ -284,7 +283,7 @@ struct Scene: Sendable {
     }
 
     /// Syncs Anna's file over a network that changes answers, and snapshots too unless it offers
-    /// them; returns how that failed, if it did.
+    /// them; returns the error, if any.
     func sync(offersSnapshots: Bool = true, _ change: @escaping @Sendable (String) throws -> String) async
         -> TidemarkError?
     {
@@ -298,7 +297,7 @@ struct Scene: Sendable {
         }
     }
 
-    /// All that waits.
+    /// Outbox and conflicts.
     func outbox() async throws -> [String] {
         try await anna.rows(
             """
@@ -330,7 +329,7 @@ struct Scene: Sendable {
         #expect(try await anna.rows("PRAGMA integrity_check") == ["ok"], comment)
         #expect(try await anna.rows("PRAGMA foreign_key_check") == [], comment)
         #expect(try await anna.rows("SELECT applying FROM tidemark_state") == ["0"], comment)
-        let kept = """
+        let countQuery = """
             SELECT count(*) FROM (SELECT attributes AS edit FROM tidemark_outbox
                 UNION ALL SELECT mine FROM tidemark_conflict_record) WHERE edit LIKE
             """
@@ -339,16 +338,16 @@ struct Scene: Sendable {
             ("Gotha", "teams WHERE name = 'Gotha'"), ("0000ff", "tags WHERE colour = '0000ff'"),
             (#""goals":7"#, "players WHERE goals = 7"), ("Clara", "players WHERE name = 'Clara'"),
         ] {
-            let waiting = try await anna.rows("\(kept) '%\(edit)%'") != ["0"]
+            let waiting = try await anna.rows("\(countQuery) '%\(edit)%'") != ["0"]
             let isServed = try await cluster.rows("SELECT count(*) FROM \(query)") == ["1"]
             #expect(waiting || isServed, "\(comment): \(edit)")
         }
-        // The file goes on: an answer that is good finds nothing in its way.
+        // The file stays usable: a valid answer applies.
         try await anna.engine.sync()
         #expect(try await anna.engine.status().pendingChangeSets == 0, comment)
     }
 
-    /// The network is good again: everything of Anna's is at the server once, or a conflict.
+    /// The network works again: each of Anna's edits is at the server once, or a conflict.
     func expectGoodEnd() async throws {
         try await cluster.converge(anna, ben)
         #expect(

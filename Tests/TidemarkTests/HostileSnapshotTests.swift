@@ -6,10 +6,10 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A snapshot that is damaged, or was made to do harm: it is refused with a typed error, file and
-/// outbox stay as they were, and an honest one goes through.
+/// A snapshot that is damaged or malicious: it is refused with a typed error, file and
+/// outbox stay unchanged, and an honest one applies.
 @Suite struct HostileSnapshotTests {
-    /// What was done to a good snapshot.
+    /// The change of a valid snapshot.
     struct Harm: Sendable {
         let name: String
         let inflict: @Sendable (_ path: String) throws -> Void
@@ -26,7 +26,7 @@ import TidemarkTestSupport
             }
         }
 
-        /// Exchanges a text in the schema that the snapshot brings.
+        /// Replaces a text in the snapshot's schema.
         static func schema(_ name: String, _ old: String, _ new: String) -> Harm {
             Harm(name: name) { path in
                 try DatabaseQueue(path: path).write { db in
@@ -85,7 +85,7 @@ import TidemarkTestSupport
         .sql("with an id of the reserved region", "INSERT INTO teams VALUES (4503599627370497, 'x')"),
     ]
 
-    @Test func `rules 10 22, case 76: a hostile snapshot is refused, and an honest one goes through`() async throws {
+    @Test func `rules 10 22, case 76: a hostile snapshot is refused, and an honest one applies`() async throws {
         let scene = try await Scene()
         let before = try await scene.everything()
         for harm in Self.harms {
@@ -94,24 +94,24 @@ import TidemarkTestSupport
             #expect(error?.code == .invalidResponse || error?.code == .schemaMismatch, "\(harm.name): \(error as Any)")
             #expect(try await scene.everything() == before, "\(harm.name)")
         }
-        // An honest one, asked for in the same way.
+        // An honest one, requested in the same way.
         #expect(await Self.sync(scene, Harm(name: "none") { _ in }) == nil)
         try await scene.expectGoodEnd()
     }
 
-    @Test func `rules 10 22, case 76: a join by a hostile snapshot leaves no file`() async throws {
+    @Test func `rules 10 22, case 76: join with a hostile snapshot leaves no file`() async throws {
         let scene = try await Scene()
         let path = scene.cluster.folder.appendingPathComponent("new.sqlite").path
         for harm in Self.harms {
             let way = HarmfulTransport(scene.anna.transport, harm)
             let join = DeviceFileJoin(transport: way, server: "http://cluster.test")
             await #expect(throws: TidemarkError.self, "\(harm.name)") { _ = try await join.join(path: path) }
-            let left = try FileManager.default.contentsOfDirectory(atPath: scene.cluster.folder.path)
-            #expect(!left.contains { $0.hasPrefix("new.sqlite") }, "\(harm.name): \(left)")
+            let remaining = try FileManager.default.contentsOfDirectory(atPath: scene.cluster.folder.path)
+            #expect(!remaining.contains { $0.hasPrefix("new.sqlite") }, "\(harm.name): \(remaining)")
         }
     }
 
-    @Test func `rule 22, case 76: flipped bits in a snapshot crash nothing and drop nothing that waits`() async throws {
+    @Test func `rule 22, case 76: flipped bits in a snapshot crash nothing and keep the outbox`() async throws {
         var random = SeededGenerator(seed: 76)
         let scene = try await Scene()
         let waiting = try await scene.outbox()
@@ -125,10 +125,10 @@ import TidemarkTestSupport
                     data[at] ^= 1 << UInt8.random(in: 0..<8, using: &random)
                 }
             }
-            // Only taking the snapshot is looked at: the sync after it never reaches the server.
+            // Tests only the snapshot: the sync after it never reaches the server.
             if await Self.sync(scene, harm, thenCut: true)?.code != .unreachable { refused += 1 }
-            let kept = try await scene.outbox().filter { !$0.hasPrefix("parked") }
-            #expect(kept == waiting, "flip \(number)")
+            let pending = try await scene.outbox().filter { !$0.hasPrefix("parked") }
+            #expect(pending == waiting, "flip \(number)")
             #expect(try await scene.anna.rows("PRAGMA integrity_check") == ["ok"], "flip \(number)")
         }
         #expect(await Self.sync(scene, Harm(name: "none") { _ in }) == nil)
@@ -136,7 +136,7 @@ import TidemarkTestSupport
         Report.line("150 snapshots with flipped bits: \(refused) refused, \(150 - refused) could be true")
     }
 
-    /// Syncs Anna's file with a server that asks her to take a snapshot first.
+    /// Syncs Anna's file with a server that demands a snapshot first.
     private static func sync(_ scene: Scene, _ harm: Harm, thenCut: Bool = false) async -> TidemarkError? {
         do {
             let way = HarmfulTransport(scene.anna.transport, harm, thenCut: thenCut)
@@ -150,7 +150,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server that asks for a snapshot, and harms it.
+/// A transport that demands a snapshot, and damages it.
 private final class HarmfulTransport: ForwardingTransport {
     let real: InProcessTransport
     private let harm: HostileSnapshotTests.Harm
@@ -164,9 +164,9 @@ private final class HarmfulTransport: ForwardingTransport {
     }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        let isFirst = hasAsked.withLock { asked in
-            defer { asked = true }
-            return !asked
+        let isFirst = hasAsked.withLock { flag in
+            defer { flag = true }
+            return !flag
         }
         if isFirst { throw TidemarkError(.snapshotRequired, "The log is gone.", fix: "Start anew.") }
         if thenCut { throw FaultPlan.lost }

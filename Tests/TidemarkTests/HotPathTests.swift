@@ -4,14 +4,13 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// What SQLite itself says about the statements of pushes, pulls and idle syncs, of the embedded
-/// store and of devices: whatever a zone and its history have grown to, none reads them from end to
-/// end.
+/// SQLite's plans for the statements of pushes, pulls and idle syncs, of the embedded
+/// store and of devices: for zones and histories of any size, none scans them.
 @Suite struct HotPathTests {
-    /// The tables that may be read from end to end: they do not grow with the zone or its history.
+    /// The tables that may be scanned: they do not grow with the zone or its history.
     private static let small = [
         "tidemark_zone": "one row", "tidemark_state": "one row", "tidemark_device": "one row",
         "tidemark_lock": "one row", "tidemark_lineage": "a row each time that the zone was restored or rebuilt",
@@ -21,19 +20,18 @@ import TidemarkTestSupport
         "tidemark_after": "what waits on the device", "tidemark_base": "what waits on the device",
         "tidemark_outside": "what waits on the device, or for a decision", "tidemark_independent": "a row a table",
         "tidemark_conflict": "what waits for a decision", "tidemark_conflict_record": "what waits for a decision",
-        "tidemark_capture": "what was captured since the last round",
+        "tidemark_capture": "captured since the last round",
     ]
 
-    /// The same of tables of captured rows.
+    /// The same for tables of captured rows.
     private static let smallPrefixes = ["tidemark_capture_", "tidemark_evicted_"]
 
-    /// The tables of which not even the rows of one table or device may be read.
+    /// The tables in which not even the rows of one table or device may be scanned.
     private static let histories: Set = ["tidemark_log", "tidemark_idmap"]
 
-    /// Statements that read all of something and may: what they have in their text or plan, and
-    /// why.
+    /// Permitted scans: a part of their text or plan, and the reason.
     private static let excepted = [
-        "ORDER BY number DESC LIMIT 1) AS noted": "ends at the first row",
+        "ORDER BY number DESC LIMIT 1) AS last_note": "ends at the first row",
         "FROM tidemark_kept WINDOW newest": "Limits.keptChangeSetsMax bounds that table",
         "INDEX tidemark_idmap_offered": "a partial index, of ids that are offered again just now",
         "SELECT count(*) FROM (\n    SELECT 1 FROM main.": "looks at no more rows than Limits.fingerprintRowsMax",
@@ -58,38 +56,38 @@ import TidemarkTestSupport
         INSERT INTO player_tag VALUES (1, 'red'), (3, 'blue');
         """
 
-    @Test func `A9: no statement of a push, a pull or an idle sync reads a zone from end to end`() async throws {
+    @Test func `A9: no statement of a push, a pull or an idle sync scans a zone`() async throws {
         let (statements, scans) = try await Self.scans(Self.schema + Self.index)
         for scan in scans {
             let plan = scan.statement.plan.joined(separator: "; ")
             Issue.record("\(scan.tables.sorted()) in \(scan.statement.file): \(scan.statement.sql): \(plan)")
         }
         let files = Dictionary(grouping: statements, by: \.file).mapValues(\.count)
-        // Each has its statements: the recording has missed neither side.
+        // Both sides have statements: the recording has missed neither.
         for name in ["zone.sqlite", "anna.sqlite", "ben.sqlite"] { #expect(files[name, default: 0] > 60, "\(name)") }
         for table in ["tidemark_log", "tidemark_verdict", "tidemark_idmap", "tidemark_kept", "tidemark_compacted"] {
             #expect(statements.contains { $0.sql.contains(table) }, "\(table)")
         }
     }
 
-    @Test func `an app's reference without an index is noticed where a team is deleted`() async throws {
+    @Test func `an app's reference without an index shows as a scan at a deletion`() async throws {
         let (_, scans) = try await Self.scans(Self.schema)
         #expect(scans.contains { $0.statement.file == "zone.sqlite" })
         for scan in scans { #expect(scan.tables == ["player"], "\(scan.statement)") }
     }
 
-    /// The statements of a day in miniature, and those among them that read what grows.
+    /// The statements of a typical day in miniature, and the scans among them.
     private static func scans(_ schema: String) async throws -> (
         statements: [StatementPlans.Statement], scans: [(tables: Set<String>, statement: StatementPlans.Statement)]
     ) {
         let policies = ["player": ConflictPolicy.latest]
-        // The log is compacted on the way.
+        // The log is compacted meanwhile.
         var serverLimits = Limits.standard
         serverLimits.revisionsKept = 4
         serverLimits.compactionStepMin = 1
         let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
         let plans = StatementPlans(of: cluster.folder)
-        // Opened again, so that its connections are noticed and nothing is in memory any more.
+        // Reopened, so that the recorder sees its connections and no statement is cached.
         try await cluster.store.close()
         cluster.service.store = try EmbeddedStore(
             path: cluster.zonePath,
@@ -112,17 +110,17 @@ import TidemarkTestSupport
             for statement in statements {
                 let text = statement.sql + statement.plan.joined()
                 guard !excepted.keys.contains(where: text.contains) else { continue }
-                let found = statement.scanned(of: tables, histories: histories).filter { name in
+                let scanned = statement.scanned(of: tables, histories: histories).filter { name in
                     small[name] == nil && !smallPrefixes.contains(where: name.hasPrefix)
                 }
-                if !found.isEmpty { scans.append((found, statement)) }
+                if !scanned.isEmpty { scans.append((scanned, statement)) }
             }
         }
         return (statements, scans)
     }
 
     private static func day(_ cluster: Cluster, _ anna: TestDevice, _ ben: TestDevice) async throws {
-        // New records that refer to each other, an edit, a deletion that takes others along.
+        // New records that refer to each other, an edit, a deletion with a cascade.
         try await anna.write(
             """
             INSERT INTO team (name) VALUES ('Jena');
@@ -152,7 +150,7 @@ import TidemarkTestSupport
         }
         try await ben.write("INSERT INTO tag VALUES ('green')")
         for device in [ben, anna, ben] { try await device.engine.sync() }
-        // Nobody has anything new.
+        // A sync without any news.
         for device in [anna, ben] {
             try await device.engine.sync()
             _ = try await device.engine.status()

@@ -5,10 +5,10 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 25, case 33: a device's file was copied, or came back from a backup, so that two lives go
-/// by one identity.
+/// Rule 25, case 33: a device's file was copied, or restored from a backup, so that two lives use
+/// one identity.
 ///
-/// They are told apart; nothing is lost, and nothing is done twice.
+/// The server distinguishes them; nothing is lost, and nothing is done twice.
 @Suite struct IdentityTests {
     private static let schema = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -31,7 +31,7 @@ import TidemarkTestSupport
 
     private static let all = "SELECT list_id, text, done FROM notes ORDER BY text"
 
-    @Test func `case 33: two copies of one file edit and create, both are whole at the end`() async throws {
+    @Test func `case 33: two copies of one file edit and create, and both converge`() async throws {
         let (cluster, anna) = try await Self.start()
         let twin = try await anna.copy("twin")
         try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, 'anna')")
@@ -40,8 +40,8 @@ import TidemarkTestSupport
         try await twin.write("UPDATE notes SET text = text || '?' WHERE text = 'twin'")
         try await twin.write("UPDATE notes SET done = 1 WHERE id = 3")
         // Both have drawn the same temporary id.
-        let drawn = "SELECT max(id) FROM notes"
-        #expect(try await anna.rows(drawn) == twin.rows(drawn))
+        let lastIDQuery = "SELECT max(id) FROM notes"
+        #expect(try await anna.rows(lastIDQuery) == twin.rows(lastIDQuery))
         try await anna.engine.sync()
         try await twin.engine.sync()
         #expect(try await anna.engine.status().device != twin.engine.status().device)
@@ -64,10 +64,10 @@ import TidemarkTestSupport
         #expect(try await twin.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `case 33: a backup put back after its edits were acknowledged doubles nothing`() async throws {
+    @Test func `case 33: a backup restored after its edits were acknowledged doubles nothing`() async throws {
         let (cluster, anna) = try await Self.start()
         let ben = try await cluster.device("ben")
-        // These wait when the backup is made: sent later, in the life that ends.
+        // Pending when the backup is made: sent later, in the life that ends.
         try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
         try await anna.write("INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -81,7 +81,7 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         try await ben.write("UPDATE notes SET done = 1 WHERE text = 'rake'")
         try await ben.engine.sync()
-        // The second life: what it makes has the temporary ids of what the first one made.
+        // The second life: its new records have the temporary ids of the first life's records.
         try await restored.write("INSERT INTO notes (list_id, text) VALUES (1, 'new')")
         try await restored.write("UPDATE notes SET text = 'newer' WHERE text = 'new'")
         try await restored.write("INSERT INTO notes (list_id, text) SELECT max(id), 'hoe' FROM lists")
@@ -97,7 +97,7 @@ import TidemarkTestSupport
         #expect(try await restored.engine.conflicts().isEmpty)
     }
 
-    @Test func `case 33: a backup put back learns which of its edits were refused`() async throws {
+    @Test func `case 33: a restored backup learns which of its edits were refused`() async throws {
         let (cluster, anna) = try await Self.start()
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
@@ -115,7 +115,7 @@ import TidemarkTestSupport
         try await cluster.converge(restored, ben)
     }
 
-    @Test func `case 33: copied while a request was on its way, each edit has one effect`() async throws {
+    @Test func `case 33: after a copy during a request, each edit has one effect`() async throws {
         let (cluster, anna) = try await Self.start()
         try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, 'tea')")
         anna.transport.faults.add(.answerLost)
@@ -132,7 +132,7 @@ import TidemarkTestSupport
         for device in [anna, twin] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
-    @Test func `case 33: a view that holds a temporary id finds the record in both copies`() async throws {
+    @Test func `case 33: a view with a temporary id finds the record in both copies`() async throws {
         let (cluster, anna) = try await Self.start()
         let draw = "INSERT INTO notes (list_id, text) VALUES (1, 'tea') RETURNING id"
         let id = try #require(try await anna.database.write { try Int64.fetchOne($0, sql: draw) })
@@ -145,7 +145,7 @@ import TidemarkTestSupport
         #expect(try await twin.engine.permanentID(for: id, in: "notes") == 4)
     }
 
-    @Test func `case 33: a late copy of an old request is refused and changes nothing`() async throws {
+    @Test func `case 33: a delayed duplicate of an old request is refused and changes nothing`() async throws {
         let (cluster, anna) = try await Self.start()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
@@ -160,7 +160,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["milk"])
     }
 
-    @Test func `rule 3: twenty requests without an answer are one device still`() async throws {
+    @Test func `rule 3: twenty requests without an answer still count as one device`() async throws {
         let (cluster, anna) = try await Self.start()
         let before = try await anna.engine.status().device
         for number in 1...20 {
@@ -173,7 +173,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM notes") == ["23"])
     }
 
-    @Test func `rule 14: a base is never read in another history`() async throws {
+    @Test func `rule 14: a base is never interpreted in another history`() async throws {
         let (cluster, anna) = try await Self.start()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         anna.transport.faults.add(.requestLost)

@@ -6,7 +6,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// People go on editing while a request is on its way, and answers get lost.
+/// Users edit on during a request, and answers are lost.
 @Suite struct InFlightTests {
     private static let schema = """
         CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -24,7 +24,7 @@ import TidemarkTestSupport
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
-    // MARK: Edits meanwhile
+    // MARK: Edits during a request
 
     @Test func `C4, rule 16: an edit during a request stays and is sent next`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
@@ -39,43 +39,43 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 7: a player who waits for a team that is gone is not shown meanwhile`() async throws {
+    @Test func `rule 7: a player that waits for a deleted team is hidden meanwhile`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("DELETE FROM teams WHERE id = 1")
         try await ben.engine.sync()
-        let seen = Mutex<[String]>([])
+        let observations = Mutex<[String]>([])
         let faults = anna.transport.faults
         faults.whileInFlight {
             try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Eva')")
             faults.whileInFlight {
                 let broken = try await anna.rows("PRAGMA foreign_key_check")
                 let players = try await anna.rows("SELECT name FROM players")
-                seen.withLock { $0 = broken + players + ["seen"] }
+                observations.withLock { $0 = broken + players + ["seen"] }
             }
         }
         try await anna.engine.sync()
-        #expect(seen.withLock { $0 } == ["seen"])
+        #expect(observations.withLock { $0 } == ["seen"])
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.first?.mine?.contains("Eva") == true)
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `rule 7: a team whose deletion waits comes back with a player whom others gave it`() async throws {
+    @Test func `rule 7: a team with a pending deletion comes back when others give it a player`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("INSERT INTO players (team_id, name) VALUES (1, 'Eva')")
         try await ben.engine.sync()
-        let seen = Mutex<[String]>([])
+        let observations = Mutex<[String]>([])
         let faults = anna.transport.faults
         faults.whileInFlight {
             try await anna.write("DELETE FROM teams WHERE id = 1")
             faults.whileInFlight {
                 let broken = try await anna.rows("PRAGMA foreign_key_check")
                 let players = try await anna.rows("SELECT name FROM players ORDER BY name")
-                seen.withLock { $0 = broken + players }
+                observations.withLock { $0 = broken + players }
             }
         }
         try await anna.engine.sync()
-        #expect(seen.withLock { $0 } == ["Anna", "Eva"])
+        #expect(observations.withLock { $0 } == ["Anna", "Eva"])
         #expect(try await anna.engine.conflicts().count == 1)
         try await cluster.converge(anna, ben)
     }
@@ -104,7 +104,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT max(id) FROM teams") == ["3"])
     }
 
-    @Test func `C4: the record just created is edited during its request`() async throws {
+    @Test func `C4: a new record is edited during its request`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         anna.transport.faults.whileInFlight { try await anna.write("UPDATE players SET goals = 7 WHERE name = 'Emma'") }
@@ -114,7 +114,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT id, name, goals FROM players WHERE id <> 1") == ["2|Emma|7"])
     }
 
-    @Test func `C4: the record just created is deleted during its request`() async throws {
+    @Test func `C4: a new record is deleted during its request`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         anna.transport.faults.whileInFlight { try await anna.write("DELETE FROM players WHERE name = 'Emma'") }
@@ -125,7 +125,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `C4: a child of the record just created is added during its request`() async throws {
+    @Test func `C4: a new record gets a child during its request`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO teams (name) VALUES ('Jena')")
         anna.transport.faults.whileInFlight {
@@ -155,7 +155,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name, goals FROM players") == ["Annika|"])
         #expect(try await anna.rows("SELECT name FROM teams") == ["THW Kiel"])
-        // The later edit of the same record depends on the refused one, and is kept with it.
+        // The later edit of the same record depends on the refused one, and is parked with it.
         #expect(
             try await ben.engine.conflicts().flatMap(\.records).map(\.mine) == [#"{"name":"Anja"}"#, #"{"goals":9}"#]
         )
@@ -182,7 +182,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `rule 15: the base is what the server confirmed, not what was sent`() async throws {
+    @Test func `rule 15: an edit's base is the confirmed row, not the sent one`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         for name in ["Ann", "Anne", "Annie"] {
             try await ben.write("UPDATE players SET name = '\(name)' WHERE id = 1")
@@ -198,7 +198,7 @@ import TidemarkTestSupport
         #expect(records.allSatisfy { $0.theirs?.contains(#""name":"Anja""#) == true })
     }
 
-    @Test func `rule 4: what is answered is in the server's files already`() async throws {
+    @Test func `rule 4: an answered change set is already in the server's files`() async throws {
         let (cluster, anna, _) = try await Self.pair()
         try await anna.write("UPDATE players SET name = 'Annika' WHERE id = 1")
         let copy = cluster.folder.appendingPathComponent("power-cut.sqlite").path
@@ -215,11 +215,11 @@ import TidemarkTestSupport
         let synchronous = try await anna.database.writeWithoutTransaction { db in
             try Int.fetchOne(db, sql: "PRAGMA synchronous")
         }
-        // EXTRA.
+        // 3 means EXTRA.
         #expect(synchronous == 3)
     }
 
-    @Test func `B8: changes that arrive do not clobber an edit that waits`() async throws {
+    @Test func `B8: incoming changes do not overwrite a pending edit`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         try await ben.write("UPDATE players SET goals = 5 WHERE id = 1")
@@ -235,7 +235,7 @@ import TidemarkTestSupport
 
     // MARK: Lost answers
 
-    @Test func `A4, rule 3: a create whose answer is lost is one record`() async throws {
+    @Test func `A4, rule 3: a creation with a lost answer is one record`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         anna.transport.faults.add(.answerLost)
@@ -275,7 +275,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name FROM players ORDER BY id") == ["Anna", "Emma"])
     }
 
-    @Test func `A10: a request that never arrives is sent again`() async throws {
+    @Test func `A10: a request that never arrived is sent again`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE players SET goals = 1 WHERE id = 1")
         for _ in 0..<5 {
@@ -287,7 +287,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT goals FROM players") == ["1"])
     }
 
-    @Test func `rule 12: created, answer lost, then deleted: nothing is left over`() async throws {
+    @Test func `rule 12: a record created with a lost answer, then deleted, leaves nothing`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         anna.transport.faults.add(.answerLost)
@@ -302,7 +302,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 12: what was sent is frozen, later edits are another set`() async throws {
+    @Test func `rule 12: a sent change set is frozen, and later edits make another one`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         anna.transport.faults.add(.requestLost)
@@ -346,16 +346,16 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name, goals FROM players ORDER BY id") == ["Anna|1", "Emma|"])
     }
 
-    @Test func `rule 16: own changes come back once and are nobody's news`() async throws {
+    @Test func `rule 16: a device's own changes come back once and are not reported as news`() async throws {
         let (_, anna, _) = try await Self.pair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         anna.transport.faults.add(.answerLost)
         await anna.syncInVain()
-        let told = try await anna.events {
+        let events = try await anna.events {
             try await anna.engine.sync()
             try await anna.engine.sync()
         }
         let ids = [TemporaryID.reservedMin: Int64(2)]
-        #expect(told == [.sent(changeSets: 1), .identitiesAssigned(table: "players", ids: ids)])
+        #expect(events == [.sent(changeSets: 1), .identitiesAssigned(table: "players", ids: ids)])
     }
 }

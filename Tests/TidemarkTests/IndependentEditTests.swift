@@ -5,8 +5,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 11: what other programs wrote between two syncs: one change set, unless somebody looks in
-/// between or declares that it is independent.
+/// Rule 11: other programs' writes between two syncs are one change set, unless the engine observes
+/// the commits or the app declares tables independent.
 @Suite struct IndependentEditTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT, label TEXT UNIQUE,
@@ -19,7 +19,7 @@ import TidemarkTestSupport
         INSERT INTO mark VALUES ('x', 3);
         """
 
-    /// A device, and another one that has changed note 1 already.
+    /// A device, and another one that has already changed note 1.
     private func devices() async throws -> (Cluster, TestDevice) {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
@@ -29,7 +29,7 @@ import TidemarkTestSupport
         return (cluster, anna)
     }
 
-    /// Declares tables of a device's file independent, as an app does that opens it.
+    /// Declares tables of a device's file independent, as an app does when it opens the file.
     private func declare(_ tables: IndependentTables, _ device: TestDevice) async throws {
         _ = try await SyncEngine(
             device.database,
@@ -39,7 +39,7 @@ import TidemarkTestSupport
         )
     }
 
-    /// The change sets that wait, each as its records.
+    /// The pending change sets, each as its records.
     private func waiting(_ device: TestDevice) async throws -> [String] {
         _ = try await device.engine.isPending(table: "note", key: "1")
         return try await device.rows(
@@ -55,14 +55,14 @@ import TidemarkTestSupport
         "INSERT INTO note (id, v) VALUES (-2, 'new, too')",
     ]
 
-    @Test func `three transactions of the shell share one fate as long as nobody says otherwise`() async throws {
+    @Test func `by default three transactions of the shell are one change set`() async throws {
         let (_, anna) = try await devices()
         for sql in Self.three { try anna.writeOutside(sql) }
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().map(\.records.count) == [3])
     }
 
-    @Test func `declared independent, only the one that collides is parked`() async throws {
+    @Test func `of edits in independent tables, only the conflicting one is parked`() async throws {
         let (cluster, anna) = try await devices()
         try await declare(.all, anna)
         for sql in Self.three { try anna.writeOutside(sql) }
@@ -71,7 +71,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note WHERE v LIKE 'new%'") == ["2"])
     }
 
-    @Test func `commits that somebody looks at one by one are change sets of their own`() async throws {
+    @Test func `commits observed one by one are separate change sets`() async throws {
         let (cluster, anna) = try await devices()
         for sql in Self.three {
             try anna.writeOutside(sql)
@@ -83,7 +83,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note WHERE v LIKE 'new%'") == ["2"])
     }
 
-    @Test func `an engine that watches makes change sets before anybody syncs`() async throws {
+    @Test func `a watching engine makes change sets before a sync`() async throws {
         let (_, anna) = try await devices()
         await anna.engine.watchOutside()
         for (count, sql) in Self.three.enumerated() {
@@ -96,7 +96,7 @@ import TidemarkTestSupport
         #expect(try await waiting(anna) == ["note-1", "note1", "note-2"])
     }
 
-    @Test func `what is connected stays together, by references, exchanges, keys and a third`() async throws {
+    @Test func `related edits stay together: references, swaps, keys, and through a third record`() async throws {
         let (cluster, anna) = try await devices()
         try await declare(.all, anna)
         try anna.writeOutside(
@@ -122,7 +122,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT label FROM note WHERE id IN (2, 3)") == ["three", "TWO"])
     }
 
-    @Test func `a deleted parent goes with the children that it takes along or lets go`() async throws {
+    @Test func `a deleted parent stays with the children that its deletion cascades to`() async throws {
         let cluster = try Cluster(
             schema: Self.schema,
             seed: "\(Self.seed) UPDATE note SET over = 1 WHERE id = 2; DELETE FROM mark;"
@@ -134,7 +134,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
     }
 
-    @Test func `tables that are not declared stay together, with all that is connected to them`() async throws {
+    @Test func `tables that are not independent stay together, with all related edits`() async throws {
         let (_, anna) = try await devices()
         try await declare(["note"], anna)
         try anna.writeOutside(
@@ -144,13 +144,13 @@ import TidemarkTestSupport
             """
         )
         #expect(try await waiting(anna) == [#"mark"y" mark"z" note2"#, "note3", "note1"])
-        // The file remembers what was declared, until something else is.
+        // The file stores the declaration until another one replaces it.
         try await declare(.none, anna)
         try anna.writeOutside("UPDATE note SET v = v || '!'")
         #expect(try await waiting(anna).last == "note1 note2 note3")
     }
 
-    @Test func `a transaction of the app stays whole, beside others that do not`() async throws {
+    @Test func `a transaction of the app stays whole, others are divided`() async throws {
         let (_, anna) = try await devices()
         try await declare(.all, anna)
         try anna.writeOutside("UPDATE mark SET note = 2 WHERE name = 'x'; INSERT INTO mark VALUES ('q', NULL)")
@@ -163,7 +163,7 @@ import TidemarkTestSupport
         await #expect(throws: TidemarkError.self) { try await anna.engine.divide(conflict.id) }
     }
 
-    @Test func `rule 12: what was sent before is never divided`() async throws {
+    @Test func `rule 12: a sent change set is never divided`() async throws {
         let (_, anna) = try await devices()
         for sql in Self.three { try anna.writeOutside(sql) }
         anna.transport.faults.add(.requestLost)
@@ -177,7 +177,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().map(\.records.count) == [3])
     }
 
-    @Test func `a parked set is divided, and what nobody contests is made again`() async throws {
+    @Test func `a parked change set is divided, and edits without a conflict are sent again`() async throws {
         let (cluster, anna) = try await devices()
         for sql in Self.three { try anna.writeOutside(sql) }
         try anna.writeOutside("INSERT INTO mark VALUES ('of new', -1); UPDATE mark SET note = 1 WHERE name = 'x'")
@@ -185,10 +185,10 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT count(*) FROM note") == ["3"])
         let parked = try #require(try await anna.engine.conflicts().first)
         #expect(parked.records.count == 5)
-        let left = try await anna.engine.divide("\(parked.number)")
+        let remaining = try await anna.engine.divide("\(parked.number)")
         // The mark refers to the contested note, and stays with it.
-        #expect(left.map { $0.records.map(\.key).sorted() } == [[#""x""#, "1"]])
-        #expect(left.map(\.id) == [parked.id])
+        #expect(remaining.map { $0.records.map(\.key).sorted() } == [[#""x""#, "1"]])
+        #expect(remaining.map(\.id) == [parked.id])
         #expect(try await anna.engine.status().pendingChangeSets == 2)
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().map(\.id) == [parked.id])

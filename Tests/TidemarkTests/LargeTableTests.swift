@@ -6,10 +6,10 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 10: what a device does with all rows of a large table, in a number of steps of SQLite's
-/// virtual machine that is linear in the rows.
+/// Rule 10: work on all rows of a large table takes a number of SQLite's virtual machine steps
+/// that is linear in the rows.
 ///
-/// Quadratic, each would take thousands of times as many: it ends when the budget is spent.
+/// Quadratic work would take thousands of times as many: it fails when the budget is spent.
 @Suite struct LargeTableTests {
     private static let rows = 100_000
     /// Linear work takes some hundred steps a row, over all statements of a sync.
@@ -22,7 +22,7 @@ import TidemarkTestSupport
         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(rows))
         INSERT INTO note SELECT i, 'note ' || i, 0 FROM n;
         """
-    /// The twelve steps by which SQLite's manual has a table rebuilt, with an edit among them.
+    /// The twelve steps of SQLite's manual for rebuilding a table, with an edit among them.
     private static let rebuild = """
         CREATE TABLE fresh (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL, stars INTEGER);
         INSERT INTO fresh SELECT * FROM note; DROP TABLE note; ALTER TABLE fresh RENAME TO note;
@@ -44,7 +44,7 @@ import TidemarkTestSupport
         try await budget.spending(atMost: Self.rows * Self.stepsPerRow) { try await device.engine.sync() }
     }
 
-    @Test func `a table of 100,000 rows that a migration rebuilt is compared in linear time`() async throws {
+    @Test func `a table of 100,000 rows rebuilt by a migration is compared in linear time`() async throws {
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.rebuild)
         anna = try await anna.reopened()
@@ -57,7 +57,7 @@ import TidemarkTestSupport
     @Test(arguments: [
         "name TEXT COLLATE NOCASE PRIMARY KEY", "name TEXT PRIMARY KEY", "name REAL PRIMARY KEY",
         "name BLOB PRIMARY KEY", "name PRIMARY KEY",
-    ]) func `a rebuilt table is compared by its key of any type in linear time`(key: String) async throws {
+    ]) func `a rebuilt table is compared by a key of any type in linear time`(key: String) async throws {
         let table = "CREATE TABLE tag (\(key), stars INTEGER);"
         let value = key.contains("TEXT") ? "i || 'a'" : "iif(i % 2, i / 2.0, CAST(i || 'a' AS BLOB))"
         let cluster = try Cluster(
@@ -110,7 +110,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*), sum(stars) FROM tag") == ["20000|29"])
     }
 
-    @Test func `a rebuilt table of 100,000 rows meets another history in linear time`() async throws {
+    @Test func `a rebuilt table of 100,000 rows enters another history in linear time`() async throws {
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.rebuild)
         try cluster.writeOutside("UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'")
@@ -121,7 +121,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note") == ["100001"])
     }
 
-    @Test func `40,000 changed records arrive as a delta, over 20,000 that wait, in linear time`() async throws {
+    @Test func `a delta of 40,000 records applies under 20,000 pending edits in linear time`() async throws {
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try ben.writeOutside("UPDATE note SET body = body || '!' WHERE id <= 40000")
@@ -131,10 +131,10 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `20,000 waiting edits move into the history of a backup in linear time`() async throws {
+    @Test func `20,000 pending edits move into a backup's history in linear time`() async throws {
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        // The same edit is in the backup: of what waits for these, nothing is left to do.
+        // The backup has the same edit: nothing of the pending change sets is left to do.
         try ben.writeOutside("UPDATE note SET stars = 1 WHERE id <= 20000")
         try await ben.engine.sync()
         try await anna.write("UPDATE note SET stars = 1 WHERE id <= 20000")
@@ -145,7 +145,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT body FROM note WHERE id = 50000") == ["mine"])
     }
 
-    @Test func `a column that a migration filled in 100,000 rows is taken in linear time`() async throws {
+    @Test func `a column filled by a migration in 100,000 rows is drained in linear time`() async throws {
         var anna = try await cluster.device("anna")
         try cluster.writeOutside("ALTER TABLE note ADD COLUMN mood TEXT DEFAULT 'calm'")
         try anna.writeOutside(
@@ -160,7 +160,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note WHERE mood = 'keen'") == ["5"])
     }
 
-    @Test func `rows that changed behind the triggers are found among 100,000 in linear time`() async throws {
+    @Test func `rows changed behind the triggers are found among 100,000 in linear time`() async throws {
         let anna = try await cluster.device("anna")
         try anna.writeOutside(
             """
@@ -170,8 +170,8 @@ import TidemarkTestSupport
             """
         )
         try await budget.spending(atMost: Self.rows * Self.stepsPerRow) {
-            let found = try await anna.engine.verify(repairing: true)
-            #expect(found.records.count == 6)
+            let verification = try await anna.engine.verify(repairing: true)
+            #expect(verification.records.count == 6)
         }
         try await cluster.converge(anna)
     }

@@ -4,7 +4,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A wall clock that a test turns.
+/// A wall clock set by a test.
 private final class Wall: Sendable {
     private let now: Mutex<Int64>
 
@@ -37,7 +37,7 @@ private let day: Int64 = 86_400_000
         return (cluster, anna, try await cluster.device("ben", clock: bens.read))
     }
 
-    @Test func `B11: what a device set in vain and a program's value that it replaced are both kept`() async throws {
+    @Test func `B11: a device's overruled value and a program's replaced value are both kept`() async throws {
         let cluster = try Cluster(
             schema: Self.schema,
             seed: Self.seed,
@@ -49,34 +49,34 @@ private let day: Int64 = 86_400_000
         try await anna.write("UPDATE notes SET text = 'goat milk', done = 1 WHERE id = 1")
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|7"])
-        let kept = try #require(try await anna.engine.conflicts().first)
-        #expect(kept.records.map(\.mine) == [#"{"text":"shell","done":1}"#])
-        #expect(kept.records.map(\.theirs) == [#"{"text":"goat milk","done":7}"#])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.records.map(\.mine) == [#"{"text":"shell","done":1}"#])
+        #expect(conflict.records.map(\.theirs) == [#"{"text":"goat milk","done":7}"#])
     }
 
-    @Test func `B11 C5: an older edit that arrives later loses its column only, and is kept`() async throws {
+    @Test func `B11 C5: an older edit that arrives later loses only its column, and is kept`() async throws {
         let annas = Wall(noon + 60_000)
         let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk', done = 1 WHERE id = 1")
         try await anna.engine.sync()
-        let told = try await ben.events { try await ben.engine.sync() }
+        let events = try await ben.events { try await ben.engine.sync() }
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
-        let kept = try #require(try await ben.engine.conflicts().first)
-        #expect(told.contains(.overruled(id: kept.id)))
-        #expect(kept.kind == .overruled)
-        #expect(kept.records.map(\.mine) == [#"{"text":"oat milk"}"#])
-        #expect(kept.records.map(\.theirs) == [#"{"text":"goat milk"}"#])
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        #expect(events.contains(.overruled(id: conflict.id)))
+        #expect(conflict.kind == .overruled)
+        #expect(conflict.records.map(\.mine) == [#"{"text":"oat milk"}"#])
+        #expect(conflict.records.map(\.theirs) == [#"{"text":"goat milk"}"#])
         #expect(try await anna.engine.conflicts().isEmpty)
 
-        try await ben.engine.resolve(kept.id, .retry)
+        try await ben.engine.resolve(conflict.id, .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `B11 C5: a newer edit that arrives later wins, and the older one is kept`() async throws {
+    @Test func `B11 C5: a newer edit that arrives later prevails, and the older one is kept`() async throws {
         let annas = Wall()
         let bens = Wall(noon + 60_000)
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
@@ -88,7 +88,7 @@ private let day: Int64 = 86_400_000
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `C5: an edit made offline counts from when it was drained, not from its sync`() async throws {
+    @Test func `C5: an offline edit has the time of its drain, not of its sync`() async throws {
         let annas = Wall()
         let bens = Wall()
         let (cluster, anna, ben) = try await Self.pair(annas: annas, bens: bens)
@@ -103,8 +103,7 @@ private let day: Int64 = 86_400_000
     }
 
     @Test(arguments: [86_400_000, 1_000_000_000_000, 251_607_300_799_000] as [Int64])
-    func `case 47: a clock a day, decades or millennia ahead wins once at most, not for ever`(ahead: Int64) async throws
-    {
+    func `case 47: a clock far ahead prevails at most once, not for ever`(ahead: Int64) async throws {
         let fast = Wall(noon + ahead)
         let server = Wall()
         let bens = Wall()
@@ -121,7 +120,7 @@ private let day: Int64 = 86_400_000
     }
 
     @Test(arguments: [0, noon - day, -day])
-    func `case 47: a clock that stands in the past loses to others, not to what it has seen`(past: Int64) async throws {
+    func `case 47: a clock in the past loses to others, but not to edits that it has seen`(past: Int64) async throws {
         let (cluster, anna, ben) = try await Self.pair(bens: Wall(past))
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
@@ -168,12 +167,12 @@ private let day: Int64 = 86_400_000
     }
 
     @Test(arguments: [true, false])
-    func `case 47: a clock in the past loses to nothing older than what a file has shown it`(joins: Bool) async throws {
+    func `case 47: an edit by a slow clock beats older edits that its file has shown`(joins: Bool) async throws {
         let (cluster, cleo, anna, early) = try await Self.goats()
         let slow = Wall(noon - day)
         let ben = try await joins ? cluster.device("late", clock: slow.read) : early
         try await ben.engine.sync()
-        // All rows, or those that changed; but no change set, which has its time.
+        // All rows, or those that changed; but no change set, which would have its time.
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
         #expect(!ben.transport.faults.answers.contains { $0.contains("goat milk") })
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -199,7 +198,7 @@ private let day: Int64 = 86_400_000
     }
 
     @Test(arguments: [ConflictPolicy.reject, .columns, .lastWriter])
-    func `case 47: under the other policies no clock changes anything`(policy: ConflictPolicy) async throws {
+    func `case 47: under the other policies clocks have no effect`(policy: ConflictPolicy) async throws {
         let right = try await Self.outcome(policy, noon, noon)
         let walls = [noon - day, noon + day, 0, 2_147_483_648_000, 253_402_300_799_000]
         for wall in walls {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Tidemark
 
-/// What a device makes of a stream of events, and when it asks for another one.
+/// A device's parsing of an event stream, and its pauses before the next connection.
 @Suite struct ListeningTests {
     private static let stream = """
         : tidemark
@@ -24,7 +24,7 @@ import Testing
         .comment, .event(.init(id: "e:1", data: "{\"a\":\n1}")), .comment, .event(.init(name: "bye", retry: 2_000)),
     ]
 
-    @Test(arguments: ["\n", "\r\n", "\r"]) func `events are the same in whatever pieces they arrive`(newline: String)
+    @Test(arguments: ["\n", "\r\n", "\r"]) func `events parse alike, however the stream is split`(newline: String)
         throws
     {
         let bytes = Array((Self.stream + "\n").replacing("\n", with: newline).utf8)
@@ -32,52 +32,52 @@ import Testing
             var reader = EventStreamReader()
             var items: [EventStreamReader.Item] = []
             for start in stride(from: 0, to: bytes.count, by: size) {
-                items += try reader.take(bytes[start..<min(start + size, bytes.count)])
+                items += try reader.parse(bytes[start..<min(start + size, bytes.count)])
             }
             #expect(items == Self.items, "\(size) bytes at a time")
         }
     }
 
-    @Test func `rule 21: an event without an end is refused, in lines or in one`() {
+    @Test func `rule 21: an endless event is refused, in many lines or in one`() {
         for endless in ["data: ", "data: x\n"] {
             #expect(throws: EventStreamReader.TooLong.self) {
                 var reader = EventStreamReader()
-                for _ in 0..<1_000_000 { _ = try reader.take(endless.utf8) }
+                for _ in 0..<1_000_000 { _ = try reader.parse(endless.utf8) }
             }
         }
     }
 
-    @Test func `rule 20: pauses grow from a second to a minute, and a good connection ends them`() {
+    @Test func `rule 20: pauses grow from a second to a minute, and a good connection resets them`() {
         var pace = ListeningPace()
-        let pauses = (0..<10).map { _ in pace.ended(jitter: 1) }
+        let pauses = (0..<10).map { _ in pace.nextPause(jitter: 1) }
         let grown: [Duration] = [1, 2, 4, 8, 16, 32, 60, 60, 60, 60].map { .seconds($0) }
         #expect(pauses == grown)
-        for _ in 0..<3 { pace.heard(.alive) }
-        #expect(pace.ended(jitter: 1) == .seconds(1))
+        for _ in 0..<3 { pace.recordEvent(.alive) }
+        #expect(pace.nextPause(jitter: 1) == .seconds(1))
     }
 
-    @Test func `a proxy that cuts after the first words is not asked ever faster`() {
+    @Test func `a proxy that cuts the stream after its first bytes still makes pauses grow`() {
         var pace = ListeningPace()
         for expected in [1, 2, 4, 8] {
-            pace.heard(.alive)
-            #expect(pace.ended(jitter: 1) == .seconds(expected))
+            pace.recordEvent(.alive)
+            #expect(pace.nextPause(jitter: 1) == .seconds(expected))
         }
     }
 
-    @Test func `D6: who is sent away comes back when the server says, spread by chance`() {
+    @Test func `D6: a rejected listener waits for the server's time plus a random share`() {
         var pace = ListeningPace()
-        for _ in 0..<5 { _ = pace.ended(jitter: 1) }
-        pace.heard(.bye(retryMilliseconds: 2_000))
-        #expect(pace.ended(jitter: 1.5) == .seconds(3))
-        pace.heard(.bye(retryMilliseconds: nil))
-        #expect(pace.ended(jitter: 0.5) == .milliseconds(500))
-        pace.refused(retryAfterSeconds: 120)
-        #expect(pace.ended(jitter: 0.5) == .seconds(120), "jitter never shortens it")
+        for _ in 0..<5 { _ = pace.nextPause(jitter: 1) }
+        pace.recordEvent(.bye(retryMilliseconds: 2_000))
+        #expect(pace.nextPause(jitter: 1.5) == .seconds(3))
+        pace.recordEvent(.bye(retryMilliseconds: nil))
+        #expect(pace.nextPause(jitter: 0.5) == .milliseconds(500))
+        pace.recordRefusal(retryAfterSeconds: 120)
+        #expect(pace.nextPause(jitter: 0.5) == .seconds(120), "jitter never shortens it")
         for seconds in [Int.max, Int.min, -1] {
-            pace.refused(retryAfterSeconds: seconds)
-            #expect(pace.ended(jitter: 1) <= Pace.askedMax)
+            pace.recordRefusal(retryAfterSeconds: seconds)
+            #expect(pace.nextPause(jitter: 1) <= Pace.requestedPauseMax)
         }
-        pace.heard(.bye(retryMilliseconds: Int.max))
-        #expect(pace.ended(jitter: 1) == Pace.askedMax)
+        pace.recordEvent(.bye(retryMilliseconds: Int.max))
+        #expect(pace.nextPause(jitter: 1) == Pace.requestedPauseMax)
     }
 }

@@ -8,7 +8,7 @@ import TidemarkTestSupport
 
 /// Rule 26, case 41: two processes sync one file at the same moment.
 ///
-/// A row in the file says who is at it, so that the other does not do the same work again.
+/// A row in the file names the syncing process, so that another does not repeat the work.
 @Suite struct LockTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
@@ -45,7 +45,7 @@ import TidemarkTestSupport
 
     private static let noon = Date(timeIntervalSince1970: 1_800_000_000)
 
-    /// What a process gets that syncs `later` after another one began.
+    /// The lock for a process that syncs `later` after another one began.
     private static func second(after later: TimeInterval, isFirstRunning: Bool = true) async throws -> TidemarkError? {
         let cluster = try Cluster(schema: schema)
         let anna = try await cluster.device("anna")
@@ -57,7 +57,7 @@ import TidemarkTestSupport
         }
         try await anna.write("INSERT INTO notes (text) VALUES ('milk')")
         try await first.sync()
-        // It is free again at once, whatever happened.
+        // It is free again at once, in each case.
         try await second.sync()
         #expect(try await cluster.rows("SELECT text FROM notes") == ["milk"])
         #expect(try await anna.rows("SELECT count(*) FROM tidemark_lock") == ["0"])
@@ -72,11 +72,11 @@ import TidemarkTestSupport
         #expect(error.message.contains("2027-01-15T08:01:00Z"))
     }
 
-    @Test func `case 41: a lock whose process ended is free at once`() async throws {
+    @Test func `case 41: the lock of an ended process is free at once`() async throws {
         #expect(try await Self.second(after: 5, isFirstRunning: false) == nil)
     }
 
-    @Test func `case 41: a lock is free when its time is over`() async throws {
+    @Test func `case 41: an expired lock is free`() async throws {
         #expect(try await Self.second(after: 60) == nil)
     }
 
@@ -84,13 +84,13 @@ import TidemarkTestSupport
         #expect(try await Self.second(after: -365 * 86_400) == nil)
     }
 
-    @Test(.timeLimit(.minutes(30))) func `case 41: a lock is kept while a file arrives, however long that takes`()
+    @Test(.timeLimit(.minutes(30))) func `case 41: a lock is held during a download, however long`()
         async throws
     {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         let transport = SlowTransport(wrapping: anna.transport, at: Self.noon) {
-            // Forty seconds after noon it was renewed for a minute.
+            // Forty seconds after noon the process renewed it for a minute.
             while try await anna.rows("SELECT until FROM tidemark_lock") != ["1800000100000"] { await Task.yield() }
             let second = try await Process(2, at: Self.noon.addingTimeInterval(80)) { _ in true }.open(anna)
             let error = await #expect(throws: TidemarkError.self) { try await second.sync() }
@@ -107,7 +107,7 @@ import TidemarkTestSupport
         #expect(transport.now > Self.noon)
     }
 
-    @Test func `case 41: a sync that fails or is cut short frees the file`() async throws {
+    @Test func `case 41: a failed or cancelled sync releases the lock`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         anna.transport.faults.add(.requestLost)
@@ -117,13 +117,13 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server on which forty seconds go by before the first piece of a snapshot arrives.
+/// A transport with a delay of forty seconds before the first chunk of a snapshot.
 private final class SlowTransport: ForwardingTransport {
     let real: InProcessTransport
     private let time: Mutex<Date>
     private let meanwhile: @Sendable () async throws -> Void
 
-    /// Makes one on which something happens after that piece.
+    /// Creates one that runs code after that chunk.
     init(wrapping real: InProcessTransport, at time: Date, meanwhile: @escaping @Sendable () async throws -> Void) {
         self.real = real
         self.meanwhile = meanwhile

@@ -4,7 +4,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 12: a frozen text that is kept in pieces is sent as one, byte for byte, and leaves no piece
+/// Rule 12: a frozen text in overflow chunks is sent as one, byte for byte, and leaves no chunk
 /// behind.
 @Suite struct LongChangeSetTests {
     private static let schema = """
@@ -26,7 +26,7 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    /// The change sets of a device's requests that have any, as they stand there.
+    /// The non-empty change set lists of a device's requests, as text.
     private static func sent(_ device: TestDevice) -> [String] {
         device.transport.faults.requests.compactMap { request in
             guard let start = request.range(of: #""changeSets":[{"#)?.upperBound else { return nil }
@@ -34,7 +34,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `rule 3, F4: sent again after lost messages it is the same text, and then forgotten`() async throws {
+    @Test func `rule 3, F4: resends have equal text, and its chunks are deleted after the answer`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await anna.write(Self.many)
         for fault in [FaultPlan.Fault.requestLost, .answerLost] {
@@ -46,14 +46,14 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         let texts = Self.sent(anna)
         #expect(texts[1] == texts[0])
-        // What was edited later goes behind it.
+        // Later edits follow it.
         #expect(texts[2].hasPrefix(texts[0] + ","))
         #expect(try await anna.rows(Self.pieces) == ["0"])
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT count(*) FROM notes") == ["3001"])
     }
 
-    @Test func `A2: among short ones it goes in its place, in one request`() async throws {
+    @Test func `A2: it travels in order with short ones, in one request`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         for text in ["first", "second"] { try await anna.write("INSERT INTO notes (text) VALUES ('\(text)')") }
         try await anna.write(Self.many)
@@ -85,7 +85,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM notes") == ["3001"])
     }
 
-    @Test func `a change set with a bad row among thousands is refused whole, with all its pieces`() async throws {
+    @Test func `one bad row among thousands refuses the change set with all its chunks`() async throws {
         let (cluster, anna, ben) = try await Self.start()
         try await ben.write("INSERT INTO tags VALUES ('red', 'theirs')")
         try await ben.engine.sync()

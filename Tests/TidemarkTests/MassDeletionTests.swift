@@ -3,10 +3,10 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// A server that is wiped, replaced or broken must not empty the devices that ask it for news.
+/// A server that is wiped, replaced or broken must not empty its devices.
 @Suite struct MassDeletionTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
     private static func seed(_ rows: Int) -> String {
@@ -16,7 +16,7 @@ import TidemarkTestSupport
         """
     }
 
-    @Test func `rule 19: what another device really deleted goes through once it is confirmed`() async throws {
+    @Test func `rule 19: another device's real mass deletion applies after confirmation`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -31,7 +31,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [(200, 50), (1_000, 200)])
-    func `rule 19: up to 50 deletions, or a fifth of the records, nobody is asked`(rows: Int, deletions: Int)
+    func `rule 19: up to 50 deletions, or a fifth of the records, need no confirmation`(rows: Int, deletions: Int)
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(rows))
@@ -46,7 +46,7 @@ import TidemarkTestSupport
         #expect(ben.transport.faults.comparisons.count == 1)
     }
 
-    @Test func `rule 19, case 75: a server's answer that its own rows do not bear out deletes nothing`() async throws {
+    @Test func `rule 19, case 75: an answer that the server's rows contradict deletes nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -65,7 +65,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
     }
 
-    @Test func `rule 19, case 63: a wiped server empties a device only when the user says so`() async throws {
+    @Test func `rule 19, case 63: a wiped server empties a device only with the user's consent`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -82,30 +82,30 @@ import TidemarkTestSupport
             #expect(try await ben.rows("SELECT count(*) FROM note") == ["201"])
             #expect(try await engine.status().pendingChangeSets > 0)
         }
-        // Back at the old server nothing has happened.
+        // At the old server nothing has changed.
         try await cluster.converge(ben)
         try await ben.write("UPDATE note SET text = 'mine again' WHERE id = 170")
         try await engine.sync(acceptingMassDeletion: true)
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["3"])
         let mine = try await engine.conflicts().flatMap(\.records).map(\.mine)
-        // What the old server had acknowledged and this one does not know is kept as well.
+        // Change sets that only the old server had acknowledged are kept as well.
         #expect(mine == [#"{"text":"new"}"#, #"{"text":"mine"}"#, #"{"text":"mine again"}"#])
     }
 
-    @Test func `rule 19: who accepts while a sync that may not is under way is not told its error`() async throws {
+    @Test func `rule 19: a sync with consent does not get the error of a sync without`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
         try await cluster.restore(nil)
         let before = ben.transport.faults.requests.count
-        let refused = Task { try await ben.engine.sync() }
+        let refusal = Task { try await ben.engine.sync() }
         while ben.transport.faults.requests.count == before { await Task.yield() }
         try await ben.engine.sync(acceptingMassDeletion: true)
-        await #expect(throws: TidemarkError.self) { try await refused.value }
+        await #expect(throws: TidemarkError.self) { try await refusal.value }
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["0"])
     }
 
-    @Test func `rule 19: a snapshot behind the horizon that lacks most records is confirmed first`() async throws {
+    @Test func `rule 19: a snapshot that lacks most records needs confirmation`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -123,7 +123,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM note") == ["10"])
     }
 
-    @Test func `rule 19: a comparison with a server that lost most rows deletes none unasked`() async throws {
+    @Test func `rule 19: a comparison with a server that lost most rows needs consent to delete`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(200))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -142,7 +142,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to a server that tells of deletions which its rows know nothing of.
+/// A transport whose server reports deletions that its rows contradict.
 private struct Emptying: ForwardingTransport {
     let real: InProcessTransport
 

@@ -3,10 +3,10 @@ import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// The app's merge function: base, mine and theirs, and nobody is asked.
+/// The app's merge function: it gets base, mine and theirs, and resolves the conflict.
 @Suite struct MergeTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0);
@@ -14,7 +14,7 @@ import TidemarkTestSupport
         """
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
 
-    /// Both texts, joined; a number grows by what both added.
+    /// Joins both texts; a number grows by the sum of both additions.
     private static let joined: MergeFunction = { record in
         var row = record.theirs
         for (column, value) in record.mine where value != record.base?[column] {
@@ -38,24 +38,24 @@ import TidemarkTestSupport
         return (cluster, anna, try await cluster.device("ben", merge: functions ?? [:]))
     }
 
-    @Test func `B14: what the app's function merges is a new change set of the same sync`() async throws {
+    @Test func `B14: the app's merge is a new change set in the same sync`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk', done = 1 WHERE id = 1")
         try await anna.engine.sync()
-        let told = try await ben.events { try await ben.engine.sync() }
-        #expect(told.contains { if case .merged = $0 { true } else { false } })
-        #expect(!told.contains { if case .conflict = $0 { true } else { false } })
+        let events = try await ben.events { try await ben.engine.sync() }
+        #expect(events.contains { if case .merged = $0 { true } else { false } })
+        #expect(!events.contains { if case .conflict = $0 { true } else { false } })
         #expect(try await ben.engine.conflicts().isEmpty)
         #expect(try await ben.engine.status().pendingChangeSets == 0)
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk + oat milk|1"])
     }
 
-    @Test func `B14: the function sees base, mine and theirs, whole and typed`() async throws {
-        let seen = Mutex<[MergeInput]>([])
+    @Test func `B14: the merge function gets base, mine and theirs, whole and typed`() async throws {
+        let inputs = Mutex<[MergeInput]>([])
         let (_, anna, ben) = try await Self.pair { input in
-            seen.withLock { $0.append(input) }
+            inputs.withLock { $0.append(input) }
             return nil
         }
         try await anna.write("UPDATE notes SET done = 2 WHERE id = 1")
@@ -63,7 +63,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await ben.engine.sync()
         #expect(
-            seen.withLock { $0 } == [
+            inputs.withLock { $0 } == [
                 MergeInput(
                     table: "notes",
                     key: "1",
@@ -75,10 +75,10 @@ import TidemarkTestSupport
         )
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
         try await ben.engine.sync()
-        #expect(seen.withLock { $0.count } == 1, "a function that says nothing is asked once")
+        #expect(inputs.withLock { $0.count } == 1, "a function that says nothing is asked once")
     }
 
-    @Test func `B14: a merge that is refused again is merged with the newer truth`() async throws {
+    @Test func `B14: a merge that is refused is merged again with the newer rows`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -94,13 +94,13 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 20: merges that are refused again and again end with a person`() async throws {
+    @Test func `rule 20: a merge refused again and again becomes a conflict for the user`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
         let store = cluster.store
-        // Somebody is always faster: every request is overtaken by another edit.
+        // Another device is always faster: every request is overtaken by its edit.
         let rounds = Mutex(0)
         let overtaking = OvertakingTransport(to: store) {
             let round = rounds.withLock { rounds -> Int in
@@ -122,7 +122,7 @@ import TidemarkTestSupport
         #expect(try await engine.status().pendingChangeSets == 0)
     }
 
-    @Test func `B14: two new records of one key are merged as well`() async throws {
+    @Test func `B14: two new records with one key are merged as well`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO tags VALUES ('urgent', 'red', 1)")
         try await ben.write("INSERT INTO tags VALUES ('urgent', 'blue', 1)")
@@ -131,7 +131,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 2: a set of which one record can not be merged is parked whole`() async throws {
+    @Test func `rule 2: a change set with one record that cannot be merged is parked whole`() async throws {
         let (cluster, anna, ben) = try await Self.pair(tables: ["tags"])
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.write("INSERT INTO tags VALUES ('urgent', 'red', 1)")
@@ -146,7 +146,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().count == 1)
     }
 
-    @Test func `rule 11: what builds on a merged set follows it, and nobody is asked`() async throws {
+    @Test func `rule 11: dependents of a merged change set follow it without a conflict`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1; INSERT INTO notes (text) VALUES ('new')")
@@ -161,7 +161,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A15: the app is killed before its function was asked, and the next sync asks`() async throws {
+    @Test func `A15: after a kill before the merge function ran, the next sync runs it`() async throws {
         let (cluster, anna, ben) = try await Self.pair(nil)
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -178,7 +178,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk + oat milk"])
     }
 
-    @Test func `B14: a note that is gone, and a refused deletion, are for people`() async throws {
+    @Test func `B14: a deleted note, and a refused deletion, are left to the user`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("DELETE FROM notes WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
@@ -188,7 +188,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["deleted", "changed"])
     }
 
-    @Test func `rule 1: a refused deletion that would take an unseen note is for people`() async throws {
+    @Test func `rule 1: a refused deletion that cascades to an unseen note is left to the user`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -212,7 +212,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["milk", "soap"])
     }
 
-    @Test func `B14: the README's function keeps what each side changed`() async throws {
+    @Test func `B14: the README's merge function keeps the changes of both sides`() async throws {
         let (cluster, anna, ben) = try await Self.pair { record in
             guard let base = record.base else { return nil }
             var row = record.theirs
@@ -226,7 +226,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server on which somebody else is always faster.
+/// A transport on which another device is always faster.
 private final class OvertakingTransport: ForwardingTransport {
     let real: InProcessTransport
     private let overtake: @Sendable () throws -> Void

@@ -2,7 +2,7 @@ import Testing
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 1: a deletion takes along what its author saw it take, and nothing else.
+/// Rule 1: a deletion cascades only to rows that its author saw.
 @Suite struct MovedAwayTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT);
@@ -23,7 +23,7 @@ import TidemarkTestSupport
         """
 
     @Test(arguments: [
-        // What moves away comes with an edit that somebody else is in the way of.
+        // The move is in a change set with an edit that conflicts.
         (
             "UPDATE team SET name = 'a' WHERE id = 2; UPDATE player SET team_id = 2 WHERE id = 1",
             "DELETE FROM team WHERE id = 1; INSERT INTO contract VALUES (1, 'new')",
@@ -33,7 +33,7 @@ import TidemarkTestSupport
             "UPDATE country SET name = 'a' WHERE code = 'DE'; UPDATE city SET code = 'DE'",
             "DELETE FROM country WHERE code = 'DD'", "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
-        // What would be taken along has been deleted before, by what is refused.
+        // The rows of the cascade were deleted before, by the refused change set.
         (
             "UPDATE team SET name = 'a' WHERE id = 2; DELETE FROM player", "DELETE FROM team WHERE id = 1",
             "UPDATE team SET name = 'b' WHERE id = 2"
@@ -42,7 +42,7 @@ import TidemarkTestSupport
             "UPDATE country SET name = 'a' WHERE code = 'DE'; DELETE FROM city",
             "DELETE FROM country WHERE code = 'DD'", "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
-    ]) func `a row that was moved away or deleted first stays when that is refused`(
+    ]) func `a child that was moved away or deleted first survives the refusal of that`(
         move: String,
         deletion: String,
         other: String
@@ -64,10 +64,10 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `a new row that the same change set would take along is not lost unseen`() async throws {
+    @Test func `a new child that the same change set would cascade to is not lost unseen`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
-        // No device sends this: its own tables would have taken the row along.
+        // No device sends this: its own tables would have cascaded to the row.
         let request = #"""
             {"maxRevision":1,"changeSets":[
              {"team":{"delete":[1]},

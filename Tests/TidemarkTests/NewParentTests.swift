@@ -2,8 +2,8 @@ import Testing
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 1: what refers to a new record builds on the change set that made it, by whatever key it
-/// refers.
+/// Rule 1: an edit that references a new record depends on the change set that created it, by any
+/// key.
 @Suite struct NewParentTests {
     private static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT);
@@ -29,12 +29,11 @@ import TidemarkTestSupport
             "INSERT INTO place VALUES ('Kiel', 'new', NULL)",
             "INSERT INTO player (name, town, street) VALUES ('Ben', 'Kiel', 'new')"
         ), ("INSERT INTO club VALUES ('c1', 'new')", "UPDATE player SET club = 'new'"),
-    ]) func `what refers to a new record waits with it when that is refused`(parent: String, child: String) async throws
-    {
+    ]) func `edits that reference a refused new record are parked with it`(parent: String, child: String) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        // The new record comes with an edit that somebody else is in the way of.
+        // The new record is in a change set with an edit that conflicts.
         try await anna.write("UPDATE team SET name = 'a' WHERE id = 1; \(parent)")
         try await anna.write(child)
         try await ben.write("UPDATE team SET name = 'b' WHERE id = 1")
@@ -42,7 +41,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         let conflicts = try await anna.engine.conflicts()
         #expect(conflicts.map(\.reasons.first?.rule) == ["changed", "predecessor"])
-        // Somebody else makes the same record meanwhile, and nothing has slipped in beside it.
+        // Another device creates the same record meanwhile, and there is no second one.
         if !parent.contains("NULL, 'new'") {
             try await ben.write(parent)
             try await ben.engine.sync()
@@ -51,7 +50,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 2)
     }
 
-    @Test func `what refers to an older record does not wait for a new one`() async throws {
+    @Test func `edits that reference an older record do not depend on a new one`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed + "INSERT INTO tag VALUES ('old', 'red');")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Cases 39 and 40: temporary ids are unique whoever draws them, and still work after the
+/// Cases 39 and 40: temporary ids are unique whichever program draws them, and still work after the
 /// permanent ones came.
 @Suite struct OldIDTests {
     private struct Note: Codable, FetchableRecord, SyncedRecord {
@@ -16,20 +16,20 @@ import TidemarkTestSupport
 
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
-    @Test func `case 40: a screen that holds the old id reads, updates and deletes the record`() async throws {
+    @Test func `case 40: a screen with the old id reads, updates and deletes the record`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: "INSERT INTO notes VALUES (7, 'x')")
         let anna = try await cluster.device("anna")
-        let made = try await anna.database.write { db in
+        let inserted = try await anna.database.write { db in
             var note = Note(text: "milk")
             try note.insert(db)
             return note
         }
-        #expect(made.id == -1)
+        #expect(inserted.id == -1)
         try await anna.engine.sync()
-        let read = try await anna.database.read { try Note.fetchResolved($0, id: -1) }
-        #expect(read?.id == 8)
+        let resolved = try await anna.database.read { try Note.fetchResolved($0, id: -1) }
+        #expect(resolved?.id == 8)
         try await anna.database.write { db in
-            var note = made
+            var note = inserted
             note.text = "oat milk"
             try note.updateResolved(db)
             #expect(note.id == 8)
@@ -44,7 +44,7 @@ import TidemarkTestSupport
         )
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 8") == ["oat milk!"])
         let isGone = try await anna.database.write { db in
-            var note = made
+            var note = inserted
             return try note.deleteResolved(db)
         }
         #expect(isGone)
@@ -52,7 +52,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT id FROM notes") == ["7"])
     }
 
-    @Test func `case 39: two programs that create at once never draw one id twice`() async throws {
+    @Test func `case 39: two programs that create at once never draw the same id`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         let path = anna.path
@@ -92,7 +92,7 @@ import TidemarkTestSupport
             WITHOUT ROWID;
         """
 
-    @Test func `an id that is typed a second time gets another one, and its children follow`() async throws {
+    @Test func `an explicit id used a second time is replaced, and its children follow`() async throws {
         let cluster = try Cluster(schema: Self.teams, seed: "INSERT INTO team VALUES (1, 'a', NULL)")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -117,9 +117,9 @@ import TidemarkTestSupport
                 """
             ).first?.split(separator: "|").map(String.init) == Array(repeating: second ?? "", count: 4)
         )
-        // What held the first one's id finds the first one.
+        // A reference to the first one's id finds the first one.
         #expect(try await anna.engine.permanentID(for: -5, in: "team") == 2)
-        // A third and a fourth time, beside ids that the counter has given meanwhile.
+        // A third and a fourth time, beside ids drawn meanwhile.
         for name in ["third", "fourth"] {
             try anna.writeOutside("INSERT INTO team VALUES (-5, '\(name)', NULL)")
             try await anna.engine.sync()
@@ -128,7 +128,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `a conflict that an older version parked over a used id is written again`() async throws {
+    @Test func `a conflict that an older version parked for a reused id is written again`() async throws {
         let cluster = try Cluster(schema: Self.teams)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

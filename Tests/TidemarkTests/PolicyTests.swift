@@ -4,8 +4,8 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 27: `lastWriter` and `latest` between real devices: one value stands, the other is kept and
-/// can be restored.
+/// Rule 27: `lastWriter` and `latest` between real devices: one value prevails, the other is kept
+/// and can be restored.
 @Suite struct PolicyTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, done INTEGER NOT NULL DEFAULT 0,
@@ -20,7 +20,7 @@ import TidemarkTestSupport
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
-    /// Anna's text arrives first, then Ben's, who had not seen it.
+    /// Anna's text arrives first, then Ben's, made without seeing Anna's.
     private static func overwritten() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let (cluster, anna, ben) = try await pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
@@ -30,44 +30,44 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    @Test func `B8: the last arrival stands, and who lost finds the value in the inbox`() async throws {
+    @Test func `B8: the last arrival prevails, and the overruled value is in its author's inbox`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
-        let told = try await anna.events { try await anna.engine.sync() }
+        let events = try await anna.events { try await anna.engine.sync() }
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
         #expect(try await ben.engine.conflicts().isEmpty)
-        let kept = try #require(try await anna.engine.conflicts().first)
-        #expect(told.contains(.overruled(id: kept.id)))
-        #expect(kept.kind == .overruled)
-        #expect(kept.reasons.map(\.rule) == ["overruled"])
-        #expect(kept.reasons.map(\.columns) == [["text"]])
-        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
-        #expect(kept.records.map(\.theirs) == [#"{"text":"oat milk"}"#])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(events.contains(.overruled(id: conflict.id)))
+        #expect(conflict.kind == .overruled)
+        #expect(conflict.reasons.map(\.rule) == ["overruled"])
+        #expect(conflict.reasons.map(\.columns) == [["text"]])
+        #expect(conflict.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        #expect(conflict.records.map(\.theirs) == [#"{"text":"oat milk"}"#])
         let status = try await anna.engine.status()
         #expect(status.conflicts == 0 && status.overruled == 1)
     }
 
-    @Test func `B8: a value that lost is restored as a new change set, and everybody has it`() async throws {
+    @Test func `B8: restoring an overruled value makes a new change set that reaches all devices`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         try await anna.engine.sync()
-        let kept = try #require(try await anna.engine.conflicts().first)
-        try await anna.engine.resolve(kept.id, .retry)
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        try await anna.engine.resolve(conflict.id, .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
         for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
-    @Test func `B8: a value that lost can be dismissed, and is not told again`() async throws {
+    @Test func `B8: a dismissed overruled value is not reported again`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         try await anna.engine.sync()
-        let kept = try #require(try await anna.engine.conflicts().first)
-        try await anna.engine.resolve(kept.id, .accept)
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        try await anna.engine.resolve(conflict.id, .accept)
         try await cluster.converge(anna, ben)
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(try await cluster.rows("SELECT count(*) FROM tidemark_overruled") == ["0"])
     }
 
-    @Test func `B8: an answer with a value that lost is lost itself, and comes again once`() async throws {
+    @Test func `B8: after the loss of an answer with an overruled value, it is reported once`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         anna.transport.faults.add(.answerLost)
         await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
@@ -75,22 +75,22 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
-    @Test func `B8: a value that lost before the history changed is in the inbox all the same`() async throws {
+    @Test func `B8: a value overruled before the history changed is still in the inbox`() async throws {
         let (cluster, anna, ben) = try await Self.overwritten()
         try await cluster.restore(try await cluster.backUp(), isSaid: true)
-        let told = try await anna.events { try await anna.engine.sync() }
-        #expect(told.contains { if case .historyChanged = $0 { true } else { false } })
-        let kept = try #require(try await anna.engine.conflicts().first)
-        #expect(told.contains(.overruled(id: kept.id)))
-        #expect(kept.kind == .overruled)
-        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        let events = try await anna.events { try await anna.engine.sync() }
+        #expect(events.contains { if case .historyChanged = $0 { true } else { false } })
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(events.contains(.overruled(id: conflict.id)))
+        #expect(conflict.kind == .overruled)
+        #expect(conflict.records.map(\.mine) == [#"{"text":"goat milk"}"#])
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
         #expect(try await anna.engine.conflicts().count == 1)
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `B8: under lastWriter, edits of different columns are merged and nobody loses`() async throws {
+    @Test func `B8: under lastWriter, edits of different columns merge and none is overruled`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -99,32 +99,32 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `B8: a later deletion wins, and who edited the note can bring it back whole`() async throws {
+    @Test func `B8: a later deletion prevails, and the editor can restore the note whole`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("DELETE FROM notes WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT id FROM notes") == ["2"])
-        let kept = try #require(try await anna.engine.conflicts().first)
-        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
-        #expect(kept.records.map(\.theirs) == [nil])
-        try await anna.engine.resolve(kept.id, .retry)
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        #expect(conflict.records.map(\.theirs) == [nil])
+        try await anna.engine.resolve(conflict.id, .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text, done FROM notes ORDER BY text") == ["bread|0", "goat milk|0"])
     }
 
-    @Test func `B8: what the sqlite3 shell wrote at the server loses too, and its winner keeps it`() async throws {
+    @Test func `B8: a sqlite3 edit at the server is overruled too, and its winner keeps it`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try cluster.writeOutside("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
-        let kept = try #require(try await ben.engine.conflicts().first)
-        #expect(kept.kind == .overruled)
-        #expect(kept.records.map(\.mine) == [#"{"text":"goat milk"}"#])
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        #expect(conflict.kind == .overruled)
+        #expect(conflict.records.map(\.mine) == [#"{"text":"goat milk"}"#])
     }
 
-    @Test func `rule 18: a unique value that somebody holds is a conflict under every policy`() async throws {
+    @Test func `rule 18: a unique value in use is a conflict under every policy`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET code = 'X' WHERE id = 1")
         try await ben.write("UPDATE notes SET code = 'X' WHERE id = 2")
@@ -133,7 +133,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT id FROM notes WHERE code = 'X'") == ["1"])
     }
 
-    @Test func `B11: two people set one key of a table of settings, the later stands`() async throws {
+    @Test func `B11: of two edits of one setting, the later prevails`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
             policies: ["settings": .lastWriter]
@@ -148,7 +148,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty, "what both have made alike is no conflict")
     }
 
-    @Test func `B8: who edits a note twice takes somebody's value once, and not their own`() async throws {
+    @Test func `B8: two edits of a note overrule another value once, and not each other`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.engine.sync()
@@ -161,7 +161,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `B11: who sets a key that somebody has set, and changes it again, is not refused`() async throws {
+    @Test func `B11: a device that sets an existing key twice is not refused`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value)",
             policies: ["settings": .lastWriter]
@@ -179,7 +179,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().flatMap { $0.records.map(\.mine) } == [#"{"value":"red"}"#])
     }
 
-    @Test func `A6: a column's own policy decides it, the table's the others`() async throws {
+    @Test func `A6: a column's own policy applies to it, the table's to the others`() async throws {
         let (cluster, anna, ben) = try await Self.pair(["notes": .columns, "notes.done": .lastWriter])
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
@@ -191,7 +191,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().map(\.kind) == [.overruled])
     }
 
-    @Test func `I9: a later deletion of a list does not take the note that somebody else edited`() async throws {
+    @Test func `I9: a later deletion of a list does not delete a note that another device edited`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
@@ -212,7 +212,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest], 1...UInt64(Effort.count(short: 3, long: 12)))
-    func `I2: whoever loses, every value that was written stands or is kept by somebody`(
+    func `I2: every written value stands or is kept on a device`(
         policy: ConflictPolicy,
         seed: UInt64
     ) async throws {
@@ -221,26 +221,26 @@ import TidemarkTestSupport
         var devices: [TestDevice] = []
         for name in ["anna", "ben", "cleo"] { devices.append(try await cluster.device(name)) }
         for round in 0..<4 {
-            var written: [String] = []
+            var texts: [String] = []
             for (index, device) in devices.enumerated() {
                 let value = "r\(round)d\(index)"
-                written.append(value)
+                texts.append(value)
                 let id = Int.random(in: 1...2, using: &random)
                 let isDeletion = policy == .lastWriter && id == 2 && round == 3 && index == 2
                 try await device.write(
                     isDeletion
                         ? "DELETE FROM notes WHERE id = 2" : "UPDATE notes SET text = '\(value)' WHERE id = \(id)"
                 )
-                if isDeletion { written.removeLast() }
+                if isDeletion { texts.removeLast() }
             }
             for device in devices.shuffled(using: &random) { try await device.engine.sync() }
             try await cluster.converge(devices)
-            var found = try await cluster.rows("SELECT text FROM notes")
+            var values = try await cluster.rows("SELECT text FROM notes")
             for device in devices {
                 let records = try await device.engine.conflicts().flatMap(\.records)
-                found += records.compactMap(\.mine)
+                values += records.compactMap(\.mine)
             }
-            for value in written { #expect(found.contains { $0.contains(value) }, "\(value) of seed \(seed) is lost") }
+            for value in texts { #expect(values.contains { $0.contains(value) }, "\(value) of seed \(seed) is lost") }
         }
     }
 }

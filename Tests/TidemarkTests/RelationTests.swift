@@ -6,7 +6,7 @@ import TidemarkTestSupport
 @Suite struct RelationTests {
     // MARK: Keys
 
-    @Test func `rule 10: a key in other letters, at the server or on a device, loses no row`() async throws {
+    @Test func `rule 10: a key spelled in other letters, on either side, loses no row`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE word (k TEXT PRIMARY KEY COLLATE NOCASE NOT NULL, note TEXT);
@@ -29,7 +29,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE word SET k = 'DEF' WHERE k = 'def'")
         try await anna.write("UPDATE bare SET k = 7.0 WHERE k = 7")
         try await cluster.converge(anna, ben)
-        // To the server the two are one record, which a change set names once.
+        // To the server the two are one record, and a change set may name it once.
         #expect(try await anna.engine.conflicts().count == 2)
         #expect(try await ben.rows(words) == ["ABCa", "defd"])
         #expect(try await cluster.rows(numbers) == ["integerseven", "realsix"])
@@ -58,7 +58,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name FROM slots ORDER BY position") == ["two", "one", "three"])
     }
 
-    @Test func `rule 18: both rotate the positions, the later is a conflict`() async throws {
+    @Test func `rule 18: if both rotate the positions, the later is a conflict`() async throws {
         let cluster = try Cluster(schema: Self.slots, seed: Self.seats)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -69,7 +69,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().count == 1)
     }
 
-    @Test func `rule 18: a position taken over from a deleted slot in one set`() async throws {
+    @Test func `rule 18: one change set deletes a slot and reuses its position`() async throws {
         let cluster = try Cluster(schema: Self.slots, seed: Self.seats)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -84,7 +84,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name FROM slots ORDER BY position") == ["new", "replaced", "three"])
     }
 
-    @Test func `rule 18: two people take one address, the loser sees who holds it`() async throws {
+    @Test func `rule 18: if two devices take one address, the conflict names its holder`() async throws {
         let cluster = try Cluster(schema: "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, email TEXT UNIQUE)")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -113,7 +113,7 @@ import TidemarkTestSupport
 
     // MARK: References
 
-    @Test func `rule 7: a cascade at the server reaches a device that has none`() async throws {
+    @Test func `rule 7: a cascade at the server reaches a device without one`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT);
@@ -146,7 +146,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `A3: a new tree of self references keeps its shape`() async throws {
+    @Test func `A3: a new self-referencing tree keeps its shape`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE folders (id INTEGER PRIMARY KEY,
@@ -357,7 +357,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT code FROM countries") == ["DE"])
     }
 
-    @Test func `A4: twelve references to a new record, and a key of nine, follow it to its id`() async throws {
+    @Test func `A4: twelve references to a new record, and a key of nine columns, get its id`() async throws {
         let columns = (1...12).map { "r\($0)" }
         let key = columns.prefix(9).joined(separator: ", ")
         let references = columns.map { "\($0) INTEGER REFERENCES persons" }
@@ -386,7 +386,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT * FROM squads") == [list(9)])
     }
 
-    @Test func `A10: two transactions among 260 tables are two sets`() async throws {
+    @Test func `A10: two transactions among 260 tables are two change sets`() async throws {
         let tables = (1...260).map { "CREATE TABLE t\($0) (id INTEGER PRIMARY KEY, name TEXT)" }
         let cluster = try Cluster(schema: tables.joined(separator: ";"))
         let anna = try await cluster.device("anna")

@@ -6,7 +6,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// How a device finds the records that differ, and what that costs.
+/// The search for differing records, and its cost.
 @Suite struct RepairTests {
     private static let schema = """
         CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT, population INTEGER);
@@ -21,7 +21,7 @@ import TidemarkTestSupport
         """
     }
 
-    @Test func `F2, rule 17: three wrong rows of 6,600 cost six questions of a few kilobytes`() async throws {
+    @Test func `F2, rule 17: three wrong rows of 6,600 cost six requests of a few kilobytes`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(6_000))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -32,13 +32,13 @@ import TidemarkTestSupport
             INSERT INTO sign VALUES ('zz', 5)
             """
         )
-        let found = try await ben.engine.verify()
+        let verification = try await ben.engine.verify()
         #expect(
-            found.records.map { "\($0.difference) \($0.table) \($0.key) \($0.columns)" } == [
+            verification.records.map { "\($0.difference) \($0.table) \($0.key) \($0.columns)" } == [
                 #"surplus sign "zz" []"#, "changed city 17 [\"population\"]", "missing city 3001 []",
             ]
         )
-        #expect(found.roundTrips <= 6 && found.bytesSent + found.bytesReceived < 40_000)
+        #expect(verification.roundTrips <= 6 && verification.bytesSent + verification.bytesReceived < 40_000)
         #expect(try await ben.rows("SELECT population FROM city WHERE id = 17") == ["120"])
         let healed = try await ben.events { try await ben.engine.sync() }
         #expect(healed.contains(.repaired(records: 1)) || healed.contains(.repaired(records: 2)))
@@ -49,12 +49,12 @@ import TidemarkTestSupport
     @Test func `F2: a device that equals the server proves it in a few hundred bytes`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(500))
         let ben = try await cluster.device("ben")
-        let found = try await ben.engine.verify()
-        #expect(found.records.isEmpty && found.roundTrips == 1)
-        #expect(found.bytesSent + found.bytesReceived < 800)
+        let verification = try await ben.engine.verify()
+        #expect(verification.records.isEmpty && verification.roundTrips == 1)
+        #expect(verification.bytesSent + verification.bytesReceived < 800)
     }
 
-    @Test func `rule 17: a large file is looked at after a day, or when somebody asks`() async throws {
+    @Test func `rule 17: a large file is verified after a day, or on request`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         let clock = Clock()
@@ -79,7 +79,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["C17"])
     }
 
-    @Test func `rule 17: the zone moves during the comparison, which goes on afterwards`() async throws {
+    @Test func `rule 17: a comparison survives commits made during it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -98,7 +98,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `rule 17: a comparison that is cut off is taken up by the next sync`() async throws {
+    @Test func `rule 17: the next sync continues an interrupted comparison`() async throws {
         for cut in 1...4 {
             let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
             let ben = try await cluster.device("ben")
@@ -111,7 +111,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `rule 17: a cell that is applied wrongly is undone and repaired`() async throws {
+    @Test func `rule 17: a wrongly applied cell is rolled back and repaired`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -129,7 +129,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
     }
 
-    @Test func `rule 17: a cell of the server's that changed unseen reaches whoever asks`() async throws {
+    @Test func `rule 17: a cell changed unseen at the server reaches every device that compares`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -141,13 +141,13 @@ import TidemarkTestSupport
             UPDATE tidemark_state SET applying = 0;
             """
         )
-        // Nobody can know yet; once one has asked, the others are told.
+        // No device can know yet; once one has asked, the others are told.
         #expect(try await ben.engine.verify(repairing: true).records.map(\.key) == ["17"])
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name FROM city WHERE id = 17") == ["flipped"])
     }
 
-    @Test func `rule 17: too many differences are a snapshot, with pending edits kept`() async throws {
+    @Test func `rule 17: too many differences cause a snapshot, and pending edits are kept`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -166,7 +166,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT population FROM city WHERE id = 17") == ["0"])
     }
 
-    @Test func `case 76: rows of a comparison that nobody asked for are refused, and change nothing`() async throws {
+    @Test func `case 76: unrequested rows in a comparison are refused and change nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -184,7 +184,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
     }
 
-    @Test func `rule 22: a comparison with values of other types is refused, and changes nothing`() async throws {
+    @Test func `rule 22: comparison values of wrong types are refused and change nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed(300))
         let ben = try await cluster.device("ben")
         try await ben.engine.sync()
@@ -226,10 +226,10 @@ import TidemarkTestSupport
     }
 }
 
-/// A clock that is put forward by hand.
+/// A clock that a test moves.
 private final class Clock: Sendable { let time = Mutex(Date(timeIntervalSince1970: 1_000_000)) }
 
-/// A way to the server on which a name is misprinted in every answer to a sync.
+/// A transport that misprints a name in every answer to a sync.
 private struct Misprint: ForwardingTransport {
     let real: InProcessTransport
 
@@ -240,7 +240,7 @@ private struct Misprint: ForwardingTransport {
     }
 }
 
-/// A way to the server on which one thing is exchanged in every answer to a comparison.
+/// A transport that replaces one part in every answer to a comparison.
 private struct Mistyped: ForwardingTransport {
     let real: InProcessTransport
     let old: String
@@ -254,7 +254,7 @@ private struct Mistyped: ForwardingTransport {
     }
 }
 
-/// A way to the server on which another row travels along with those that were asked for.
+/// A transport that adds another row to the requested ones.
 private struct Stowaway: ForwardingTransport {
     let real: InProcessTransport
 

@@ -4,12 +4,12 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 29: a good answer with a few bytes, values or members exchanged at random, again and again.
+/// Rule 29: a valid answer with a few bytes, values or members replaced at random, again and again.
 @Suite struct ReplyFuzzTests {
-    /// The number of spoilt answers; the environment can ask for more.
+    /// The number of mutated answers; the environment can ask for more.
     static let count = Effort.count("TIDEMARK_REPLIES", short: 2_000, long: 20_000)
 
-    @Test func `rule 10, case 75: thousands of spoilt answers crash nothing and lose nothing`() async throws {
+    @Test func `rule 10, case 75: thousands of mutated answers crash nothing and lose nothing`() async throws {
         var random = SeededGenerator(seed: 75)
         var refused = 0
         var scenes = 1
@@ -19,15 +19,15 @@ import TidemarkTestSupport
             let spoiler = ReplySpoiler(seed: random.next())
             let error = await scene.sync { spoiler.spoil($0) }
             if let error {
-                // Nothing is parked or dropped for it: it is tried again, or the rows are compared.
+                // Nothing is parked or dropped: the sync is retried, or the rows are compared.
                 #expect([.retry, .resync, .repair].contains(error.recovery), "\(number): \(error)")
             }
             if try await scene.everything() == before {
                 refused += 1
                 continue
             }
-            // Something was believed: what waited is at the server all the same, and what it says
-            // is sound.
+            // The mutated answer was accepted: the pending edits still reach the server, and the
+            // file is sound.
             try await scene.expectNothingLost("\(number)")
             scene = try await Scene()
             before = try await scene.everything()
@@ -39,7 +39,7 @@ import TidemarkTestSupport
     }
 }
 
-/// Exchanges something in JSON: the same seed does the same to the same text.
+/// Mutates JSON: equal seeds have equal effects on equal texts.
 private struct ReplySpoiler: Sendable {
     let seed: UInt64
 
@@ -69,7 +69,7 @@ private struct ReplySpoiler: Sendable {
             let value = Self.values.randomElement(using: &random) ?? "0"
             bytes.replaceSubrange(token, with: Array(value.utf8))
         case 6:
-            // Two values change places.
+            // Swaps two values.
             let tokens = Self.tokens(bytes).shuffled(using: &random).prefix(2)
             guard
                 let (low, high) = tokens.min(by: { $0.lowerBound < $1.lowerBound }).flatMap({ low in
@@ -81,7 +81,7 @@ private struct ReplySpoiler: Sendable {
             bytes.replaceSubrange(high, with: first)
             bytes.replaceSubrange(low, with: second)
         default:
-            // A part stands there twice.
+            // Duplicates a part.
             let end = min(bytes.count, at + Int.random(in: 1...60, using: &random))
             bytes.insert(contentsOf: Array(bytes[at..<end]), at: at)
         }

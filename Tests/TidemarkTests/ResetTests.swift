@@ -4,9 +4,9 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// The server's file was replaced: its revisions count something else now.
+/// The server's file was replaced: its revisions have another meaning now.
 @Suite struct ResetTests {
-    @Test func `rule 1 and 14: an edit whose base belongs to a lost history overwrites nobody`() async throws {
+    @Test func `rule 1 and 14: an edit whose base is in a lost history overwrites nothing`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
             seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread')"

@@ -3,7 +3,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Rule 11: decisions about a part of a refused change set, and what a conflict tells beforehand.
+/// Rule 11: resolutions of a part of a refused change set, and the information for them.
 @Suite struct ResolvePartTests {
     private static let schema = """
         CREATE TABLE clubs (id INTEGER PRIMARY KEY, name TEXT);
@@ -18,7 +18,7 @@ import TidemarkTestSupport
         INSERT INTO players (team_id, name) VALUES (1, 'Anna'), (1, 'Ben'), (2, 'Carla')
         """
 
-    /// Anna did `first` and synced, Ben did `second` in one transaction and had it parked.
+    /// Anna did `first` and synced; Ben did `second` in one transaction, which was parked.
     private static func collided(_ first: String, _ second: String) async throws -> (
         cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict
     ) {
@@ -32,12 +32,12 @@ import TidemarkTestSupport
         return (cluster, anna, ben, try #require(try await ben.engine.conflicts().first))
     }
 
-    /// Leaves the named records as the server has them, and writes the others again.
+    /// Accepts the server's version of the named records, and retries the others.
     private static func leaving(_ names: (table: String, key: String)...) -> Resolution {
         .merge(names.map { MergedRecord(table: $0.table, key: $0.key, columns: nil) })
     }
 
-    @Test func `a deletion that others refer to names each of them once, by table, key and column`() async throws {
+    @Test func `a conflict lists each reference to a deleted record once, by table, key and column`() async throws {
         let (_, _, _, conflict) = try await Self.collided(
             "UPDATE teams SET club_id = 1",
             "DELETE FROM clubs WHERE id = 1"
@@ -51,7 +51,7 @@ import TidemarkTestSupport
         #expect(referrers.parent == "clubs" && referrers.parentKey == "1")
     }
 
-    @Test func `one record is left to the server while the others are written again`() async throws {
+    @Test func `accepting one record and retrying the others is possible`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE players SET name = 'Anne' WHERE id = 1",
             "UPDATE players SET name = name || '!'"
@@ -62,7 +62,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `a new record is not written again without the new one that it refers to`() async throws {
+    @Test func `a new record is not retried without the new record that it refers to`() async throws {
         let (_, _, ben, conflict) = try await Self.collided(
             "UPDATE players SET name = 'Anne' WHERE id = 1",
             """
@@ -80,13 +80,13 @@ import TidemarkTestSupport
         }
         #expect(error?.message.contains("players \(player.key) refers to teams \(team.key)") == true)
         #expect(try await ben.engine.conflicts().count == 1)
-        // Both left out is a decision that can be made.
+        // Leaving out both is valid.
         try await ben.engine.resolve(conflict.id, Self.leaving(("teams", team.key), ("players", player.key)))
         #expect(try await ben.rows("SELECT name FROM players WHERE id = 1") == ["Anja"])
         #expect(try await ben.rows("SELECT count(*) FROM teams") == ["2"])
     }
 
-    @Test func `a record does not stay while the one it refers to is deleted again`() async throws {
+    @Test func `a record cannot be left out of a retry that deletes its parent`() async throws {
         let (_, _, ben, conflict) = try await Self.collided(
             "UPDATE players SET name = 'Anne' WHERE id = 1",
             "DELETE FROM teams WHERE id = 1"
@@ -98,20 +98,20 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM players") == ["3"])
     }
 
-    @Test func `a conflict tells which records a retry makes anew, and leaves them if asked to`() async throws {
+    @Test func `a conflict lists records that a retry would recreate, and can leave them out`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "DELETE FROM players WHERE id = 2",
             "UPDATE players SET name = name || '!'"
         )
-        let gone = try await ben.engine.madeAnew(byRetrying: "\(conflict.number)")
-        #expect(gone.map(\.key) == ["2"])
+        let recreated = try await ben.engine.madeAnew(byRetrying: "\(conflict.number)")
+        #expect(recreated.map(\.key) == ["2"])
         await #expect(throws: TidemarkError.self) { _ = try await ben.engine.madeAnew(byRetrying: "99") }
         try await ben.engine.resolve(conflict.id, Self.leaving(("players", "2")))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anna!", "Carla!"])
     }
 
-    @Test func `only change sets that the server has decided about count as sent`() async throws {
+    @Test func `only change sets with a verdict count as sent`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -121,8 +121,8 @@ import TidemarkTestSupport
         try await anna.write("UPDATE clubs SET name = 'THW Kiel' WHERE id = 1")
         try await ben.write("UPDATE clubs SET name = 'Kiel' WHERE id = 1")
         for device in [anna, ben] {
-            let told = try await device.events { try await device.engine.sync() }
-            #expect(told.first == .sent(changeSets: 1), "\(told)")
+            let events = try await device.events { try await device.engine.sync() }
+            #expect(events.first == .sent(changeSets: 1), "\(events)")
         }
     }
 }

@@ -5,7 +5,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Resolving whole change sets: several records, records that are gone, and what was parked along.
+/// Resolving whole change sets: several records, deleted records, and dependents parked along.
 @Suite struct ResolveSetsTests {
     private static let schema = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -23,7 +23,7 @@ import TidemarkTestSupport
         return (cluster, try await cluster.device("anna"), try await cluster.device("ben"))
     }
 
-    /// Ben renamed a list and worked on it while Anna deleted it.
+    /// Ben renamed a list and edited it while Anna deleted it.
     private static func deletedMeanwhile() async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let (cluster, anna, ben) = try await pair()
         try await anna.write("DELETE FROM lists WHERE id = 1")
@@ -34,14 +34,14 @@ import TidemarkTestSupport
             INSERT INTO notes (list_id, text) VALUES (1, 'soap')
             """
         )
-        // In between, for neighbours that touch one record become one change set.
+        // In between, because adjacent edits of one record become one change set.
         try await ben.write("UPDATE notes SET text = 'essay' WHERE id = 3")
         try await ben.write("UPDATE notes SET done = 1 WHERE text = 'soap'")
         try await cluster.converge(anna, ben)
         return (cluster, anna, ben)
     }
 
-    @Test func `A6: a list that is gone comes back with its notes, under new ids throughout`() async throws {
+    @Test func `A6: a retry recreates a deleted list with its notes, under new ids everywhere`() async throws {
         let (cluster, anna, ben) = try await Self.deletedMeanwhile()
         let parked = try await ben.engine.conflicts()
         #expect(parked.count == 2)
@@ -62,7 +62,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 11: what builds on a parked set can not be retried before it`() async throws {
+    @Test func `rule 11: dependents of a parked change set cannot be retried before it`() async throws {
         let (_, _, ben) = try await Self.deletedMeanwhile()
         let parked = try await ben.engine.conflicts()
         let last = try #require(parked.last)
@@ -70,13 +70,13 @@ import TidemarkTestSupport
             (error as? TidemarkError)?.fix == "Resolve conflict 1 first."
         }
         #expect(try await ben.engine.conflicts().count == 2)
-        let left = try await ben.engine.resolve(try #require(parked.first).id, .accept)
-        #expect(left.map(\.id) == [last.id])
+        let remaining = try await ben.engine.resolve(try #require(parked.first).id, .accept)
+        #expect(remaining.map(\.id) == [last.id])
         try await ben.engine.resolve(last.id, .accept)
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A4: a parked new list keeps its temporary id for what refers to it`() async throws {
+    @Test func `A4: a parked new list keeps its temporary id for references to it`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
         try await ben.write("INSERT INTO lists (name) VALUES ('garden')")
@@ -85,7 +85,7 @@ import TidemarkTestSupport
         let parked = try await ben.engine.conflicts()
         #expect(parked.map(\.reasons.first?.rule) == ["unique", "predecessor"])
 
-        // As it was it still does not fit; under another name it does.
+        // Unchanged it still conflicts; under another name it does not.
         let head = try #require(parked.first)
         await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(head.id, .retry) }
         let list = try #require(head.records.first { $0.operation == "create" })
@@ -99,7 +99,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `A6: merging writes my values and the given ones, and leaves what I leave out`() async throws {
+    @Test func `A6: a merge writes my values and explicit ones, and omits the columns I omit`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
@@ -121,7 +121,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test func `A6: a merge for a record or a column that is not there changes nothing`() async throws {
+    @Test func `A6: a merge with an unknown record or column changes nothing`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -145,7 +145,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
     }
 
-    @Test func `values are given in the JSON of the protocol, exactly`() throws {
+    @Test func `explicit values use the protocol's JSON, exactly`() throws {
         let columns = try MergedRecord.columns(
             json: #"{"a":null,"b":9007199254740993,"c":1.5,"d":"x\u00e9","e":{"$blob":"AP8="}}"#
         )

@@ -3,7 +3,7 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// What becomes of a parked conflict is the user's decision, and the outcome is an ordinary edit.
+/// The user resolves a parked conflict, and the result is an ordinary edit.
 @Suite struct ResolveTests {
     private static let schema = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -16,7 +16,7 @@ import TidemarkTestSupport
         INSERT INTO notes (list_id, text) VALUES (1, 'milk'), (1, 'bread'), (2, 'report')
         """
 
-    /// Anna did `first` and synced, Ben did `second` without knowing and had it parked.
+    /// Anna did `first` and synced; Ben did `second` unaware, which was parked.
     private static func collided(_ first: String, _ second: String) async throws -> (
         cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict
     ) {
@@ -43,7 +43,7 @@ import TidemarkTestSupport
         #expect(try await cluster.store.state().revision == revision)
     }
 
-    @Test func `A6: retrying makes my edit again on top of the server's note`() async throws {
+    @Test func `A6: retrying applies my edit on top of the server's note`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE notes SET text = 'goat milk', done = 1 WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
@@ -67,7 +67,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT id FROM notes WHERE text = 'bread'") == ["4"])
     }
 
-    @Test func `A6: retrying a deletion deletes what the other had edited`() async throws {
+    @Test func `A6: retrying a deletion deletes the note that another device edited`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE notes SET text = 'rye bread' WHERE id = 2",
             "DELETE FROM notes WHERE id = 2"
@@ -77,7 +77,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT id FROM notes") == ["1", "3"])
     }
 
-    @Test func `A8: retrying the deletion of a list takes its notes along`() async throws {
+    @Test func `A8: retrying the deletion of a list cascades to its notes`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE lists SET name = 'house' WHERE id = 1",
             "DELETE FROM lists WHERE id = 1"
@@ -88,7 +88,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes") == ["report"])
     }
 
-    @Test func `A6: a retried edit that collides again is parked again`() async throws {
+    @Test func `A6: a retried edit that conflicts again is parked again`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE notes SET text = 'goat milk' WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
@@ -106,7 +106,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `A6: a conflict that is not there, or no more, is a clear error`() async throws {
+    @Test func `A6: resolving an unknown or resolved conflict gives a clear error`() async throws {
         let (_, _, ben, conflict) = try await Self.collided(
             "UPDATE notes SET text = 'goat milk' WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
@@ -117,7 +117,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `A6: a note for a list that is gone can not be retried, and is kept`() async throws {
+    @Test func `A6: a note of a deleted list cannot be retried, and is kept`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "DELETE FROM lists WHERE id = 1",
             "INSERT INTO notes (list_id, text) VALUES (1, 'soap')"
@@ -128,7 +128,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `rule 11: a refused set blocks nobody, the others flow on`() async throws {
+    @Test func `rule 11: a refused change set blocks no other`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -146,12 +146,13 @@ import TidemarkTestSupport
         #expect(parked.map { $0.records.map(\.mine) } == [[#"{"text":"oat milk"}"#]])
     }
 
-    @Test func `rule 11: what builds on a refused set is parked with it`() async throws {
+    @Test func `rule 11: dependents of a refused change set are parked with it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
-        // The new list goes down with the edit in its change set, and takes the notes on it along.
+        // The new list is parked with the edit in its change set, and with it the notes on the
+        // list.
         try await ben.write(
             """
             UPDATE notes SET text = 'oat milk' WHERE id = 1;
@@ -171,7 +172,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.status().conflicts == 3)
     }
 
-    @Test func `rule 11: a queue parked together can be retried in its order`() async throws {
+    @Test func `rule 11: change sets parked together can be retried in order`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -194,7 +195,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `rule 11: a deletion parked on top of a refused edit leaves the note`() async throws {
+    @Test func `rule 11: a deletion parked after a refused edit keeps the note`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -207,13 +208,13 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().count == 2)
     }
 
-    @Test func `rule 5: what is parked together keeps the device's order, sent or not`() async throws {
+    @Test func `rule 5: change sets parked together keep the device's order, sent or not`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("UPDATE lists SET name = 'house' WHERE id = 1")
         try await anna.engine.sync()
-        // Ben's first change set will be refused, and the second, which was sent along, with it.
+        // Ben's first change set will be refused, and the second in the same request with it.
         try await ben.write(
             """
             UPDATE lists SET name = 'flat' WHERE id = 1;
@@ -230,7 +231,7 @@ import TidemarkTestSupport
                 ["create lists", "update lists"], ["create notes"], ["delete lists", "delete notes"],
             ]
         )
-        // Whoever makes them again in their order is where Ben was.
+        // Retries in this order restore Ben's state.
         for conflict in conflicts { try await ben.engine.resolve(conflict.id, .retry) }
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["flat", "work"])

@@ -6,9 +6,9 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// Cases 7 and 63: the server's file came back from a backup, or is gone.
+/// Cases 7 and 63: the server's file was restored from a backup, or is gone.
 ///
-/// Devices notice, whether or not anybody says so, and offer again what the server has forgotten.
+/// Devices notice it, also without `--restored`, and offer forgotten change sets again.
 @Suite struct RestoreTests {
     private static let schema = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -26,13 +26,13 @@ import TidemarkTestSupport
         INSERT INTO tags VALUES ('red', x'ff0000')
         """
 
-    /// How the server comes back.
+    /// The kinds of restores.
     enum Way: CaseIterable {
         /// With `--restored`.
         case said
         /// Without, while devices are ahead of it.
         case unsaid
-        /// Without, and somebody else's edits have brought it past every device already.
+        /// Without, after other devices' edits have brought the server past every device.
         case unsaidAndPassed
     }
 
@@ -52,7 +52,7 @@ import TidemarkTestSupport
         """
 
     @Test(arguments: Way.allCases)
-    func `rule 14: what the server acknowledged and forgot is offered again, with all its relations`(way: Way)
+    func `rule 14: acknowledged change sets that the server forgot are offered again`(way: Way)
         async throws
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -74,13 +74,13 @@ import TidemarkTestSupport
         try await anna.write("INSERT INTO tags VALUES ('green', NULL)")
         try await anna.write("INSERT INTO note_tags SELECT id, 'green' FROM notes WHERE text = 'big rake'")
         try await anna.engine.sync()
-        // These wait when the server comes back, and build on what it has forgotten.
+        // Pending when the server comes back, and dependent on forgotten change sets.
         try await anna.write("INSERT INTO notes (list_id, text) SELECT max(id), 'hoe' FROM lists")
         try await anna.write("UPDATE notes SET done = 1 WHERE text = 'big rake'")
         try await Self.restore(cluster, backup, way)
 
-        let told = try await anna.events { try await anna.engine.sync() }
-        #expect(told.contains { if case .historyChanged(_, 6) = $0 { true } else { false } })
+        let events = try await anna.events { try await anna.engine.sync() }
+        #expect(events.contains { if case .historyChanged(_, 6) = $0 { true } else { false } })
         #expect(try await anna.engine.conflicts() == [])
         try await cluster.converge(anna, ben)
         #expect(
@@ -94,7 +94,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("PRAGMA foreign_key_check") == [])
     }
 
-    @Test(arguments: Way.allCases) func `rule 1 and 14: what others changed in the new history is not overwritten`(
+    @Test(arguments: Way.allCases) func `rule 1 and 14: changes of others in the new history are not overwritten`(
         way: Way
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -120,13 +120,13 @@ import TidemarkTestSupport
         #expect(conflicts.first?.records.first?.theirs?.contains("goat milk") == true)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows(Self.mine) == ["home|goat milk|", "home|rye bread|", "home|salt|1"])
-        // What was parked can be made again.
+        // Parked change sets can be retried.
         try await anna.engine.resolve(conflicts[0].id, .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `I9: what is offered again is shown while the server cannot be reached any more`() async throws {
+    @Test func `I9: a change set offered again stays visible while the server is unreachable`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let way = Ending(InProcessTransport(to: cluster.service))
         let anna = try await cluster.device("anna", over: way)
@@ -142,7 +142,9 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test(arguments: Way.allCases) func `rule 14: a device that only read notices as well`(way: Way) async throws {
+    @Test(arguments: Way.allCases) func `rule 14: a device that only reads also notices the new history`(way: Way)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -151,19 +153,19 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await ben.engine.sync()
         try await Self.restore(cluster, backup, way)
-        // Anna is gone for good: what only she has done is not coming back.
+        // Anna is gone for good: edits that only she had do not come back.
         try await cluster.converge(ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["milk"])
     }
 
-    @Test func `rule 14: an id that means another record now is not referred to`() async throws {
+    @Test func `rule 14: no reference follows an id that names another record now`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         let backup = try await cluster.backUp()
         try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
         try await cluster.converge(anna, ben)
-        // Ben files a note under list 2, the garden, which is forgotten.
+        // Ben files a note under list 2, the garden, which the server has forgotten.
         try await ben.write("INSERT INTO notes (list_id, text) VALUES (2, 'rake')")
         try await cluster.restore(backup)
         let newcomer = try await cluster.device("newcomer")
@@ -176,7 +178,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM notes WHERE list_id = 2") == ["0"])
     }
 
-    @Test func `case 63: a wiped server gets back what its devices did last`() async throws {
+    @Test func `case 63: a wiped server gets back the latest change sets of its devices`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -212,7 +214,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM notes WHERE text = 'tea'") == ["1"])
     }
 
-    @Test func `rule 14: a view that holds an old id finds the record after the restore`() async throws {
+    @Test func `rule 14: a view with an old id finds the record after the restore`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()
@@ -225,7 +227,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = \(now)") == ["tea"])
     }
 
-    @Test func `rule 14: what is kept for that is bounded`() async throws {
+    @Test func `rule 14: the change sets kept for a restore are bounded`() async throws {
         var limits = Limits.standard
         limits.keptChangeSetsMax = 5
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -245,7 +247,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = '\(String(repeating: "x", count: 300))'")
         try await ben.engine.sync()
         #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["0"])
-        // What is too large to keep takes the place of no other, whatever comes back of the two.
+        // A change set too large to keep displaces no other, whichever comes back.
         for size in [10, 300] {
             try await ben.write("INSERT INTO lists (name) VALUES ('\(String(repeating: "y", count: size))')")
         }
@@ -253,14 +255,14 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT count(*) FROM tidemark_kept_record") == ["1"])
     }
 
-    @Test func `rule 1 and 14: an edit made before a change arrived does not overwrite that`() async throws {
+    @Test func `rule 1 and 14: an edit made before a change arrived does not overwrite it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")
         try await anna.engine.sync()
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
-        // The answer brings the goat milk, which the author of this has not seen.
+        // The answer brings the goat milk, which the author has not seen.
         ben.transport.faults.whileInFlight { try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1") }
         ben.transport.faults.add(.none, .requestLost)
         await ben.syncInVain()
@@ -273,7 +275,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["goat milk", "rye bread", "salt"])
     }
 
-    @Test func `rule 14: the zone remembers the histories it had`() async throws {
+    @Test func `rule 14: the zone remembers its former histories`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let first = try await cluster.store.state().epoch
@@ -285,14 +287,14 @@ import TidemarkTestSupport
         await #expect { try await cluster.store.sync(zone: "main", body: Array(request.utf8)) } throws: {
             "\($0)".contains("restored from a backup") && "\($0)".contains("ended at revision 2")
         }
-        // Nothing was forgotten: nothing is offered, and nothing is in conflict.
-        let told = try await anna.events { try await anna.engine.sync() }
-        #expect(told.contains { if case .historyChanged(_, 0) = $0 { true } else { false } })
+        // The server forgot nothing: nothing is offered, and nothing is in conflict.
+        let events = try await anna.events { try await anna.engine.sync() }
+        #expect(events.contains { if case .historyChanged(_, 0) = $0 { true } else { false } })
         try await cluster.converge(anna)
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 14: what was forgotten is offered under the name that its column has now`() async throws {
+    @Test func `rule 14: forgotten edits are offered under the column's current name`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()
@@ -314,7 +316,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT body FROM notes ORDER BY body") == ["bread", "oat milk", "rake"])
     }
 
-    @Test func `rule 14: a column that the app has added since is no reason to doubt a change`() async throws {
+    @Test func `rule 14: a column added since by the app does not block offering a change again`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let backup = try await cluster.backUp()
@@ -348,7 +350,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server that ends after a snapshot, when it is told to.
+/// A transport that can fail after a snapshot.
 private final class Ending: ForwardingTransport {
     let real: InProcessTransport
     private let state = Mutex((ends: false, hasEnded: false))

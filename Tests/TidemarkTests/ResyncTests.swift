@@ -3,11 +3,11 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// When the log does not reach back to a device, or the history is another one, the device takes a
-/// snapshot and keeps its outbox.
+/// If the log does not reach back to a device's revision, or the history is another one, the device
+/// takes a snapshot and keeps its outbox.
 @Suite struct ResyncTests {
     private static let schema = """
         CREATE TABLE lists (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -20,7 +20,7 @@ import TidemarkTestSupport
         INSERT INTO notes (list_id, text) VALUES (1, 'milk'), (1, 'bread'), (1, 'salt')
         """
 
-    /// What makes a snapshot necessary.
+    /// The reasons for a snapshot.
     enum Cause: String, CaseIterable {
         case anotherEpoch = "UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'"
         case behindTheHorizon = """
@@ -29,7 +29,7 @@ import TidemarkTestSupport
             """
     }
 
-    @Test(arguments: Cause.allCases) func `rule 10: a device takes a snapshot, and what waits goes out after it`(
+    @Test(arguments: Cause.allCases) func `rule 10: a device takes a snapshot, then sends its outbox`(
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -47,8 +47,8 @@ import TidemarkTestSupport
             INSERT INTO notes (list_id, text) VALUES (last_insert_rowid(), 'rake')
             """
         )
-        let told = try await ben.events { try await ben.engine.sync() }
-        #expect(told.contains { if case .snapshotTaken = $0 { true } else { false } })
+        let events = try await ben.events { try await ben.engine.sync() }
+        #expect(events.contains { if case .snapshotTaken = $0 { true } else { false } })
         try await cluster.converge(ben, anna)
         for device in [anna, ben] {
             #expect(
@@ -60,7 +60,8 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
-    @Test(arguments: Cause.allCases) func `rule 1: an edit of what changed meanwhile is a conflict after the snapshot`(
+    @Test(arguments: Cause.allCases)
+    func `rule 1: an edit of a record changed meanwhile is a conflict after the snapshot`(
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -78,7 +79,8 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed", "deleted", "unique"])
     }
 
-    @Test(arguments: Cause.allCases) func `rule 12: a set whose answer was lost before the snapshot has one effect`(
+    @Test(arguments: Cause.allCases)
+    func `rule 12: a change set with an answer lost before the snapshot has one effect`(
         cause: Cause
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
@@ -95,7 +97,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT list_id FROM notes WHERE text = 'rake'") == ["2"])
     }
 
-    @Test func `rule 10: a server restored from a backup gets what still waits`() async throws {
+    @Test func `rule 10: a server restored from a backup receives the outbox`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let ben = try await cluster.device("ben")
         let backup = cluster.folder.appendingPathComponent("backup.sqlite").path
@@ -120,7 +122,7 @@ import TidemarkTestSupport
         #expect(try await engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 10: a parked conflict outlives the snapshot`() async throws {
+    @Test func `rule 10: a parked conflict survives the snapshot`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -135,7 +137,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
     }
 
-    @Test func `rule 10: a snapshot that does not arrive loses nothing`() async throws {
+    @Test func `rule 10: a failed snapshot download loses nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

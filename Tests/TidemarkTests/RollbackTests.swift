@@ -49,7 +49,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `A8: a refused deletion brings the team and its players back`() async throws {
+    @Test func `A8: a refused deletion restores the team and its players`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await anna.write("UPDATE teams SET name = 'Kiel II' WHERE id = 1")
         try await ben.write("DELETE FROM teams WHERE id = 1")
@@ -62,7 +62,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().count == 1)
     }
 
-    @Test func `A8: an edit far below a deleted team refuses the deletion`() async throws {
+    @Test func `A8: an edit two levels below a deleted team refuses the deletion`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await anna.write("UPDATE goals SET minute = 13 WHERE id = 1")
         try await ben.write("DELETE FROM teams WHERE id = 1")
@@ -72,7 +72,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.table) == ["goals"])
     }
 
-    @Test func `rule 1: a cascade does not take a player whom its author never saw`() async throws {
+    @Test func `rule 1: a cascade does not delete a player that its author never saw`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await anna.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
         try await ben.write("DELETE FROM teams WHERE id = 1")
@@ -83,7 +83,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `rule 7: a player for a team that was deleted meanwhile is parked`() async throws {
+    @Test func `rule 7: a player of a team deleted meanwhile is parked`() async throws {
         let (cluster, anna, ben) = try await Self.offlinePair()
         try await anna.write("DELETE FROM teams WHERE id = 1")
         try await ben.write("INSERT INTO players (team_id, name) VALUES (1, 'Emma')")
@@ -95,12 +95,12 @@ import TidemarkTestSupport
         for device in [anna, ben] { #expect(try await device.rows("PRAGMA foreign_key_check") == []) }
     }
 
-    @Test func `rule 9: a request that breaks a CHECK changes nothing and says where`() async throws {
+    @Test func `rule 9: a request that breaks a CHECK changes nothing and names the place`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE scores (id INTEGER PRIMARY KEY, points INTEGER CHECK (points < 100))"
         )
         let anna = try await cluster.device("anna")
-        // Another program may look away from CHECK rules; the server does not.
+        // Another program may ignore CHECK constraints; the server does not.
         try anna.writeOutside(
             """
             INSERT INTO scores (points) VALUES (5);

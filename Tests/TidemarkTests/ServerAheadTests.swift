@@ -3,10 +3,10 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// Rule 10: the server's tables have grown; apps of an older version go on syncing.
+/// Rule 10: the server's tables have grown; apps of an older version continue to sync.
 @Suite struct ServerAheadTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
@@ -25,10 +25,10 @@ import TidemarkTestSupport
         try await device.events { try await device.engine.sync() }
     }
 
-    @Test func `case 54: what an old app received and did not know is there after its migration`() async throws {
+    @Test func `case 54: values for columns unknown to an old app appear after its migration`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
-        // No restart: the server notices the next time that it is asked.
+        // No restart: the server notices at the next request.
         try cluster.writeOutside(
             Self.grow + "UPDATE notes SET stars = 5 WHERE id = 2; UPDATE tags SET icon = x'00ff' WHERE name = 'work'"
         )
@@ -42,7 +42,7 @@ import TidemarkTestSupport
                 "1|oat milk", "2|bread", "3|salt", "4|rake",
             ]
         )
-        // An app's release later.
+        // After an app update.
         try anna.writeOutside(Self.grow)
         anna = try await anna.reopened()
         #expect(try await anna.rows("SELECT id, stars FROM notes ORDER BY id") == ["1|1", "2|5", "3|3", "4|"])
@@ -50,7 +50,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `case 54: what an old app does not know is renamed at the server, and kept`() async throws {
+    @Test func `case 54: a column unknown to an old app is renamed at the server, and kept`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try cluster.writeOutside(
@@ -61,7 +61,7 @@ import TidemarkTestSupport
         )
         try cluster.writeOutside("INSERT INTO prizes VALUES ('a', 'first'), ('b', 'second')")
         try await anna.engine.sync()
-        // The log names these as they were called then; anna takes them in when they are not.
+        // The log has the former names of these; anna applies the revisions after the rename.
         try cluster.writeOutside("UPDATE notes SET stars = 1 WHERE id = 1")
         try cluster.writeOutside("UPDATE prizes SET title = 'third' WHERE code = 'b'")
         _ = try await cluster.device("ben")
@@ -80,7 +80,7 @@ import TidemarkTestSupport
             ]
         )
         try await Self.engine(anna, to: store).sync()
-        // An app's release later, without the network.
+        // After an app update, without the network.
         try anna.writeOutside(
             """
             ALTER TABLE notes ADD COLUMN rating INTEGER DEFAULT 3;
@@ -102,7 +102,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `case 55: an old app that replaces whole rows erases nothing that it does not know`() async throws {
+    @Test func `case 55: an old app that replaces whole rows keeps columns that it does not know`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -112,7 +112,7 @@ import TidemarkTestSupport
         try anna.writeOutside("INSERT OR REPLACE INTO notes VALUES (1, 'oat milk', 1)")
         try await anna.write("DELETE FROM tags WHERE name = 'home'; INSERT INTO tags VALUES ('home', 'green')")
         try await anna.write("UPDATE notes SET text = text || '!' WHERE id = 2")
-        // A replay of all that, over an answer that changes the same record.
+        // A replay of all that, on an answer that changes the same record.
         try await anna.engine.sync()
         try await cluster.converge2(anna, ben)
         #expect(
@@ -127,7 +127,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `C3: a record of an old app gets the server's defaults, and the app learns them`() async throws {
+    @Test func `C3: a record of an old app gets the server's defaults, and the app receives them`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try cluster.writeOutside(Self.grow)
@@ -135,7 +135,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await anna.write("UPDATE notes SET text = 'new rake' WHERE text = 'rake'")
         #expect(try await cluster.rows("SELECT text, stars FROM notes WHERE id = 4") == ["rake|3"])
-        // Another default than the server's: it counts for nobody's rows but its own.
+        // Another default than the server's: it applies to the app's own rows only.
         try anna.writeOutside(
             "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 0; ALTER TABLE tags ADD COLUMN icon BLOB"
         )
@@ -145,7 +145,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 4") == ["new rake"])
     }
 
-    @Test func `C3: rows of a table that an old app does not know wait until it does`() async throws {
+    @Test func `C3: rows of a table unknown to an old app are stored until its migration`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let grow = """
@@ -164,7 +164,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE labels SET weight = 2.5 WHERE note_id = 2; DELETE FROM labels WHERE note_id = 3")
         try await ben.write("INSERT INTO clubs (name) VALUES ('Lemgo')")
         try await ben.engine.sync()
-        // The old app's cascade knows nothing of labels; the server's does.
+        // The old app has no labels to cascade to; the server has.
         try await anna.write("DELETE FROM notes WHERE id = 1")
         try await anna.engine.sync()
         try await anna.engine.sync()
@@ -176,8 +176,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `rule 10: edits that wait survive the app's migration, and so do those captured before it`() async throws
-    {
+    @Test func `rule 10: pending edits survive the app's migration, captured before it or after`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try cluster.writeOutside(Self.grow + "UPDATE notes SET stars = 4 WHERE id = 1")
@@ -199,7 +198,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().isEmpty)
     }
 
-    @Test func `I8: an old app deletes what a row refers to that it does not know, then it knows`() async throws {
+    @Test func `I8: an old app deletes the target of a reference that it does not know`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let medals = """
@@ -211,20 +210,20 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await anna.write("DELETE FROM notes WHERE id = 2; DELETE FROM notes WHERE id = 3")
         #expect(try await anna.rows("SELECT id FROM notes") == ["1"])
-        // An app's release later, without the network: the edit waits, and is shown no more.
+        // After an app update, without the network: the edit is pending and hidden.
         try anna.writeOutside(medals)
         anna = try await anna.reopened()
         #expect(try await anna.rows("SELECT * FROM pragma_foreign_key_check") == [])
         #expect(try await anna.rows("SELECT id FROM medals") == ["1"])
         #expect(try await anna.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3"])
         try await anna.engine.sync()
-        // It counts all the same, and the server's cascade takes the medal along.
+        // It still counts, and the server's cascade deletes the medal.
         #expect(try await anna.rows("SELECT id FROM medals") == [])
         #expect(try await anna.rows("SELECT id FROM notes") == ["1"])
         try await cluster.converge(anna)
     }
 
-    @Test func `what a migration filled is shown, also in a row of which an older edit is hidden`() async throws {
+    @Test func `a migration's values are shown, also in a row with a hidden older edit`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         let grow = """
@@ -247,7 +246,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT id, text, stars FROM notes ORDER BY id") == ["1|oats|5", "3|salt|3"])
     }
 
-    @Test func `rule 1: a migration that computes other values than the zone has overwrites none`() async throws {
+    @Test func `rule 1: a migration that computes other values than the zone's overwrites none`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try cluster.writeOutside(Self.grow + "UPDATE notes SET stars = 5 WHERE id = 1")
@@ -263,7 +262,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "4"])
     }
 
-    @Test func `an old app that needs a snapshot keeps what it does not know of it`() async throws {
+    @Test func `an old app keeps a snapshot's tables and columns that it does not know`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try cluster.writeOutside(
@@ -283,8 +282,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
     }
 
-    @Test func `a table that was rebuilt at the server begins a new history, and nothing is overwritten`() async throws
-    {
+    @Test func `a table rebuilt at the server starts a new history, and nothing is overwritten`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -303,7 +301,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
-    @Test func `a table that was renamed away and replaced at the server begins a new history, too`() async throws {
+    @Test func `a table renamed away and replaced at the server starts a new history, too`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -325,7 +323,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
-    /// Alters the notes and opens the server's file again, with what is declared then.
+    /// Alters the notes and reopens the server's file, with these declarations.
     private static func serve(_ cluster: Cluster, after sql: String, renames: [(old: String, new: String)]) async throws
     {
         try await cluster.store.close()
@@ -337,7 +335,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `a column that was renamed twice is the same to an old app that heard of neither`() async throws {
+    @Test func `a column renamed twice is the same to an old app that knows neither rename`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await Self.serve(
@@ -345,7 +343,7 @@ import TidemarkTestSupport
             after: "ALTER TABLE notes RENAME COLUMN text TO body",
             renames: [("text", "body")]
         )
-        // The revision calls it as nobody does when anna gets it.
+        // The revision uses a name that neither side has when anna gets it.
         try cluster.writeOutside("UPDATE notes SET body = 'rye' WHERE id = 2")
         _ = try await cluster.device("ben")
         try await Self.serve(
@@ -377,7 +375,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `a rename that is declared late counts for every name that the column had before`() async throws {
+    @Test func `a rename declared late applies to every former name of the column`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await Self.serve(
@@ -385,10 +383,10 @@ import TidemarkTestSupport
             after: "ALTER TABLE notes RENAME COLUMN text TO body",
             renames: [("text", "body")]
         )
-        // The server is asked before anybody declares it.
+        // The server gets a request before the rename is declared.
         try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN body TO content")
         _ = try await cluster.device("ben")
-        #expect(cluster.store.schema.history.dropped["notes"] == ["body", "text"])
+        #expect(cluster.store.schema.history.droppedColumns["notes"] == ["body", "text"])
         try await Self.serve(
             cluster,
             after: "UPDATE notes SET content = 'rye' WHERE id = 2",
@@ -401,7 +399,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
     }
 
-    @Test func `an app that skipped a version declares both renames, and its edits travel`() async throws {
+    @Test func `an app that skipped a version declares both renames, and its edits arrive`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
@@ -418,7 +416,7 @@ import TidemarkTestSupport
         #expect(try await new.status().pendingChangeSets == 0)
     }
 
-    @Test func `a new column under a former name is refused, and no old app's edit lands in it`() async throws {
+    @Test func `a new column with a former name is refused, and no old edit is written to it`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await Self.serve(
@@ -437,12 +435,12 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
-    @Test func `a table that was gone and is back is the server's to an app that was away`() async throws {
+    @Test func `after a table was dropped and created, an app that was away takes the server's rows`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let epoch = try await cluster.store.latest(zone: EmbeddedStore.zoneName).epoch
         try cluster.writeOutside("DROP TABLE tags")
-        // Somebody asks, so the server has seen that it is gone.
+        // A request lets the server notice that the table is dropped.
         _ = try await cluster.device("ben")
         try cluster.writeOutside(
             """
@@ -457,7 +455,7 @@ import TidemarkTestSupport
         #expect(try await anna.engine.status().pendingChangeSets == 0)
     }
 
-    @Test func `deviceBehind: a column that the server needs and an old app can not fill is named`() async throws {
+    @Test func `deviceBehind: a required server column that an old app cannot fill is named`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["notes": .columns])
         let anna = try await cluster.device("anna")
         try cluster.writeOutside(
@@ -472,13 +470,13 @@ import TidemarkTestSupport
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["deviceBehind"])
         #expect(conflict.reasons.first?.columns == ["owner"])
-        // Everything else flows.
+        // All other edits are sent.
         #expect(try await cluster.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 }
 
 extension Cluster {
-    /// Syncs devices of different versions until nothing waits.
+    /// Syncs devices of different versions until every outbox is empty.
     func converge2(_ devices: TestDevice...) async throws {
         for _ in 0..<3 { for device in devices { try await device.engine.sync() } }
         for device in devices {

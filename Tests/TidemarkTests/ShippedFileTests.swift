@@ -4,8 +4,8 @@ import Testing
 import Tidemark
 import TidemarkTestSupport
 
-/// Rule 37: a file that an app brings along: the rows of a revision, and nobody's until it is
-/// opened.
+/// Rule 37: a file shipped with an app: the rows of a revision, without a device identity until it
+/// is opened.
 @Suite struct ShippedFileTests {
     private static let schema = "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)"
     private static let seed = "INSERT INTO note (text) VALUES ('milk'), ('bread')"
@@ -32,13 +32,13 @@ import TidemarkTestSupport
         return (file, engine, way)
     }
 
-    @Test func `A13: every copy becomes a device of its own, and asks only for the rest`() async throws {
+    @Test func `A13: every copy becomes a device of its own, and fetches later revisions only`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let shipped = try await Self.ship(cluster)
         try cluster.writeOutside("INSERT INTO note (text) VALUES ('salt')")
         let (anna, annas, way) = try await Self.start("anna.sqlite", shipped, cluster)
         let (ben, bens, _) = try await Self.start("ben.sqlite", shipped, cluster)
-        // Before anything was asked, the rows are there and can be edited.
+        // Before any request, the rows are there and can be edited.
         try await anna.write { try $0.execute(sql: "UPDATE note SET text = 'rye' WHERE id = 2") }
         try await ben.write { try $0.execute(sql: "INSERT INTO note (text) VALUES ('tea')") }
         for engine in [annas, bens, annas] { try await engine.sync() }
@@ -53,7 +53,7 @@ import TidemarkTestSupport
         #expect(ids[0] != ids[1] && ids.allSatisfy { $0?.count == 36 })
     }
 
-    @Test func `A13: the file is whole by itself, where nothing can be written`() async throws {
+    @Test func `A13: the file is complete on its own, on a read-only disk`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let shipped = try await Self.ship(cluster)
         let names = try FileManager.default.contentsOfDirectory(atPath: cluster.folder.path)
@@ -61,14 +61,14 @@ import TidemarkTestSupport
         var configuration = Configuration()
         configuration.readonly = true
         let file = try DatabaseQueue(path: shipped, configuration: configuration)
-        let found = try await file.read { db in
+        let rows = try await file.read { db in
             try (
                 String.fetchOne(db, sql: "PRAGMA journal_mode"), String.fetchOne(db, sql: "PRAGMA integrity_check"),
                 String.fetchOne(db, sql: "SELECT device FROM tidemark_device"),
                 Int.fetchOne(db, sql: "PRAGMA freelist_count")
             )
         }
-        #expect(found == ("delete", "ok", "", 0))
+        #expect(rows == ("delete", "ok", "", 0))
     }
 }
 

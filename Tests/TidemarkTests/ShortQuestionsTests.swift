@@ -6,7 +6,7 @@ import TidemarkTestSupport
 
 @testable import Tidemark
 
-/// Rule 35: when a device asks in a few words, and what it does when that is not understood.
+/// Rule 35: a device's use of conditional GETs, and its reaction to a server without them.
 @Suite struct ShortQuestionsTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
@@ -15,7 +15,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ErrorCode.methodNotAllowed, .unknownPath, .malformedRequest])
-    func `an older server is asked once in short, then in full, and misses nothing`(code: ErrorCode) async throws {
+    func `an older server gets one conditional GET, then full requests, and misses nothing`(code: ErrorCode)
+        async throws
+    {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
         let anna = try await cluster.device("anna")
@@ -31,27 +33,27 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ErrorCode.fullRequestRequired, .invalidResponse])
-    func `rule 21: a server that wants everything in full is asked in short ever less often`(code: ErrorCode)
+    func `rule 21: a server that wants full requests gets conditional GETs ever less often`(code: ErrorCode)
         async throws
     {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
         let ben = try await cluster.device("ben", over: way)
         for _ in 0..<100 { try await ben.engine.sync() }
-        // Twice at once, then after 4, 8, 16, 32 and 64 others.
+        // Twice at once, then after 4, 8, 16, 32 and 64 other syncs.
         #expect(way.questions == 6)
         #expect(way.real.faults.requests.count == 100)
-        // One answer, and all is as it was.
+        // One answer resets this.
         way.code = nil
         for _ in 0..<80 { try await ben.engine.sync() }
-        let asked = way.real.faults.questions.count
-        #expect(asked > 1)
+        let requestsBefore = way.real.faults.questions.count
+        #expect(requestsBefore > 1)
         try await ben.engine.sync()
-        #expect(way.real.faults.questions.count == asked + 1)
+        #expect(way.real.faults.questions.count == requestsBefore + 1)
     }
 
     @Test(arguments: [ErrorCode.unreachable, .unavailable, .storageFailed, .unknownZone])
-    func `an error that is not about the form ends the sync, and nothing is asked twice`(code: ErrorCode) async throws {
+    func `another error ends the sync, without a second request`(code: ErrorCode) async throws {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
         let ben = try await cluster.device("ben", over: way)
@@ -63,7 +65,7 @@ import TidemarkTestSupport
         #expect(way.real.faults.requests.isEmpty)
     }
 
-    @Test func `what the device takes for "nothing new" is what the server says to many words`() async throws {
+    @Test func `the device predicts the full answer without news, byte for byte`() async throws {
         let cluster = try cluster()
         let ben = try await cluster.device("ben")
         let outgoing = try await ben.database.write { db in
@@ -76,16 +78,16 @@ import TidemarkTestSupport
                 newID: SyncEngine.Environment.system.newID
             )
         }
-        let short = try #require(outgoing.short)
+        let short = try #require(outgoing.conditionalGet)
         let full = try await cluster.service.sync(zone: "main", body: outgoing.body)
         #expect(short.nothingNew == full)
         #expect(try await cluster.service.news(zone: "main", device: short.device, since: short.tag) == .nothing)
     }
 
-    @Test func `a sync that finds nothing new writes nothing, so the disk has nothing to flush`() async throws {
+    @Test func `a sync without news writes nothing, so the disk has nothing to flush`() async throws {
         let cluster = try cluster()
         let anna = try await cluster.device("anna")
-        // When the server last answered is noted, to the minute; so here it is always noon.
+        // The time of the last answer is stored to the minute; so here it is always noon.
         let ben = try await cluster.device("ben", clock: { 1_800_000_000_000 })
         try await ben.engine.sync()
         let watcher = try DatabaseQueue(path: ben.path)
@@ -98,7 +100,7 @@ import TidemarkTestSupport
         #expect(try await version() != before)
     }
 
-    @Test func `a device that waits for an answer, or has edits, asks nothing in short`() async throws {
+    @Test func `a device with an answer outstanding, or with edits, sends no conditional GET`() async throws {
         let cluster = try cluster()
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE notes SET text = 'mine'")
@@ -111,7 +113,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
     }
 
-    @Test func `A5: an edit that is made while a short question travels is sent after it`() async throws {
+    @Test func `A5: an edit made during a conditional GET is sent after it`() async throws {
         let cluster = try cluster()
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -122,7 +124,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server on which nobody understands short questions, while it has a code.
+/// A transport whose server rejects conditional GETs, while it has a code.
 private final class Refusing: ForwardingTransport {
     let real: InProcessTransport
     private let state: Mutex<(code: ErrorCode?, questions: Int)>

@@ -2,13 +2,12 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// Rule 11: a server, or a proxy before it, takes smaller requests than the device writes.
+/// Rule 11: a server, or a proxy before it, accepts smaller requests than the device writes.
 @Suite struct TooLargeTests {
-    @Test func `rule 11 and 21: what is too large together goes in parts, and too large alone is parked`() async throws
-    {
+    @Test func `rule 11 and 21: change sets too large together are split, one too large is parked`() async throws {
         let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, text TEXT)")
         let anna = try await cluster.device("anna")
         let narrow = NarrowTransport(real: anna.transport, bytesMax: 4_000)
@@ -30,7 +29,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["replace(hex(zeroblob(2001)), '00', 'né')", "zeroblob(4001)"])
-    func `rule 11: a value that is too large is parked unsent with its place, its neighbours go on`(value: String)
+    func `rule 11: a value too large is parked unsent with its place, other edits continue`(value: String)
         async throws
     {
         let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)")
@@ -43,8 +42,8 @@ import TidemarkTestSupport
         try await cluster.converge([anna, ben])
         #expect(try await cluster.rows("SELECT id FROM notes ORDER BY id") == ["a", "c"])
         let conflicts = try await anna.engine.conflicts()
-        let refused = try #require(conflicts.first { $0.reasons.first?.rule == "tooLarge" })
-        let reason = try #require(refused.reasons.first)
+        let conflict = try #require(conflicts.first { $0.reasons.first?.rule == "tooLarge" })
+        let reason = try #require(conflict.reasons.first)
         #expect(reason.table == "notes" && reason.key == #""b""#)
         #expect(reason.columns == ["body"])
         #expect(reason.message.contains("at most 4000"))
@@ -60,7 +59,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `a large value of another program at the server reaches devices, and its row is edited`() async throws {
+    @Test func `a large value written by another program at the server arrives, and stays editable`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)",
             seed: "INSERT INTO notes VALUES ('old', '', zeroblob(9000))",
@@ -78,7 +77,7 @@ import TidemarkTestSupport
         for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 
-    @Test func `rule 11: a server whose limit is lower than the device's has the value parked there`() async throws {
+    @Test func `rule 11: a value above a server's lower limit is parked there`() async throws {
         let cluster = try Cluster(schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, body)", limits: Self.narrow)
         let anna = try await cluster.device("anna")
         try await anna.write("INSERT INTO notes VALUES ('a', 'x')")
@@ -99,7 +98,7 @@ import TidemarkTestSupport
     }
 }
 
-/// A way to the server that refuses requests beyond a size, as a server does over HTTP.
+/// A transport that refuses requests above a size, as a server does over HTTP.
 private struct NarrowTransport: ForwardingTransport {
     let real: InProcessTransport
     let bytesMax: Int

@@ -3,11 +3,11 @@ import GRDB
 import Testing
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTestSupport
 
-/// Both sides have tables that cannot be synced with each other, until one of them is altered: what
-/// is written meanwhile stays, and goes out when they fit.
+/// Both sides have tables that cannot be synced with each other, until one of them is altered:
+/// writes of the meantime stay, and are sent when the tables fit.
 @Suite struct UnfitSchemaTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0);
@@ -39,7 +39,7 @@ import TidemarkTestSupport
         return error?.code
     }
 
-    @Test func `after a schemaMismatch a device syncs as soon as the server has followed`() async throws {
+    @Test func `after a schemaMismatch a device syncs as soon as the server has migrated`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try anna.writeOutside(Self.untyped)
@@ -52,7 +52,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT done FROM notes ORDER BY id") == ["1", "0", "0"])
     }
 
-    @Test func `after a schemaMismatch a device syncs as soon as its app has followed`() async throws {
+    @Test func `after a schemaMismatch a device syncs as soon as its app has migrated`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET done = 1 WHERE id = 1")
@@ -76,7 +76,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT name, icon FROM tags ORDER BY name") == ["green|leaf", "red|x"])
     }
 
-    @Test func `rule 10: edits of a renamed column outlive a table that does not fit`() async throws {
+    @Test func `rule 10: edits of a renamed column survive a table that does not fit`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET text = 'captured before' WHERE id = 3")
@@ -94,7 +94,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT body, done FROM notes ORDER BY id") == all)
     }
 
-    @Test func `a foreign key that only the app declares waits for the server's`() async throws {
+    @Test func `edits of a table with a new foreign key wait until the server has the key, too`() async throws {
         let labels = { (reference: String) in
             "(id INTEGER PRIMARY KEY AUTOINCREMENT, note_id INTEGER \(reference), text TEXT);"
         }

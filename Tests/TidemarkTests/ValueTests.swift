@@ -5,7 +5,7 @@ import TidemarkTestSupport
 
 /// Rule 23: values are the same on every device, byte for byte and type for type.
 @Suite struct ValueTests {
-    /// SQL that makes a value which a careless sync would change.
+    /// SQL that creates a value which a careless sync would change.
     private static let nasty = [
         "NULL", "''", "x''", "x'00'", "x'00ff00'", "'0'", "'1e3'", "'007'", "' '", "0", "-1", "9223372036854775807",
         "-9223372036854775807 - 1", "9007199254740993", "-9007199254740993", "4503599627370496", "0.0", "-0.0", "1.0",
@@ -52,17 +52,17 @@ import TidemarkTestSupport
             }
         }
         try await anna.engine.sync()
-        let written = try await Self.exact(anna.database)
+        let exactValues = try await Self.exact(anna.database)
         try await ben.engine.sync()
-        #expect(try await Self.exact(ben.database) == written)
+        #expect(try await Self.exact(ben.database) == exactValues)
         try await ben.write("UPDATE items SET other = 1")
         try await cluster.converge(ben, anna)
-        #expect(try await Self.exact(anna.database) == written)
-        #expect(try await Self.exact(ben.database) == written)
+        #expect(try await Self.exact(anna.database) == exactValues)
+        #expect(try await Self.exact(ben.database) == exactValues)
         #expect(try await anna.rows("SELECT count(*) FROM items WHERE other = 1") == ["\(Self.nasty.count)"])
     }
 
-    @Test func `A6: every nasty value replaces every other on its way`() async throws {
+    @Test func `A6: every nasty value replaces every other one`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE items (id INTEGER PRIMARY KEY, \(Self.columns.joined(separator: ", ")))
@@ -93,7 +93,7 @@ import TidemarkTestSupport
         )
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        // A text key that looks like the tagged form of a blob is told apart by nobody.
+        // Nothing may confuse a text key with the tagged form of a blob that it looks like.
         let keys = Self.nasty.filter { $0 != "NULL" && !$0.contains("randomblob") }.filter { !$0.contains(#"{"$"#) }
         try await anna.database.write { db in
             for (number, key) in keys.enumerated() {

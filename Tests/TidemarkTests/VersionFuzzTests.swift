@@ -8,13 +8,13 @@ import TidemarkTestSupport
 /// Apps of three versions and a server of any, which migrate at random moments, over a network that
 /// loses and doubles messages.
 ///
-/// In the end all have migrated, and all is equal.
+/// In the end all have migrated, and all files are equal.
 @Suite(.serialized) struct VersionFuzzTests {
     /// The number of histories, which the environment may raise.
     static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 6, long: 24))
 
     @Test(arguments: 1...max(1, VersionFuzzTests.seeds))
-    func `C3, case 28: whatever versions sync in whatever order, all files end up equal`(seed: UInt64) async throws {
+    func `C3, case 28: for random versions and orders of syncs, all files end up equal`(seed: UInt64) async throws {
         var story = try await Story(seed: seed, policy: seed.isMultiple(of: 2) ? .columns : .reject)
         for _ in 0..<50 { try await story.step() }
         try await story.settle()
@@ -83,7 +83,7 @@ private struct Story {
         }
     }
 
-    /// Everybody migrates and syncs, conflicts are resolved, and nothing may differ or wait.
+    /// All devices migrate and sync, conflicts are resolved, and nothing may differ or be pending.
     mutating func settle() async throws {
         while serverVersion < 3 { try migrateServer() }
         for index in devices.indices { while versions[index] < 3 { try await migrate(index) } }
@@ -111,7 +111,7 @@ private struct Story {
         let device = devices[index]
         try device.writeOutside(sql)
         versions[index] += 1
-        // Some migrations fill their new columns, and some apps write before the engine looks.
+        // Some migrations fill their new columns, and some apps write before the engine starts.
         if fill > 0 { try edit(version: versions[index]) { try device.writeOutside($0) } }
         if fill > 1, versions[index] == 2 {
             try device.writeOutside("UPDATE notes SET stars = length(text) WHERE id % 2")
@@ -125,7 +125,7 @@ private struct Story {
         serverVersion += 1
     }
 
-    // MARK: What devices do
+    // MARK: Edits of devices
 
     private mutating func sync(_ index: Int) async throws {
         let faults: [FaultPlan.Fault] = [.none, .none, .requestLost, .answerLost, .requestDoubled]

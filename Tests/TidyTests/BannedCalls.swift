@@ -51,7 +51,7 @@ struct Ban: CustomStringConvertible {
 
 /// The folders of the synchronous core: all rules of the protocol, and nothing that waits.
 let synchronousCore =
-    ["TidemarkCore", "TidemarkSQLite", "TidemarkServer"].map { "Sources/\($0)/" }
+    ["TidemarkCore", "TidemarkSQL", "TidemarkEngine"].map { "Sources/\($0)/" }
     + ["Capture", "Outbox", "Apply", "Identity", "Conflicts", "Join"].map { "Sources/Tidemark/\($0)/" }
 
 /// Reports calls outside their home.

@@ -12,7 +12,7 @@ struct Finding: Equatable {
     /// The line, counted from 1.
     let line: Int
 
-    /// What is wrong, and what to write instead.
+    /// The broken rule, and what to write instead.
     let message: String
 
     init(_ path: String, _ line: Int, _ message: String) {

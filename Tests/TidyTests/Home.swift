@@ -8,22 +8,22 @@ struct Home {
 
     static let all = [
         Home(
-            path: "Sources/TidemarkServer/SyncService.swift",
+            path: "Sources/TidemarkEngine/SyncService.swift",
             calls: ["async"],
             reason: "the seam between the engine and the shells that serve it"
         ),
         Home(
-            path: "Sources/TidemarkServer/FanOut/FanOut.swift",
+            path: "Sources/TidemarkEngine/FanOut/FanOut.swift",
             calls: ["async", "await"],
             reason: "the shell in which listeners wait; what they are told is Audience's to say"
         ),
         Home(
-            path: "Sources/TidemarkHTTP/Events/ListenerService.swift",
+            path: "Sources/TidemarkServer/Events/ListenerService.swift",
             calls: ["Task.sleep"],
             reason: "the one timer of all listeners"
         ),
         Home(
-            path: "Sources/TidemarkServer/GroupCommit/GroupCommitter.swift",
+            path: "Sources/TidemarkEngine/GroupCommit/GroupCommitter.swift",
             calls: ["async", "await", "Task {", "ContinuousClock"],
             reason: "the shell that gathers requests; GroupQueue decides, GroupHandler answers"
         ),
@@ -48,7 +48,7 @@ struct Home {
             reason: "the pause before a connection that ended is made again"
         ),
         Home(
-            path: "Sources/TidemarkStore/SystemClock.swift",
+            path: "Sources/TidemarkStoreSupport/SystemClock.swift",
             calls: ["Date()"],
             reason: "the one place where the server takes the time from the system"
         ),
@@ -93,7 +93,7 @@ struct Home {
             reason: "the thread on which another program waits for its database"
         ),
         Home(
-            path: "Tests/TidemarkPostgresStoreTests/Support/TestRedis.swift",
+            path: "Tests/TidemarkPostgresTests/Support/TestRedis.swift",
             calls: ["DispatchQueue"],
             reason: "the thread on which a test waits for its Redis"
         ),

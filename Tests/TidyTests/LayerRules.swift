@@ -1,9 +1,9 @@
 /// The modules of the package in order: each may import only those before it.
 enum Layers {
-    static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQLite", "Tidemark"]
+    static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQL", "Tidemark"]
     static let server = [
-        "TidemarkServer", "TidemarkStore", "TidemarkSQLiteStore", "TidemarkPostgresStore", "TidemarkRedis",
-        "TidemarkHTTP",
+        "TidemarkEngine", "TidemarkStoreSupport", "TidemarkEmbedded", "TidemarkPostgres", "TidemarkRedis",
+        "TidemarkServer",
     ]
     static let commands = ["TidemarkTerminal", "TidemarkCLI"]
     static let tools = ["TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench", "TidemarkDev"]

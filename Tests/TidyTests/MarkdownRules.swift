@@ -38,7 +38,7 @@ func headingAnchors(of text: String) -> Set<String> {
 }
 
 /// The lines outside fenced code, with code spans taken out.
-private func prose(of text: String) -> [(line: String, number: Int)] {
+func prose(of text: String) -> [(line: String, number: Int)] {
     var isFenced = false
     var lines: [(line: String, number: Int)] = []
     for (index, line) in text.components(separatedBy: "\n").enumerated() {

@@ -122,13 +122,13 @@ import Testing
     }
 
     @Test func `an import that points the wrong way is reported`() {
-        let text = SwiftText("import Foundation\npublic import struct TidemarkServer.Engine\nimport Hummingbird\n")
+        let text = SwiftText("import Foundation\npublic import struct TidemarkEngine.Engine\nimport Hummingbird\n")
         #expect(lines(wrongImports(shell, text)) == [2, 3])
-        #expect(wrongImports("Sources/TidemarkHTTP/Sample.swift", text).isEmpty)
+        #expect(wrongImports("Sources/TidemarkServer/Sample.swift", text).isEmpty)
         #expect(wrongImports("Tests/HTTPTests/Sample.swift", text).isEmpty)
-        #expect(lines(wrongImports(source, SwiftText("\nimport TidemarkSQLite"))) == [2])
+        #expect(lines(wrongImports(source, SwiftText("\nimport TidemarkSQL"))) == [2])
         let device = SwiftText("import Tidemark\nimport TidemarkCore\n")
-        #expect(lines(wrongImports("Sources/TidemarkServer/Sample.swift", device)) == [1])
+        #expect(lines(wrongImports("Sources/TidemarkEngine/Sample.swift", device)) == [1])
         #expect(lines(wrongImports("Sources/Unheard/Sample.swift", device)) == [1])
     }
 
@@ -202,5 +202,44 @@ import Testing
         let found = unprovenCodes(explained, in: tests)
         #expect(found.map(\.path) == ["T.swift", "P.md", "P.md"])
         #expect(lines(found) == [9, 3, 5])
+    }
+
+    @Test func `a sentence without an actor is reported, a quoted one in code of a page is not`() {
+        let phrase = "who" + "ever"
+        #expect(lines(bannedPhrases(source, SwiftText("let a = 1\n/// For \(phrase) reads.\n"))) == [2])
+        #expect(lines(bannedPhrases(source, SwiftText("let s = \"for \(phrase)\"\n"))) == [1])
+        #expect(lines(bannedPhrases("Page.md", page: "# A\n\nFor \(phrase) reads.\n")) == [3])
+        #expect(bannedPhrases("Page.md", page: "# A\n\nThe word `\(phrase)`.\n").isEmpty)
+        #expect(bannedPhrases(source, SwiftText("// somewhat isolated\n")).isEmpty)
+    }
+
+    @Test func `a participle as a name is reported where it is declared`() {
+        #expect(lines(participleNames(source, SwiftText("let told = 1\nprint(told)\n"))) == [1])
+        #expect(lines(participleNames(source, SwiftText("func f(\n    asked: Int\n) {}\n"))) == [2])
+        #expect(lines(participleNames(source, SwiftText("func f(of given: [(Int, Int)]) {}\n"))) == [1])
+        #expect(participleNames(source, SwiftText("let isKept = f(kept: 1)\n")).isEmpty)
+    }
+
+    @Test func `three parameters without a label are reported, two are not`() {
+        #expect(lines(unlabelledParameters(source, SwiftText("func f(_ a: A, _ b: (Int, Int), _ c: C) {}\n"))) == [1])
+        #expect(lines(unlabelledParameters(source, SwiftText("a()\ninit(\n_ a: A, _ b: B, d: D, _ c: C)\n"))) == [2])
+        #expect(unlabelledParameters(source, SwiftText("func f(_ a: A, _ b: B, c: C) {}\n")).isEmpty)
+        #expect(unlabelledParameters(source, SwiftText("self.init(_ a, b)\n")).isEmpty)
+    }
+
+    @Test func `a tuple that saves a line is reported, one that a function returns is not`() {
+        #expect(
+            lines(tupleAssignments(source, SwiftText("(self.a, self.b) = (a, b)\nlet (a, b) = (1, 2)\n"))) == [1, 2]
+        )
+        #expect(tupleAssignments(source, SwiftText("let (a, b) = pair(of: x)\n")).isEmpty)
+    }
+
+    @Test func `a page of long sentences is reported`() {
+        let long = String(repeating: "word ", count: 33) + "end. "
+        let short = "A short one. "
+        #expect(longSentences("Page.md", String(repeating: short, count: 20)).isEmpty)
+        #expect(longSentences("Page.md", String(repeating: long, count: 5)).count == 2)
+        #expect(longSentences("Page.md", String(repeating: short, count: 8) + long + long).count == 1)
+        #expect(sentenceLengths(in: "# Not this\n\nOne [two](three) `four five`.\n- six seven\n") == [3, 2])
     }
 }

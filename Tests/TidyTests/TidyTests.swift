@@ -17,6 +17,19 @@ import Testing
 
     @Test func `no function is longer than a screen`() { report(swift.flatMap(overlongFunctions)) }
 
+    @Test func `a call says what its values mean`() { report(swift.flatMap(unlabelledParameters)) }
+
+    @Test func `values are assigned one by one`() { report(swift.flatMap(tupleAssignments)) }
+
+    @Test func `comments, names and texts say who does what`() {
+        report(swift.flatMap(bannedPhrases) + swift.flatMap(participleNames))
+    }
+
+    @Test func `pages say who does what, in sentences that can be read once`() {
+        report(Repository.markdownFiles.flatMap { bannedPhrases($0.path, page: $0.text) })
+        report(Repository.markdownFiles.flatMap { longSentences($0.path, $0.text) })
+    }
+
     @Test func `clock, randomness, network and output stay in their homes`() {
         report(swift.flatMap { bannedCalls($0.path, $0.text) })
     }
@@ -58,7 +71,7 @@ import Testing
 
     @Test func `every metric is explained to those who watch it`() {
         let text = { path in files.first { $0.path == path }?.text ?? "" }
-        let source = text("Sources/TidemarkServer/Metrics/MetricDefinition.swift")
+        let source = text("Sources/TidemarkEngine/Metrics/MetricDefinition.swift")
         #expect(source.contains("tidemark_"))
         report(unexplainedMetrics(in: source, page: text("Docs/OPERATIONS.md")))
     }
@@ -74,9 +87,17 @@ import Testing
         report(unprovenCodes(explained, in: tests.flatMap { codes(in: $0.path, $0.text) }))
     }
 
-    @Test func `the guarantees fit into 12 kB`() throws {
-        let page = try #require(files.first { $0.path == "Docs/GUARANTEES.md" })
-        #expect(page.text.utf8.count <= 12_000)
+    @Test(arguments: [("Docs/GUARANTEES.md", 12_000), ("ARCHITECTURE.md", 18_000)])
+    func `a page for newcomers is short`(path: String, bytesMax: Int) throws {
+        let page = try #require(files.first { $0.path == path })
+        #expect(page.text.utf8.count <= bytesMax)
+    }
+
+    @Test func `the core of the protocol is short`() throws {
+        let page = try #require(files.first { $0.path == "Docs/PROTOCOL.md" }).text
+        let core = try #require(page.firstRange(of: "\n## Core\n"))
+        let end = try #require(page.firstRange(of: "\n## Extensions\n"))
+        #expect(page[core.lowerBound..<end.lowerBound].utf8.count <= 12_000)
     }
 }
 

@@ -1,67 +1,67 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What must be true of an answer's change sets before any of them is believed.
+/// Validates the change sets of an answer before the device applies any of them.
 ///
-/// The answer may come from a broken or hostile server, or from something that stands between: then
-/// it is refused whole, and file and outbox stay as they were. What this cannot tell, for instance
-/// one plausible value in another's place, is left to the fingerprint.
+/// The answer may come from a broken or hostile server, or from a proxy. The device refuses an
+/// invalid answer whole, and file and outbox stay as they were. The fingerprint finds the other
+/// faults, for instance one plausible value in place of another.
 struct AnswerCheck {
     let db: Database
     let schema: SyncSchema
-    /// The revision that the request was made at.
+    /// The device's revision at the time of the request.
     let requested: Int64
     /// The ids of the change sets in the request.
-    let sent: [String]
+    let requestIDs: [String]
 
-    /// The error of an answer that cannot be applied.
+    /// Returns the error for an answer that cannot be applied.
     static func inapplicable(_ reason: String, place: TidemarkError.Place = .init()) -> TidemarkError {
         TidemarkError(
             .invalidResponse,
-            "\(inapplicableWords): \(reason)",
-            fix: "Nothing was changed, and what waits is kept. Compare versions and tables.",
+            "\(inapplicablePrefix): \(reason)",
+            fix: "Nothing was changed, and the outbox is kept. Compare versions and tables.",
             place: place
         )
     }
 
-    private static let inapplicableWords = "The server's answer cannot be applied"
+    private static let inapplicablePrefix = "The server's answer cannot be applied"
 
-    /// Whether an error says that an answer does not fit this file: then one of the two is wrong.
+    /// Whether an error says that an answer cannot be applied to this file.
     static func isInapplicable(_ error: TidemarkError) -> Bool {
-        error.code == .invalidResponse && error.message.hasPrefix(inapplicableWords)
+        error.code == .invalidResponse && error.message.hasPrefix(inapplicablePrefix)
     }
 
-    /// Whether an error of SQLite is about what was to be written, not about the disk or the file.
-    static func blames(_ error: DatabaseError) -> Bool {
+    /// Whether an SQLite error is about the data to write, not about the disk or the file.
+    static func isDataError(_ error: DatabaseError) -> Bool {
         [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_TOOBIG].contains(error.resultCode)
     }
 
-    /// Reads the members of the staged change sets that are not tables, and checks them against
-    /// each other and against the outbox.
+    /// Checks the staged change sets against each other, the outbox and the request.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
-    func form() throws {
-        try ownSets()
-        try verdicts()
+    func checkAnswer() throws {
+        try checkChangeSets()
+        try checkVerdicts()
     }
 
-    /// What of that does not depend on the request.
+    /// Runs the checks that do not depend on the request.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
-    func ownSets() throws {
-        try read()
-        try members()
-        try ids()
-        try keys()
-        try oldIds()
+    func checkChangeSets() throws {
+        try readMembers()
+        try checkMembers()
+        try checkIDs()
+        try checkKeys()
+        try checkOldIDs()
+        try checkNewRecords()
     }
 
-    /// Checks that the ids given to new records are nobody's, while the tables hold what the server
-    /// has confirmed.
+    /// Checks that no record has the ids of the new records, while the tables hold the confirmed
+    /// rows.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
-    func newIdsAreFree() throws {
+    func checkNewIDs() throws {
         let tables = try String.fetchSet(
             db.cachedStatement(sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"),
             arguments: [requested]
@@ -69,12 +69,16 @@ struct AnswerCheck {
         for table in schema.tables where tables.contains(table.name) {
             try refuse(
                 "A new record gets the id of another one.",
-                """
-                \(Self.named) SELECT n.ord, n.tbl, n.key FROM named AS n
-                JOIN main.\(SQLText.name(table.name)) AS t ON \(KeySQL.match(table, key: "n.key", alias: "t."))
-                WHERE n.tbl = ?2 AND n.revision > ?1 LIMIT 1
-                """,
-                [requested, table.name]
+                sql: """
+                    \(Self.named)
+                    SELECT named.ord, named.tbl, named.key
+                    FROM named
+                    JOIN main.\(SQLText.name(table.name)) AS app_row
+                        ON \(KeySQL.match(table, key: "named.key", alias: "app_row."))
+                    WHERE named.tbl = ?2 AND named.revision > ?1
+                    LIMIT 1
+                    """,
+                arguments: [requested, table.name]
             )
         }
     }
@@ -84,18 +88,20 @@ struct AnswerCheck {
     /// The new records of this device's accepted change sets that have an `__oldId__`.
     private static let named = """
         WITH named (ord, seq, revision, tbl, key, wire) AS (
-            SELECT a.ord, c.seq, a.revision, r.tbl, r.key, r.old_key
-            FROM temp.tidemark_answered AS a JOIN tidemark_changeset AS c ON c.id = a.id
-            JOIN temp.tidemark_staged AS r ON r.ord = a.ord
-            JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
-            WHERE NOT a.conflict AND r.operation = 'create' AND r.old_key IS NOT NULL
-                AND t.kind = 'integer'
+            SELECT answered.ord, changeset.seq, answered.revision, staged.tbl, staged.key, staged.old_key
+            FROM temp.tidemark_answered AS answered
+            JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+            JOIN temp.tidemark_staged AS staged ON staged.ord = answered.ord
+            JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
+            WHERE NOT answered.conflict AND staged.operation = 'create' AND staged.old_key IS NOT NULL
+                AND synced_table.kind = 'integer'
         )
         """
 
-    /// One pass over the JSON; a value of another type than the protocol's is left out, and its
-    /// type noted.
-    private func read() throws {
+    /// Reads the members of the change sets in one pass.
+    ///
+    /// If a value has a type that the protocol does not allow, its column stays NULL and `wrong` is 1.
+    private func readMembers() throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_answered
@@ -112,134 +118,169 @@ struct AnswerCheck {
         ).execute()
     }
 
-    private func members() throws {
+    private func checkMembers() throws {
         try refuse(
-            "A change set has a member of another kind than the protocol's.",
-            """
-            SELECT s.ord FROM temp.tidemark_staged_set AS s LEFT JOIN temp.tidemark_answered AS a USING (ord)
-            WHERE a.ord IS NULL OR a.wrong OR NOT a.conflict AND a.revision IS NULL
-                OR a.conflict AND a.id IS NULL LIMIT 1
-            """
+            "A change set has a member with a type that the protocol does not allow.",
+            sql: """
+                SELECT staged_set.ord
+                FROM temp.tidemark_staged_set AS staged_set
+                LEFT JOIN temp.tidemark_answered AS answered USING (ord)
+                WHERE answered.ord IS NULL OR answered.wrong
+                    OR NOT answered.conflict AND answered.revision IS NULL
+                    OR answered.conflict AND answered.id IS NULL
+                LIMIT 1
+                """
         )
         try refuse(
-            "A conflict has a reason of another form than the protocol's.",
-            """
-            SELECT a.ord FROM temp.tidemark_answered AS a, json_each(a.reasons) AS r
-            WHERE CASE r.type WHEN 'object' THEN
-                coalesce(json_type(r.value, '$.table'), 'text') <> 'text'
-                OR coalesce(json_type(r.value, '$.rule'), 'text') <> 'text'
-                OR coalesce(json_type(r.value, '$.message'), 'text') <> 'text'
-                OR coalesce(json_type(r.value, '$.columns'), 'array') <> 'array'
-                ELSE 1 END
-            LIMIT 1
-            """
-        )
-    }
-
-    private func ids() throws {
-        try refuse(
-            "Two change sets have one id.",
-            """
-            SELECT max(ord) AS ord FROM temp.tidemark_answered WHERE id IS NOT NULL
-            GROUP BY id HAVING count(*) > 1 LIMIT 1
-            """
+            "A conflict has a reason with a form that the protocol does not allow.",
+            sql: """
+                SELECT answered.ord
+                FROM temp.tidemark_answered AS answered, json_each(answered.reasons) AS reason
+                WHERE CASE reason.type WHEN 'object' THEN
+                    coalesce(json_type(reason.value, '$.table'), 'text') <> 'text'
+                    OR coalesce(json_type(reason.value, '$.rule'), 'text') <> 'text'
+                    OR coalesce(json_type(reason.value, '$.message'), 'text') <> 'text'
+                    OR coalesce(json_type(reason.value, '$.columns'), 'array') <> 'array'
+                    ELSE 1 END
+                LIMIT 1
+                """
         )
     }
 
-    private func verdicts() throws {
+    private func checkIDs() throws {
         try refuse(
-            "It has a verdict on a change set that was not sent.",
-            """
-            SELECT a.ord FROM temp.tidemark_answered AS a LEFT JOIN tidemark_changeset AS c ON c.id = a.id
-            WHERE c.seq IS NOT NULL AND c.wire IS NULL
-                OR (a.conflict OR a.revision <= ?1)
-                    AND coalesce(a.id, '') NOT IN (SELECT value FROM json_each(?2))
-            LIMIT 1
-            """,
-            [requested, "[" + sent.map { "\"\($0)\"" }.joined(separator: ",") + "]"]
+            "Two change sets have the same id.",
+            sql: """
+                SELECT max(ord) AS ord FROM temp.tidemark_answered WHERE id IS NOT NULL
+                GROUP BY id HAVING count(*) > 1 LIMIT 1
+                """
         )
     }
 
-    /// Ids below 0 and from 2^52 on are temporary, and another record's on every device.
-    private func keys() throws {
+    private func checkVerdicts() throws {
+        try refuse(
+            "It has a verdict on a change set that this device did not send.",
+            sql: """
+                SELECT answered.ord
+                FROM temp.tidemark_answered AS answered
+                LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                WHERE changeset.seq IS NOT NULL AND changeset.wire IS NULL
+                    OR (answered.conflict OR answered.revision <= ?1)
+                        AND coalesce(answered.id, '') NOT IN (SELECT value FROM json_each(?2))
+                LIMIT 1
+                """,
+            arguments: [requested, "[" + requestIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"]
+        )
+    }
+
+    /// Refuses temporary ids, which are below 0 or from 2^52 on and have no meaning on other devices.
+    private func checkKeys() throws {
         try refuse(
             "A record has an id that no server gives.",
-            """
-            SELECT r.ord, r.tbl, r.key FROM temp.tidemark_staged AS r
-            JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
-            JOIN temp.tidemark_answered AS a ON a.ord = r.ord
-            WHERE t.kind = 'integer' AND NOT a.conflict
-                AND CAST(r.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
-            LIMIT 1
-            """
+            sql: """
+                SELECT staged.ord, staged.tbl, staged.key
+                FROM temp.tidemark_staged AS staged
+                JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
+                JOIN temp.tidemark_answered AS answered ON answered.ord = staged.ord
+                WHERE synced_table.kind = 'integer' AND NOT answered.conflict
+                    AND CAST(staged.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                LIMIT 1
+                """
         )
     }
 
-    private func oldIds() throws {
+    private func checkOldIDs() throws {
         try refuse(
-            "An __oldId__ is that of no record which the change set created.",
-            """
-            \(Self.named) SELECT n.ord, n.tbl, n.key FROM named AS n
-            WHERE NOT EXISTS (
-                SELECT 1 FROM tidemark_outbox AS o
-                WHERE o.seq = n.seq AND o.tbl = n.tbl AND o.operation = 'create' AND o.key IN (
-                    n.wire, iif(CAST(n.wire AS INTEGER) <= -\(TemporaryID.reservedMin), substr(n.wire, 2), NULL)))
-            LIMIT 1
-            """
+            "An __oldId__ names no record that the change set created.",
+            sql: """
+                \(Self.named)
+                SELECT named.ord, named.tbl, named.key
+                FROM named
+                WHERE NOT EXISTS (
+                    SELECT 1 FROM tidemark_outbox AS entry
+                    WHERE entry.seq = named.seq AND entry.tbl = named.tbl AND entry.operation = 'create'
+                        AND entry.key IN (
+                            named.wire,
+                            iif(CAST(named.wire AS INTEGER) <= -\(TemporaryID.reservedMin),
+                                substr(named.wire, 2), NULL)))
+                LIMIT 1
+                """
         )
-        // An update may name its record by the old id as well: then it is known.
+        // An update may name its record by an old id, too. The device must have that id in its map.
         try refuse(
-            "An __oldId__ is that of another record.",
-            """
-            \(Self.named) SELECT r.ord, r.tbl, r.key FROM temp.tidemark_answered AS a
-            JOIN tidemark_changeset AS c ON c.id = a.id
-            JOIN temp.tidemark_staged AS r ON r.ord = a.ord AND r.operation <> 'create'
-            JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
-            WHERE NOT a.conflict AND t.kind = 'integer' AND r.old_key IS NOT NULL AND NOT EXISTS (
-                SELECT 1 FROM named AS n WHERE n.tbl = r.tbl AND n.wire = r.old_key AND n.key = r.key
-            ) AND NOT EXISTS (
-                SELECT 1 FROM tidemark_idmap AS m WHERE m.tbl = r.tbl
-                    AND m.permanent = CAST(r.key AS INTEGER)
-                    AND m.temporary IN (CAST(r.old_key AS INTEGER), CAST(substr(r.old_key, 2) AS INTEGER))
-            ) LIMIT 1
-            """
+            "An __oldId__ names another record.",
+            sql: """
+                \(Self.named)
+                SELECT staged.ord, staged.tbl, staged.key
+                FROM temp.tidemark_answered AS answered
+                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                JOIN temp.tidemark_staged AS staged ON staged.ord = answered.ord AND staged.operation <> 'create'
+                JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
+                WHERE NOT answered.conflict AND synced_table.kind = 'integer' AND staged.old_key IS NOT NULL
+                    AND NOT EXISTS (
+                        SELECT 1 FROM named
+                        WHERE named.tbl = staged.tbl AND named.wire = staged.old_key AND named.key = staged.key)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM tidemark_idmap AS mapping
+                        WHERE mapping.tbl = staged.tbl AND mapping.permanent = CAST(staged.key AS INTEGER)
+                            AND mapping.temporary IN (
+                                CAST(staged.old_key AS INTEGER), CAST(substr(staged.old_key, 2) AS INTEGER)))
+                LIMIT 1
+                """
         )
+    }
+
+    private func checkNewRecords() throws {
         try refuse(
-            "It does not say which new record is whose.",
-            """
-            \(Self.named) SELECT a.ord, r.tbl, r.key FROM temp.tidemark_answered AS a
-            JOIN tidemark_changeset AS c ON c.id = a.id
-            JOIN temp.tidemark_staged AS r ON r.ord = a.ord AND r.operation = 'create' AND r.old_key IS NULL
-            JOIN tidemark_outbox AS o ON o.seq = c.seq AND o.tbl = r.tbl AND o.operation = 'create'
-            JOIN temp.tidemark_table AS t ON t.tbl = r.tbl
-            WHERE NOT a.conflict AND t.kind = 'integer'
-                AND CAST(o.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
-                AND NOT EXISTS (SELECT 1 FROM named AS n WHERE n.seq = o.seq AND n.tbl = o.tbl
-                    AND n.wire IN (o.key, '-' || o.key))
-            LIMIT 1
-            """
+            "A new record of this device has no __oldId__.",
+            sql: """
+                \(Self.named)
+                SELECT answered.ord, staged.tbl, staged.key
+                FROM temp.tidemark_answered AS answered
+                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                JOIN temp.tidemark_staged AS staged
+                    ON staged.ord = answered.ord AND staged.operation = 'create' AND staged.old_key IS NULL
+                JOIN tidemark_outbox AS entry
+                    ON entry.seq = changeset.seq AND entry.tbl = staged.tbl AND entry.operation = 'create'
+                JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
+                WHERE NOT answered.conflict AND synced_table.kind = 'integer'
+                    AND CAST(entry.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM named
+                        WHERE named.seq = entry.seq AND named.tbl = entry.tbl
+                            AND named.wire IN (entry.key, '-' || entry.key))
+                LIMIT 1
+                """
         )
         for pair in ["tbl, wire", "tbl, key"] {
             try refuse(
                 "Two new records share an id.",
-                """
-                \(Self.named) SELECT max(ord) AS ord, tbl, key FROM named
-                GROUP BY \(pair) HAVING count(*) > 1 LIMIT 1
-                """
+                sql: """
+                    \(Self.named)
+                    SELECT max(ord) AS ord, tbl, key
+                    FROM named
+                    GROUP BY \(pair)
+                    HAVING count(*) > 1
+                    LIMIT 1
+                    """
             )
         }
         try refuse(
             "A new record gets the id of another one.",
-            """
-            \(Self.named) SELECT n.ord, n.tbl, n.key FROM named AS n
-            JOIN temp.tidemark_staged AS r ON r.tbl = n.tbl AND r.key = n.key AND r.ord < n.ord
-            JOIN temp.tidemark_answered AS a ON a.ord = r.ord
-            WHERE NOT a.conflict LIMIT 1
-            """
+            sql: """
+                \(Self.named)
+                SELECT named.ord, named.tbl, named.key
+                FROM named
+                JOIN temp.tidemark_staged AS staged
+                    ON staged.tbl = named.tbl AND staged.key = named.key AND staged.ord < named.ord
+                JOIN temp.tidemark_answered AS answered ON answered.ord = staged.ord
+                WHERE NOT answered.conflict
+                LIMIT 1
+                """
         )
     }
 
-    private func refuse(_ reason: String, _ sql: String, _ arguments: StatementArguments = []) throws {
+    private func refuse(_ reason: String, sql: String, arguments: StatementArguments = []) throws {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return }
         throw Self.inapplicable(
             reason,

@@ -1,82 +1,89 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Whether what an answer wrote leaves every reference whole.
+/// Checks that an answer broke no reference.
 ///
-/// The server has judged them, and a device applies with `foreign_keys` off; this is the second
-/// look that keeps a broken or hostile answer out. Only what was written is looked at, through the
-/// keys.
+/// The server has judged the references, and the device applies with `foreign_keys` off. This second
+/// check keeps a broken or hostile answer out. It looks only at the staged records, by key.
 struct AnswerReferences {
     let db: Database
     let schema: SyncSchema
 
-    /// Checks the records staged as `ord`, when they have been written and no edit of the device's
-    /// own is in the tables.
+    /// Checks the records staged as `ord`, after the device wrote them and before it replays edits.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func check(ord: Int) throws {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT tbl, max(operation <> 'delete') AS written,
-                        max(operation = 'delete') AS deleted
-                    FROM temp.tidemark_staged WHERE ord = ? GROUP BY tbl
+                    SELECT tbl, max(operation <> 'delete') AS written, max(operation = 'delete') AS deleted
+                    FROM temp.tidemark_staged
+                    WHERE ord = ?
+                    GROUP BY tbl
                     """
             ),
             arguments: [ord]
         )
-        let written = try Set(rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String })
-        let deleted = try Set(rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String })
+        let writtenTables = try Set(rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String })
+        let deletedTables = try Set(rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String })
         for table in schema.tables {
             for reference in table.references {
                 guard let parent = schema.byName[reference.parent] else { continue }
-                if written.contains(table.name) { try refuse(table, in: writtenSQL(table, reference), ord) }
-                if deleted.contains(parent.name), Set(reference.parentColumns).isSubset(of: parent.key) {
-                    try refuse(table, in: deletedSQL(table, reference), ord)
+                if writtenTables.contains(table.name) { try refuse(table, in: orphanSQL(table, reference), ord) }
+                if deletedTables.contains(parent.name), Set(reference.parentColumns).isSubset(of: parent.key) {
+                    try refuse(table, in: abandonedSQL(table, reference), ord)
                 }
             }
         }
     }
 
-    /// The written records that refer to nothing.
-    private func writtenSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String {
-        let columns = reference.columns.map { "c.\(SQLText.name($0))" }
-        let parents = zip(reference.parentColumns, columns).map { "p.\(SQLText.name($0)) = \($1)" }
+    /// Selects written records with a reference to a missing record.
+    private func orphanSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String {
+        let columns = reference.columns.map { "child_row.\(SQLText.name($0))" }
+        let parents = zip(reference.parentColumns, columns).map { "parent_row.\(SQLText.name($0)) = \($1)" }
         return """
-            SELECT s.key FROM temp.tidemark_staged AS s JOIN main.\(SQLText.name(table.name)) AS c
-                ON \(KeySQL.match(table, key: "s.key", alias: "c."))
-            WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name)) AND s.operation <> 'delete'
+            SELECT staged.key
+            FROM temp.tidemark_staged AS staged
+            JOIN main.\(SQLText.name(table.name)) AS child_row
+                ON \(KeySQL.match(table, key: "staged.key", alias: "child_row."))
+            WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name)) AND staged.operation <> 'delete'
                 AND \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
-                AND NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p
-                    WHERE \(parents.joined(separator: " AND "))) LIMIT 1
+                AND NOT EXISTS (
+                    SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS parent_row
+                    WHERE \(parents.joined(separator: " AND ")))
+            LIMIT 1
             """
     }
 
-    /// The records that refer to a deleted one.
-    private func deletedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String {
+    /// Selects records that refer to a deleted record.
+    private func abandonedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String {
         let indices = reference.columns.indices
         let columns = reference.columns.map { "c.\(SQLText.name($0))" }.joined(separator: ", ")
-        let values = indices.map { "k\($0).value" }.joined(separator: ", ")
+        let values = indices.map { "cell\($0).value" }.joined(separator: ", ")
         let cells = indices.map {
             """
-            JOIN temp.tidemark_staged_cell AS k\($0)
-                ON k\($0).rec = \(StagingTables.cells(of: "s")) AND k\($0).col = \(SQLText.literal(reference.parentColumns[$0]))
+            JOIN temp.tidemark_staged_cell AS cell\($0)
+                ON cell\($0).rec = \(StagingTables.cells(of: "staged"))
+                AND cell\($0).col = \(SQLText.literal(reference.parentColumns[$0]))
             """
         }
         return """
             SELECT NULL AS key FROM main.\(SQLText.name(table.name)) AS c
             WHERE \(indices.count == 1 ? columns : "(\(columns))") IN (
-                SELECT \(values) FROM temp.tidemark_staged AS s \(cells.joined(separator: " "))
-                WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(reference.parent)) AND s.operation = 'delete'
-            ) LIMIT 1
+                SELECT \(values)
+                FROM temp.tidemark_staged AS staged \(cells.joined(separator: " "))
+                WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(reference.parent))
+                    AND staged.operation = 'delete'
+            )
+            LIMIT 1
             """
     }
 
     private func refuse(_ table: SyncedTable, in sql: String, _ ord: Int) throws {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ord]) else { return }
         throw AnswerCheck.inapplicable(
-            "A record would refer to one that is not there.",
+            "A record would refer to a missing record.",
             place: try .init(table: table.name, key: row.value("key"))
         )
     }

@@ -1,31 +1,33 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The envelope of an answer, checked.
+/// The validated envelope of an answer.
 struct AnswerEnvelope {
     let maxRevision: Int64
     let hasMore: Bool
     let changeSets: String
-    /// Notes of values that others overruled, a JSON array.
+    /// Notes about this device's values that other change sets overruled, a JSON array.
     let overruled: String
     /// The hash of the zone's schema.
     let schema: String?
-    /// What stages the change sets.
+    /// Stages the change sets.
     let staging: ChangeSetStaging
-    /// The fingerprint that the rows have at `maxRevision`.
+    /// The fingerprint of the zone at `maxRevision`.
     let fingerprint: Fingerprint?
-    /// Whether own change sets come with their new ids alone.
+    /// Whether the answer has only the new ids of the device's own change sets.
     let echoesIds: Bool
 
-    /// Reads the envelope.
+    /// Reads and validates the envelope.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is no answer, or one of another history.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the body is no answer, or has another epoch.
     init(_ body: [UInt8], file: DeviceFile, limits: Limits, in db: Database) throws {
-        do { staging = try ChangeSetStaging(body: body, limits: limits, strangers: .dropped, in: db) } catch let error
+        do {
+            staging = try ChangeSetStaging(body: body, limits: limits, unknownNames: .ignoreDropped, in: db)
+        } catch let error
             as TidemarkError
         { throw AnswerCheck.inapplicable(error.message, place: error.place) }
-        // Types first: a number where a text is due, or one beyond 64 bits, is no answer.
+        // The query checks types first, so the accessors below meet no text or number beyond 64 bits.
         let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -57,8 +59,8 @@ struct AnswerEnvelope {
         guard try row.value("epoch") as String? == file.epoch, revision >= file.revision else {
             throw TidemarkError(
                 .epochMismatch,
-                "The server's history is another than this file's.",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+                "The server's history differs from this file's.",
+                fix: "The device takes its rows from a new snapshot; the outbox is kept."
             )
         }
         maxRevision = revision
@@ -70,7 +72,7 @@ struct AnswerEnvelope {
         guard !hasMore || revision > file.revision else {
             throw TidemarkError(
                 .invalidResponse,
-                "The answer says that there is more, and brings nothing.",
+                "The answer has no change sets, but says that more follow.",
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
@@ -78,31 +80,32 @@ struct AnswerEnvelope {
     }
 }
 
-/// The staged change sets of an answer, told apart.
+/// The staged change sets of an answer, sorted by author and verdict.
 struct AnsweredSets {
     /// The device's own change sets that became revisions.
     let accepted: [(ord: Int, id: String, revision: Int64)]
     /// The device's own change sets that were refused.
     let refused: [(ord: Int, id: String)]
-    /// The change sets to apply, in revision order: everything after the device's revision.
+    /// The change sets to apply, in revision order: all after the device's revision.
     let stream: [Int]
-    /// Those of them that are not the device's own.
+    /// The change sets of `stream` by other authors.
     let foreign: [Int]
 
-    /// Whether the answer brings nothing at all.
+    /// Whether the answer has neither change sets nor verdicts.
     var isEmpty: Bool { stream.isEmpty && accepted.isEmpty && refused.isEmpty }
 
-    /// Sorts the staged change sets, whose form ``AnswerCheck`` has found right.
+    /// Sorts the staged change sets after ``AnswerCheck`` validated them.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` when a revision is missing:
-    ///   a device never skips.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` if a revision is missing.
     init(after requested: Int64, through last: Int64, in db: Database) throws {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT a.ord, a.revision, a.id, a.conflict, c.seq IS NOT NULL AS own
-                    FROM temp.tidemark_answered AS a LEFT JOIN tidemark_changeset AS c ON c.id = a.id
-                    ORDER BY a.ord
+                    SELECT answered.ord, answered.revision, answered.id, answered.conflict,
+                        changeset.seq IS NOT NULL AS own
+                    FROM temp.tidemark_answered AS answered
+                    LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                    ORDER BY answered.ord
                     """
             )
         )

@@ -1,68 +1,66 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Takes an answer into the file.
+/// Applies an answer to the file.
 ///
-/// Runs in one immediate transaction with `foreign_keys` off: the server has judged the references,
-/// and a cascade here would delete what the answer does not name.
+/// Runs in one immediate transaction with `foreign_keys` off. The server has judged the references,
+/// and a cascade here would delete records that the answer does not name.
 ///
-/// 1. Edits made since the request are drained, so that everything waiting is in the outbox.
-/// 2. **Rewind**: records with waiting changes go back to what the server confirmed.
-/// 3. The change sets of the answer are applied to that, as one. Now the tables are the server's,
-///    exactly.
-/// 4. Own change sets leave the outbox: accepted ones with their ids mapped, refused ones into the
-///    conflicts.
-/// 5. **Replay**: what still waits goes on top again, on its new base.
-/// 6. The revision is stored. A crash anywhere leaves the file before or after all of it.
+/// 1. **Drain** edits made since the request, so that the outbox holds all pending changes.
+/// 2. **Rewind** the records with pending changes to their confirmed versions.
+/// 3. Apply the coalesced change sets of the answer. Now the tables hold exactly the server's rows.
+/// 4. Settle the device's own change sets: map the ids of accepted ones, park refused ones.
+/// 5. **Replay** the remaining pending changes on their new base.
+/// 6. Store the revision. A crash leaves the file before or after the whole answer.
 struct ApplyResponse {
     let db: Database
     let file: DeviceFile
     let limits: Limits
     let now: Date
-    /// Whether an answer that leads to other rows than the server's is refused.
+    /// Whether an answer is refused if the resulting fingerprint differs from the server's.
     var comparesFingerprint = true
-    /// What may be done with an answer that deletes much.
+    /// The consent to a mass deletion.
     var consent = MassDeletion.Consent.none
 
     /// Applies the answer to a request.
     func apply(_ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: () -> UUID)
-        throws -> Applied
+        throws -> ApplyResult
     {
         let requested = outgoing.revision
         var laps = try Laps(db)
         guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
-            return Applied(revision: file.revision, isStale: true)
+            return ApplyResult(revision: file.revision, isStale: true)
         }
         let envelope = try AnswerEnvelope(body, file: file, limits: limits, in: db)
         if let schema = envelope.schema, schema != file.tables.servedHash {
-            // What the answer names is known only when the schema is: it is asked for again then.
-            return Applied(revision: file.revision, isStale: true, knowsOldSchema: true)
+            // The device fetches the schema first and repeats the request.
+            return ApplyResult(revision: file.revision, isStale: true, needsSchema: true)
         }
         try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
         try stage(envelope)
-        let check = AnswerCheck(db: db, schema: file.schema, requested: requested, sent: outgoing.changeSets)
-        try check.form()
+        let check = AnswerCheck(db: db, schema: file.schema, requested: requested, requestIDs: outgoing.changeSets)
+        try check.checkAnswer()
         try DeviceClock.receiveStaged(db)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
-        var applied = Applied(revision: envelope.maxRevision, hasMore: envelope.hasMore)
+        var applied = ApplyResult(revision: envelope.maxRevision, hasMore: envelope.hasMore)
         if envelope.echoesIds {
-            guard let events = try confirm(answered, envelope, outgoing) else {
-                return Applied(revision: file.revision, isStale: true, needsEcho: true)
+            guard let events = try confirm(answered, envelope: envelope, outgoing: outgoing) else {
+                return ApplyResult(revision: file.revision, isStale: true, needsEcho: true)
             }
             applied.events = events
         } else if answered.isEmpty, envelope.overruled == "[]" {
             try compare(file.fingerprint, with: envelope)
         } else {
-            applied.events = try rewrite(answered, envelope, check, newID: newID)
+            applied.events = try rewrite(answered, envelope: envelope, check: check, newID: newID)
         }
         if envelope.maxRevision != requested {
             try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
                 envelope.maxRevision
             ])
         }
-        try DeviceFile.noteContact(now, in: db)
+        try DeviceFile.storeContact(now, in: db)
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
         if applied.settledCount > 0 { applied.events.insert(.sent(changeSets: applied.settledCount), at: 0) }
@@ -71,19 +69,19 @@ struct ApplyResponse {
         return applied
     }
 
-    /// Rewinds, writes, settles and replays.
-    private func rewrite(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, _ check: AnswerCheck, newID: () -> UUID)
+    /// Rewinds, applies the change sets, settles verdicts and replays.
+    private func rewrite(_ answered: AnsweredSets, envelope: AnswerEnvelope, check: AnswerCheck, newID: () -> UUID)
         throws -> [SyncEvent]
     {
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
-            events += try editedMeanwhile(answered)
+            events += try concurrentEditEvents(answered)
             try pending.rewind()
-            try check.newIdsAreFree()
+            try check.checkNewIDs()
             events += try write(answered, envelope)
             events += try settle(answered)
-            events += try keepOverruled(envelope, newID: newID)
+            events += try parkOverruled(envelope, newID: newID)
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: file.schema).settle()
@@ -91,16 +89,18 @@ struct ApplyResponse {
         return events
     }
 
-    /// Takes in that everything was committed as it was sent; nil when that does not suffice.
-    private func confirm(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, _ outgoing: DeviceCore.Outgoing) throws
+    /// Confirms that the server committed all sent change sets unchanged.
+    ///
+    /// - Returns: The events for the app; nil if the device needs the answer in full.
+    private func confirm(_ answered: AnsweredSets, envelope: AnswerEnvelope, outgoing: DeviceCore.Outgoing) throws
         -> [SyncEvent]?
     {
         guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint, answered.foreign.isEmpty,
             answered.refused.isEmpty, answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
-        else { throw AnswerCheck.inapplicable("it brings ids alone where rows are due.") }
+        else { throw AnswerCheck.inapplicable("it has only ids, but the request needs rows.") }
         var events: [SyncEvent]?
         try DeviceFile.whileApplying(db) {
-            events = try ConfirmSent(db: db, file: file, limits: limits).take(answered, leadingTo: fingerprint)
+            events = try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
         }
         return events
     }
@@ -111,23 +111,23 @@ struct ApplyResponse {
         }
     }
 
-    /// Writes what others did, and what became of the device's own, as one change set.
+    /// Coalesces the change sets of the answer and writes them to the tables.
     private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope) throws -> [SyncEvent] {
         guard let last = answered.stream.last else {
             try compare(file.fingerprint, with: envelope)
             return []
         }
         let isLastOnly = planted(PlantedBug.appliesLastRevisionOnly)
-        let target = answered.stream.count == 1 || isLastOnly ? last : -1
-        if target == -1 { try Coalesce.merge(answered.stream, into: target, in: db) }
+        let target = answered.stream.count == 1 || isLastOnly ? last : StagedPurpose.answer.ord
+        if target == StagedPurpose.answer.ord { try Coalesce.merge(answered.stream, into: target, in: db) }
         let confirmed = ConfirmedRows(db: db, file: file)
         let rows = RowFingerprints(db, schema: file.schema)
-        let deletion = try MassDeletion.staged(as: target, file.schema, limits: limits, in: db)
+        let deletion = try MassDeletion.find(stagedAs: target, file.schema, limits: limits, in: db)
         if let deletion, case .none = consent { throw deletion }
-        let before = try confirmed.expected.map { try $0 - rows.records(stagedAs: target) }
+        let before = try confirmed.expectedFingerprint.map { try $0 - rows.records(stagedAs: target) }
         try write(target)
-        try UnknownValues(db: db, schema: file.schema).take(ord: target)
-        if let deletion { try deletion.requireConsent(consent, to: envelope, file, rows) }
+        try UnknownValues(db: db, schema: file.schema).store(ord: target)
+        if let deletion { try deletion.requireConsent(consent, to: envelope, file: file, rows: rows) }
         let after = try before.map { try $0 + rows.records(stagedAs: target) }
         try checkReferences(of: target, expecting: after, rows)
         try compare(after, with: envelope)
@@ -137,8 +137,9 @@ struct ApplyResponse {
             try Int.fetchOne(
                 db.cachedStatement(
                     sql: """
-                        SELECT count(*) FROM (SELECT DISTINCT tbl, key FROM temp.tidemark_staged
-                        WHERE ord IN (SELECT value FROM json_each(?)))
+                        SELECT count(*) FROM (
+                            SELECT DISTINCT tbl, key FROM temp.tidemark_staged
+                            WHERE ord IN (SELECT value FROM json_each(?)))
                         """
                 ),
                 arguments: [foreign]
@@ -148,13 +149,13 @@ struct ApplyResponse {
 
     /// Writes a staged change set.
     ///
-    /// What does not fit the rows here shows that they are not the server's.
+    /// If it does not fit, the rows of this file differ from the server's.
     private func write(_ target: Int) throws {
         do {
             let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: target)
-            // What is missing here is found by the comparison that is under way.
+            // Without `comparesFingerprint` a row comparison is running; it finds the missing records.
             guard unmatched > 0, comparesFingerprint else { return }
-            throw misfit("the server updates \(unmatched) records that are not here")
+            throw misfit("the server updates \(unmatched) records that this file lacks")
         } catch let error as DatabaseError where error.isCollision {
             throw misfit(error.message ?? "a constraint fails")
         }
@@ -165,77 +166,84 @@ struct ApplyResponse {
             return TidemarkError(
                 .snapshotRequired,
                 "The answer does not fit the rows of this file: \(reason).",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+                fix: "The device takes its rows from a new snapshot; the outbox is kept."
             )
         }
         return TidemarkError(
             .fingerprintMismatch,
             "The answer does not fit the rows of this file: \(reason).",
-            fix: "Nothing was changed; the rows are compared and those that differ replaced."
+            fix: "Nothing was changed. The device compares its rows with the server's and repairs them."
         )
     }
 
-    /// A reference to nothing is the answer's fault, unless a row of this file is missing.
+    /// Checks the references of the written records.
+    ///
+    /// A dangling reference is the answer's fault, unless this file's rows already differ from the
+    /// server's.
     private func checkReferences(of target: Int, expecting expected: Fingerprint?, _ rows: RowFingerprints) throws {
         guard comparesFingerprint else { return }
         do { try AnswerReferences(db: db, schema: file.schema).check(ord: target) } catch let error as TidemarkError {
             guard let expected, try rows.all() != expected else { throw error }
-            throw misfit("a record refers to one that is not here")
+            throw misfit("a record refers to one that this file lacks")
         }
     }
 
-    /// The tables are the server's now, so they have the server's fingerprint, or a cell was
-    /// applied wrongly; then nothing of this answer stays.
+    /// Compares the fingerprint of the confirmed rows with the server's, and stores it.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch`; the caller rolls back the
+    ///   answer.
     private func compare(_ mine: Fingerprint?, with envelope: AnswerEnvelope) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
-        let mine = confirmed.expected == nil ? nil : mine
+        let mine = confirmed.expectedFingerprint == nil ? nil : mine
         if comparesFingerprint, let mine, let theirs = envelope.fingerprint, mine != theirs {
             throw TidemarkError(
                 .fingerprintMismatch,
-                "The rows would not be the server's after this answer: \(mine) is not \(theirs).",
-                fix: "Nothing was changed; the rows are compared and those that differ replaced."
+                "After this answer the rows would differ from the server's: \(mine) is not \(theirs).",
+                fix: "Nothing was changed. The device compares its rows with the server's and repairs them."
             )
         }
-        try confirmed.keep(mine)
+        try confirmed.store(mine)
     }
 
-    /// The records with waiting changes that others changed.
-    private func editedMeanwhile(_ answered: AnsweredSets) throws -> [SyncEvent] {
+    /// Returns an event for each record that has pending changes and that another author changed.
+    private func concurrentEditEvents(_ answered: AnsweredSets) throws -> [SyncEvent] {
         let list = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         return try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT b.tbl, b.key, max(s.operation = 'delete') AS deleted
-                    FROM tidemark_base AS b JOIN temp.tidemark_staged AS s ON s.tbl = b.tbl AND s.key = b.key
-                    WHERE s.ord IN (SELECT value FROM json_each(?)) GROUP BY b.tbl, b.key
+                    SELECT base.tbl, base.key, max(staged.operation = 'delete') AS deleted
+                    FROM tidemark_base AS base
+                    JOIN temp.tidemark_staged AS staged ON staged.tbl = base.tbl AND staged.key = base.key
+                    WHERE staged.ord IN (SELECT value FROM json_each(?))
+                    GROUP BY base.tbl, base.key
                     """
             ),
             arguments: [list]
         ).map { try .changedWhileEdited(table: $0.value("tbl"), key: $0.value("key"), isDeleted: $0.value("deleted")) }
     }
 
-    /// Gives the device's own change sets what the server decided.
+    /// Settles the verdicts on the device's own change sets.
     private func settle(_ answered: AnsweredSets) throws -> [SyncEvent] {
         var events = try MapIdentities(db: db, schema: file.schema).map(answered.accepted.map(\.ord))
-        try RespellKeys(db: db, schema: file.schema).take(answered.accepted.map(\.ord))
+        try RespellKeys(db: db, schema: file.schema).run(answered.accepted.map(\.ord))
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
         let parking = ParkConflict(db: db, now: Timestamp.text(now))
         if !answered.accepted.isEmpty {
             try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
         }
         for item in answered.accepted {
-            events += try overruled.keep(fromSet: item.ord, id: item.id)
-            events += try parking.keepMissing(id: item.id, ord: item.ord, in: file.schema)
+            events += try overruled.park(fromSet: item.ord, id: item.id)
+            events += try parking.parkMissingRecords(id: item.id, ord: item.ord, in: file.schema)
             try Outbox.remove(item.id, in: db)
         }
-        if !answered.accepted.isEmpty { try Outbox.forgetNewerEdits(in: db) }
+        if !answered.accepted.isEmpty { try Outbox.removeNewerEdits(in: db) }
         events += try parking.park(answered.refused)
         return events
     }
 
-    /// Keeps what others overruled of the device's earlier changes.
-    private func keepOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [SyncEvent] {
-        try OverruledValues(db: db, now: Timestamp.text(now)).keep(
+    /// Parks values of the device's earlier change sets that other change sets overruled.
+    private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [SyncEvent] {
+        try OverruledValues(db: db, now: Timestamp.text(now)).park(
             notes: envelope.overruled,
             after: file.overruled,
             newID: newID

@@ -1,84 +1,87 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Takes in an answer that says no more than that everything sent was committed as it was sent.
+/// Applies an answer that confirms all sent change sets unchanged and has only their new ids.
 ///
-/// The tables hold what the server has now, under temporary ids; so nothing is rewound, written or
-/// replayed. What is written down is what the server has confirmed: the rows as they are, or, of a
-/// record that was edited again meanwhile, the row as it was before the first edit that still
-/// waits.
+/// The tables already hold the server's rows, under temporary ids. So the device rewinds, writes and
+/// replays nothing; it only updates the bases. The base of a record becomes its row, or, if a later
+/// edit of the record is pending, the row before that edit.
 ///
-/// Whether all that holds is not argued but added up: the confirmed rows have the server's
-/// fingerprint, or nothing of this has happened and the answer is asked for in full. So it does,
-/// for instance, when a sent change set is not shown because it did not fit the rows here.
+/// The device then compares fingerprints. If they differ, it rolls back and asks for the full answer.
+/// They differ, for instance, if a sent change set did not fit the rows here and was not replayed.
 struct ConfirmSent {
     let db: Database
     let file: DeviceFile
     let limits: Limits
 
-    /// Takes in the staged answer.
+    /// Applies the staged answer.
     ///
-    /// - Returns: What to tell the app; nil when the answer does not suffice, with everything as
-    ///   it was.
-    func take(_ answered: AnsweredSets, leadingTo theirs: Fingerprint) throws -> [SyncEvent]? {
+    /// - Returns: The events for the app; nil if the fingerprint differs and the file is unchanged.
+    func apply(_ answered: AnsweredSets, expecting theirs: Fingerprint) throws -> [SyncEvent]? {
         let confirmed = ConfirmedRows(db: db, file: file)
-        guard let expected = confirmed.expected else { return nil }
+        guard let expected = confirmed.expectedFingerprint else { return nil }
         var events: [SyncEvent]?
         do {
             try db.inSavepoint {
                 let identities = MapIdentities(db: db, schema: file.schema)
                 let assigned = try identities.assign(answered.accepted.map(\.ord))
                 try RenameRows(db: db, schema: file.schema).run()
-                let mapped = try identities.rewriteAll(assigned)
-                try listRecords()
-                let mine = try expected + RowFingerprints(db, schema: file.schema).confirmed()
+                let idEvents = try identities.rewriteAll(assigned)
+                try fillConfirmedTable()
+                let mine = try expected + RowFingerprints(db, schema: file.schema).confirmedDifference()
                 guard mine == theirs else { return .rollback }
-                try confirmed.keep(mine)
-                try noteBases()
-                try settle()
-                events = mapped
+                try confirmed.store(mine)
+                try updateBases()
+                try removeFromOutbox()
+                events = idEvents
                 return .commit
             }
         } catch let error as DatabaseError where error.isCollision { return nil }
         return events
     }
 
-    /// The numbers of the change sets that were sent and answered.
-    private static let sent = """
-        SELECT c.seq FROM temp.tidemark_answered AS a JOIN tidemark_changeset AS c ON c.id = a.id
+    /// Selects the `seq` of each answered change set.
+    private static let answeredSeqs = """
+        SELECT changeset.seq
+        FROM temp.tidemark_answered AS answered
+        JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
         """
 
-    /// Lists what the sent change sets are about: as it was confirmed before, and, where something
-    /// waits, as it was before that.
-    private func listRecords() throws {
+    /// Lists the records of the sent change sets, each with its previous base and its next one.
+    ///
+    /// `waits` marks records with a pending edit; `became` is the row before the first such edit.
+    private func fillConfirmedTable() throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_confirmed (tbl, key, was, waits, became)
-                WITH sent (seq) AS MATERIALIZED (\(Self.sent)),
+                WITH sent (seq) AS MATERIALIZED (\(Self.answeredSeqs)),
                     record (tbl, key, next) AS (
-                        SELECT r.tbl, r.key, (
-                            SELECT min(w.seq) FROM tidemark_outbox AS w
-                            WHERE w.tbl = r.tbl AND w.key = r.key AND w.seq NOT IN (SELECT seq FROM sent))
+                        SELECT sent_record.tbl, sent_record.key, (
+                            SELECT min(pending.seq) FROM tidemark_outbox AS pending
+                            WHERE pending.tbl = sent_record.tbl AND pending.key = sent_record.key
+                                AND pending.seq NOT IN (SELECT seq FROM sent))
                         FROM (
                             SELECT DISTINCT tbl, key FROM tidemark_outbox
                             WHERE seq IN (SELECT seq FROM sent)
-                        ) AS r
+                        ) AS sent_record
                     )
-                SELECT r.tbl, r.key, b.image, r.next IS NOT NULL, w.before
-                FROM record AS r LEFT JOIN tidemark_base AS b ON b.tbl = r.tbl AND b.key = r.key
-                    LEFT JOIN tidemark_outbox AS w ON w.seq = r.next AND w.tbl = r.tbl AND w.key = r.key
+                SELECT record.tbl, record.key, base.image, record.next IS NOT NULL, pending.before
+                FROM record
+                LEFT JOIN tidemark_base AS base ON base.tbl = record.tbl AND base.key = record.key
+                LEFT JOIN tidemark_outbox AS pending
+                    ON pending.seq = record.next AND pending.tbl = record.tbl AND pending.key = record.key
                 """
         ).execute()
     }
 
-    private func noteBases() throws {
+    private func updateBases() throws {
         let records = "SELECT tbl, key FROM temp.tidemark_confirmed"
         try db.cachedStatement(
             sql: """
                 UPDATE tidemark_base SET image = (
-                    SELECT c.became FROM temp.tidemark_confirmed AS c
-                    WHERE c.tbl = tidemark_base.tbl AND c.key = tidemark_base.key)
+                    SELECT confirmed.became FROM temp.tidemark_confirmed AS confirmed
+                    WHERE confirmed.tbl = tidemark_base.tbl AND confirmed.key = tidemark_base.key)
                 WHERE (tbl, key) IN (\(records) WHERE waits)
                 """
         ).execute()
@@ -86,11 +89,11 @@ struct ConfirmSent {
             .execute()
     }
 
-    private func settle() throws {
+    private func removeFromOutbox() throws {
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
         for table in ["outbox", "after", "wire_rest", "changeset"] {
-            try db.cachedStatement(sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.sent))").execute()
+            try db.cachedStatement(sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.answeredSeqs))").execute()
         }
-        try Outbox.forgetNewerEdits(in: db)
+        try Outbox.removeNewerEdits(in: db)
     }
 }

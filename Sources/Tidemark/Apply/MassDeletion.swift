@@ -1,30 +1,29 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What the server's answer would take away, when that is suspiciously much.
+/// A suspiciously large deletion in an answer or a snapshot.
 ///
-/// A wiped, replaced or broken server must not empty every device that asks it for news. So an
-/// answer that deletes many records is held back until the server has said, from its rows and not
-/// from its books, that they really are gone; and one that comes with another history until
-/// somebody has said so.
+/// A wiped, replaced or broken server must not empty every device that syncs. So the device holds
+/// back an answer that deletes many records. It applies the answer after the server has computed its
+/// fingerprint from all rows. If the epoch changed, a person must approve the deletion.
 struct MassDeletion: Error, Sendable {
-    /// What may be done with an answer that deletes much.
+    /// The consent to a mass deletion.
     enum Consent: Sendable {
-        /// Nothing yet.
+        /// No consent.
         case none
-        /// The server has computed its fingerprint from all rows: apply what leads to it.
+        /// The server has computed this fingerprint from all rows; the answer must lead to it.
         case confirmed(revision: Int64, fingerprint: Fingerprint)
-        /// Somebody has said that it is right.
-        case given
+        /// A person has approved it.
+        case approved
     }
 
-    /// How many records of each table would go.
+    /// The number of records to delete, by table.
     let tables: [(name: String, records: Int)]
-    /// How many records there are.
+    /// The number of records in all tables.
     let total: Int
 
-    /// Looks whether deleting `tables` of `total` records is much.
+    /// Returns nil if the deletion is small enough to need no consent.
     init?(_ tables: [(name: String, records: Int)], of total: Int, limits: Limits) {
         let records = tables.reduce(0) { $0 + $1.records }
         let bound = max(limits.massDeletionRecordsMin, total * limits.massDeletionPercent / 100)
@@ -33,21 +32,21 @@ struct MassDeletion: Error, Sendable {
         self.total = total
     }
 
-    /// Refuses the answer, applied but not committed, unless it led where consent was given for.
-    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, _ file: DeviceFile, _ rows: RowFingerprints)
+    /// Throws unless the answer, applied but not committed, leads to the confirmed fingerprint.
+    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, file: DeviceFile, rows: RowFingerprints)
         throws
     {
         guard case .confirmed(let revision, let confirmed) = consent else { return }
-        guard file.tables.isZones else { throw error(because: "the app's tables are others than the server's.") }
-        // The zone has moved: it has to be asked again.
+        guard file.tables.isZones else { throw error(because: "the app's tables differ from the server's.") }
+        // The zone has newer revisions, so the server must confirm again.
         guard envelope.maxRevision <= revision else { throw self }
         let mine = try rows.all()
         guard mine == envelope.fingerprint, envelope.maxRevision < revision || mine == confirmed else {
-            throw error(because: "the server's rows say otherwise than its answer.")
+            throw error(because: "the server's rows do not match its answer.")
         }
     }
 
-    /// The error that tells people.
+    /// Returns the error for the app and the user.
     func error(because cause: String) -> TidemarkError {
         let records = tables.reduce(0) { $0 + $1.records }
         let list = tables.map { "\($0.records) of \($0.name)" }.joined(separator: ", ")
@@ -59,62 +58,67 @@ struct MassDeletion: Error, Sendable {
         )
     }
 
-    /// The number of rows in all tables.
-    static func total(_ db: Database, _ schema: SyncSchema) throws -> Int {
+    /// Counts the rows of all tables.
+    static func countRows(_ db: Database, _ schema: SyncSchema) throws -> Int {
         try schema.tables.reduce(0) { sum, table in
             let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(SQLText.name(table.name))")
             return sum + (count ?? 0)
         }
     }
 
-    /// The mass deletion that a staged change set is, when the tables are as the server confirmed
-    /// them.
+    /// Returns the mass deletion in a staged change set, while the tables hold the confirmed rows.
     ///
-    /// What this device deleted itself does not count.
-    static func staged(as ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
-        let staged = try Int.fetchOne(
+    /// Records that this device deleted itself do not count.
+    static func find(stagedAs ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
+        let stagedCount = try Int.fetchOne(
             db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'"),
             arguments: [ord]
         )
-        guard let staged, staged > limits.massDeletionRecordsMin else { return nil }
+        guard let stagedCount, stagedCount > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in
             let count = try Int.fetchOne(
                 db,
                 sql: """
-                    SELECT count(*) FROM temp.tidemark_staged AS s
-                    JOIN main.\(SQLText.name(table.name)) AS t ON \(KeySQL.match(table, key: "s.key", alias: "t."))
-                    WHERE s.ord = ? AND s.tbl = ? AND s.operation = 'delete' AND NOT EXISTS (
-                        SELECT 1 FROM tidemark_outbox AS o
-                        WHERE o.tbl = s.tbl AND o.key = s.key AND o.operation = 'delete')
+                    SELECT count(*)
+                    FROM temp.tidemark_staged AS staged
+                    JOIN main.\(SQLText.name(table.name)) AS app_row
+                        ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
+                    WHERE staged.ord = ? AND staged.tbl = ? AND staged.operation = 'delete'
+                        AND NOT EXISTS (
+                            SELECT 1 FROM tidemark_outbox AS entry
+                            WHERE entry.tbl = staged.tbl AND entry.key = staged.key AND entry.operation = 'delete')
                     """,
                 arguments: [ord, table.name]
             )
             return (name: table.name, records: count ?? 0)
         }
-        return MassDeletion(tables, of: try total(db, schema), limits: limits)
+        return MassDeletion(tables, of: try countRows(db, schema), limits: limits)
     }
 
-    /// The mass deletion that taking over the attached snapshot is.
+    /// Returns the mass deletion that replacing the rows by the attached snapshot would be.
     ///
-    /// Records that only wait to be created are not the server's to delete.
-    static func inSnapshot(_ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
-        let total = try total(db, schema)
+    /// Records that the server has never had do not count.
+    static func findInSnapshot(_ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
+        let total = try countRows(db, schema)
         guard total > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in
             let name = SQLText.name(table.name)
             let key = SQLText.names(table.key)
-            let gone = try Int.fetchOne(
+            let missingCount = try Int.fetchOne(
                 db,
                 sql: """
-                    SELECT count(*) FROM (SELECT \(key) FROM main.\(name) EXCEPT SELECT \(key) FROM snapshot.\(name))
+                    SELECT count(*) FROM (
+                        SELECT \(key) FROM main.\(name)
+                        EXCEPT
+                        SELECT \(key) FROM snapshot.\(name))
                     """
             )
-            let new = try Int.fetchOne(
+            let newCount = try Int.fetchOne(
                 db,
                 sql: "SELECT count(*) FROM tidemark_base WHERE tbl = ? AND image IS NULL",
                 arguments: [table.name]
             )
-            return (name: table.name, records: max(0, (gone ?? 0) - (new ?? 0)))
+            return (name: table.name, records: max(0, (missingCount ?? 0) - (newCount ?? 0)))
         }
         return MassDeletion(tables, of: total, limits: limits)
     }

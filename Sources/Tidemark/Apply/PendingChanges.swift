@@ -1,17 +1,14 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Takes waiting changes out of the tables and puts them back, so that the server's changes meet
+/// Takes pending changes out of the tables and replays them, so that the server's changes apply to
 /// the server's rows.
 struct PendingChanges {
     let db: Database
     let schema: SyncSchema
 
-    private static let rewindOrd = -2
-    private static let replayOrd = -3
-
-    /// Whether anything waits.
+    /// Whether no change is pending.
     private var isEmpty: Bool {
         get throws {
             try Bool.fetchOne(
@@ -25,62 +22,62 @@ struct PendingChanges {
         }
     }
 
-    /// Puts every record with waiting changes back to what the server confirmed.
+    /// Resets every record with pending changes to its confirmed version.
     func rewind() throws {
-        try HeldColumns(db: db, schema: schema).save(all: false)
+        try UnservedColumns(db: db, schema: schema).save(all: false)
         guard try !isEmpty, !planted(PlantedBug.appliesOnTopOfEdits) else { return }
         try StagedImages.stage(
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM tidemark_base
             """,
-            ord: Self.rewindOrd,
+            ord: StagedPurpose.rewind.ord,
             in: db
         )
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: Self.rewindOrd)
+        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.rewind.ord)
     }
 
-    /// Notes what the server has confirmed by now, for the records that still have waiting changes.
+    /// Stores the current rows as the bases of the records that still have pending changes.
     func refreshBase() throws {
         guard try !isEmpty else { return }
-        try Outbox.forgetBases(in: db)
+        try Outbox.deleteUnusedBases(in: db)
         try db.cachedStatement(
             sql: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
         ).execute()
         for table in schema.tables {
-            let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "t.")
+            let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "app_row.")
             try db.cachedStatement(
                 sql: """
                     UPDATE tidemark_base SET image = (
-                        SELECT \(object) FROM main.\(SQLText.name(table.name)) AS t
-                        WHERE \(KeySQL.match(table, key: "tidemark_base.key", alias: "t.")))
+                        SELECT \(object) FROM main.\(SQLText.name(table.name)) AS app_row
+                        WHERE \(KeySQL.match(table, key: "tidemark_base.key", alias: "app_row.")))
                     WHERE tbl = ?
                     """
             ).execute(arguments: [table.name])
         }
     }
 
-    /// Puts the waiting changes on top of the tables again.
+    /// Writes the pending changes to the tables again.
     ///
-    /// A change set that no longer fits, for instance because somebody took its unique value or
-    /// deleted what it refers to, stays in the outbox without being shown; the server's verdict
-    /// will make it a conflict.
+    /// A change set may no longer fit, for instance because another record has its unique value, or
+    /// its parent is gone. It stays in the outbox without a replay; the server's verdict will make it
+    /// a conflict.
     func replay() throws {
         if try !isEmpty, !planted(PlantedBug.forgetsToReplay) { try replayAll() }
-        try HeldColumns(db: db, schema: schema).restore()
+        try UnservedColumns(db: db, schema: schema).restore()
     }
 
     private func replayAll() throws {
         let sets = try Int64.fetchAll(db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq"))
         do {
             try db.inSavepoint {
-                try replay(sets, ord: Self.replayOrd)
+                try replay(sets, ord: StagedPurpose.replay.ord)
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // Whatever fits is shown.
+            // One change set does not fit, so replay each one that does.
             if planted(PlantedBug.hidesWhatFits) { return }
-            for (index, seq) in sets.enumerated() { try replayAlone(seq, ord: Self.replayOrd - 1 - index * 2) }
+            for (index, seq) in sets.enumerated() { try replayAlone(seq, ord: StagedPurpose.replayAlone.number(index)) }
         }
     }
 
@@ -97,11 +94,13 @@ struct PendingChanges {
     }
 
     private func replay(_ sets: [Int64], ord: Int) throws {
-        let parts = sets.indices.map { 1_000_000 + $0 }
+        let parts = sets.indices.map { StagedPurpose.replayPart.number($0) }
         for (part, seq) in zip(parts, sets) {
             try db.cachedStatement(
-                sql:
-                    "DELETE FROM temp.tidemark_staged_cell WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)"
+                sql: """
+                    DELETE FROM temp.tidemark_staged_cell
+                    WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
+                    """
             ).execute(arguments: [part])
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(arguments: [part])
             try StagedImages.stage(
@@ -116,8 +115,7 @@ struct PendingChanges {
         try refuseBrokenReferences(ord)
     }
 
-    /// References are not enforced while the server's rows are taken in, so what is put on top of
-    /// them is looked at here.
+    /// Checks the references of replayed records, because SQLite does not enforce references here.
     private func refuseBrokenReferences(_ ord: Int) throws {
         for table in schema.tables {
             for reference in table.references {
@@ -134,33 +132,39 @@ struct PendingChanges {
         }
     }
 
-    /// Staged records that refer to nothing.
+    /// Selects staged records with a reference to a missing record.
     private func orphanSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
         let match = zip(reference.columns, reference.parentColumns).map {
-            "p.\(SQLText.name($1)) = c.\(SQLText.name($0))"
+            "parent_row.\(SQLText.name($1)) = child_row.\(SQLText.name($0))"
         }
-        let isSet = reference.columns.map { "c.\(SQLText.name($0)) IS NOT NULL" }
+        let isSet = reference.columns.map { "child_row.\(SQLText.name($0)) IS NOT NULL" }
         return """
-            SELECT 1 FROM temp.tidemark_staged AS s JOIN main.\(SQLText.name(table.name)) AS c
-                ON \(KeySQL.match(table, key: "s.key", alias: "c."))
-            WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(table.name))
-                AND s.operation <> 'delete' AND \(isSet.joined(separator: " AND "))
-                AND NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p
+            SELECT 1
+            FROM temp.tidemark_staged AS staged
+            JOIN main.\(SQLText.name(table.name)) AS child_row
+                ON \(KeySQL.match(table, key: "staged.key", alias: "child_row."))
+            WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name))
+                AND staged.operation <> 'delete' AND \(isSet.joined(separator: " AND "))
+                AND NOT EXISTS (
+                    SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS parent_row
                     WHERE \(match.joined(separator: " AND ")))
             """
     }
 
-    /// Children, by others, of records that are staged to be deleted; nil where the reference is
-    /// not to the key, so that the record's own key does not tell.
+    /// Selects children of records that are staged for deletion.
+    ///
+    /// Returns nil if the reference is not to the primary key: the staged record has no other columns.
     private func abandonedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
         guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { return nil }
         let match = reference.columns.indices.map {
-            "c.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "s.key"))"
+            "child_row.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "staged.key"))"
         }
         return """
-            SELECT 1 FROM temp.tidemark_staged AS s JOIN main.\(SQLText.name(table.name)) AS c
+            SELECT 1
+            FROM temp.tidemark_staged AS staged
+            JOIN main.\(SQLText.name(table.name)) AS child_row
                 ON \(match.joined(separator: " AND "))
-            WHERE s.ord = ?1 AND s.tbl = \(SQLText.literal(parent.name)) AND s.operation = 'delete'
+            WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(parent.name)) AND staged.operation = 'delete'
             """
     }
 }

@@ -1,11 +1,11 @@
 import GRDB
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Transactions in the form that taking in the server's rows needs.
+/// Transactions without foreign key enforcement, for writing the server's rows.
 enum Transaction {
-    /// Runs `body` in an immediate transaction in which references are not enforced.
+    /// Runs `body` in an immediate transaction in which SQLite does not enforce references.
     ///
-    /// The pragma only works outside transactions, so the caller must be outside one.
+    /// The pragma has no effect inside a transaction, so the caller must be outside one.
     static func withoutForeignKeys(_ db: Database, _ body: () throws -> Void) throws {
         let wasOn = try ConnectionFlag.foreignKeys.isOn(db)
         if wasOn { try ConnectionFlag.foreignKeys.set(false, in: db) }

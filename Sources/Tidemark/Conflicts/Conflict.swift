@@ -1,9 +1,9 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// A refused change set, or values that another change set overruled.
+/// A parked entry: a refused change set, or values that another change set overruled.
 ///
 /// The device keeps a refused change set until the user or the app resolves it, and overruled values
 /// until the user or the app restores or dismisses them.
@@ -50,7 +50,7 @@ public struct Conflict: Hashable, Sendable, Codable {
 
     /// A small number for people; stays the same while the conflict is parked.
     public let number: Int
-    /// What kind of entry it is.
+    /// The kind of the entry.
     public let kind: Kind
     /// The change set's id; a random id for values that another change set overruled later.
     public let id: String
@@ -89,20 +89,24 @@ public struct Conflict: Hashable, Sendable, Codable {
     }
 
     private static let afterSQL = """
-        SELECT c.id, p.id AS before FROM tidemark_conflict AS c, json_each(c.after) AS a
-        JOIN tidemark_conflict AS p ON p.id = a.value ORDER BY p.number
+        SELECT parked_set.id, predecessor.id AS before
+        FROM tidemark_conflict AS parked_set, json_each(parked_set.after) AS after_id
+        JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value
+        ORDER BY predecessor.number
         """
 
     private static func reasons(_ db: Database) throws -> [String: [Reason]] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT t.id, CAST(value ->> '$.table' AS TEXT) AS tbl, value -> '$.key' AS key,
-                        CAST(value ->> '$.rule' AS TEXT) AS rule,
-                        CAST(value ->> '$.message' AS TEXT) AS message,
-                        (SELECT group_concat(c.value, char(10))
-                            FROM json_each(r.value, '$.columns') AS c) AS columns
-                    FROM tidemark_conflict AS t, json_each(t.reasons) AS r
+                    SELECT parked_set.id,
+                        CAST(reason.value ->> '$.table' AS TEXT) AS tbl,
+                        reason.value -> '$.key' AS key,
+                        CAST(reason.value ->> '$.rule' AS TEXT) AS rule,
+                        CAST(reason.value ->> '$.message' AS TEXT) AS message,
+                        (SELECT group_concat(col.value, char(10))
+                            FROM json_each(reason.value, '$.columns') AS col) AS columns
+                    FROM tidemark_conflict AS parked_set, json_each(parked_set.reasons) AS reason
                     """
             )
         )

@@ -1,47 +1,48 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Divides a parked change set that no known transaction made, as ``DivideRecords`` would have
-/// divided it before it was sent.
+/// Divides a parked change set that does not come from one known transaction.
+///
+/// It divides the records as ``DivideRecords`` does before sending.
 struct DivideConflict {
     let db: Database
     let schema: SyncSchema
 
-    /// The conflicts that one has become.
+    /// The ids of the resulting conflicts.
     struct Parts {
-        /// Those with a record that the reasons name, or the one that keeps the id.
+        /// Parts with a record that a reason names; without any, the part that keeps the id.
         var contested: [String] = []
-        /// All others.
+        /// All other parts.
         var uncontested: [String] = []
     }
 
-    /// Divides the conflict with an id or a number, in a transaction of the caller's.
+    /// Divides the conflict with an id or a number, in the caller's transaction.
     ///
-    /// The first contested part keeps the id. What builds on the conflict builds on all of its
-    /// contested parts.
+    /// The first contested part keeps the id. Conflicts that depend on this one depend on all
+    /// contested parts afterwards.
     func divide(_ name: String, newID: () -> String) throws -> Parts {
         let conflict = try Conflict.all(db).first { $0.id == name.lowercased() || "\($0.number)" == name }
         guard let conflict else { throw ResolveConflict.noConflict(name) }
-        try requireOutside(conflict)
+        try requireUnknownTransaction(conflict)
         try ResolveConflict(db: db, schema: schema).requirePredecessors(of: conflict.id)
         try EngineConnection.prepare(db, schema: schema)
-        let count = try number(conflict.id)
+        let count = try assignParts(conflict.id)
         let contested = try contestedParts(conflict.id)
         var parts = Parts()
         for part in 0..<count {
-            // Without any contested part, the first one keeps the id and is made again as well.
+            // Without a contested part, the first part keeps the id; the app retries it as well.
             let keepsID = part == (contested.min() ?? 0)
             let id = keepsID ? conflict.id : newID()
             if contested.contains(part) { parts.contested.append(id) } else { parts.uncontested.append(id) }
             if !keepsID { try move(part, of: conflict.id, to: id) }
         }
-        if let first = contested.min() { try keepReasons(of: conflict.id, about: first) }
-        try noteSuccessors(of: conflict.id, parts.contested)
+        if let first = contested.min() { try filterReasons(of: conflict.id, for: first) }
+        try addToSuccessors(of: conflict.id, parts.contested)
         return parts
     }
 
-    private func requireOutside(_ conflict: Conflict) throws {
+    private func requireUnknownTransaction(_ conflict: Conflict) throws {
         let isOutside = try Bool.fetchOne(
             db,
             sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)",
@@ -50,14 +51,14 @@ struct DivideConflict {
         guard isOutside == true else {
             throw TidemarkError(
                 .invalidArgument,
-                "The changes of conflict \(conflict.number) were made by one transaction.",
+                "One transaction made the changes of conflict \(conflict.number).",
                 fix: "They stay together: accept, retry or merge them."
             )
         }
     }
 
-    /// Numbers the parts of a conflict's records.
-    private func number(_ id: String) throws -> Int {
+    /// Assigns the conflict's records to parts, and returns the number of parts.
+    private func assignParts(_ id: String) throws -> Int {
         let division = DivideRecords(db: db, schema: schema, independent: .all)
         try division.clear()
         try db.execute(
@@ -68,7 +69,7 @@ struct DivideConflict {
                 """,
             arguments: [id]
         )
-        guard let count = try division.divide(moved: nil)[0] else {
+        guard let count = try division.divide(captureRange: nil)[0] else {
             throw TidemarkError(
                 .invalidArgument,
                 "The records of this conflict refer to each other: it cannot be divided.",
@@ -78,14 +79,16 @@ struct DivideConflict {
         return count
     }
 
-    /// The parts with a record that a reason names.
+    /// Returns the parts with a record that a reason names.
     private func contestedParts(_ id: String) throws -> Set<Int> {
         try Int.fetchSet(
             db,
             sql: """
-                SELECT d.part FROM temp.tidemark_division AS d
-                JOIN tidemark_conflict AS c ON c.id = ?
-                JOIN json_each(c.reasons) AS r ON d.tbl = r.value ->> '$.table' AND d.key = r.value -> '$.key'
+                SELECT division.part
+                FROM temp.tidemark_division AS division
+                JOIN tidemark_conflict AS parked_set ON parked_set.id = ?
+                JOIN json_each(parked_set.reasons) AS reason
+                    ON division.tbl = reason.value ->> '$.table' AND division.key = reason.value -> '$.key'
                 """,
             arguments: [id]
         )
@@ -103,7 +106,7 @@ struct DivideConflict {
                 """,
             arguments: [id, new]
         )
-        try keepReasons(of: new, about: part)
+        try filterReasons(of: new, for: part)
         try db.execute(
             sql: "UPDATE tidemark_conflict_record SET id = ? WHERE id = ? AND \(inPart)",
             arguments: [new, id]
@@ -111,21 +114,24 @@ struct DivideConflict {
         try db.execute(sql: "INSERT INTO tidemark_outside VALUES (?)", arguments: [new])
     }
 
-    /// Leaves out the reasons that name records of other parts.
-    private func keepReasons(of id: String, about part: Int) throws {
+    /// Removes the reasons that name records of other parts.
+    private func filterReasons(of id: String, for part: Int) throws {
         try db.execute(
             sql: """
                 UPDATE tidemark_conflict SET reasons = (
-                    SELECT json_group_array(json(r.value)) FROM json_each(reasons) AS r
-                    WHERE NOT EXISTS (SELECT 1 FROM temp.tidemark_division AS d WHERE d.part <> ?2
-                        AND d.tbl = r.value ->> '$.table' AND d.key = r.value -> '$.key'))
+                    SELECT json_group_array(json(reason.value))
+                    FROM json_each(reasons) AS reason
+                    WHERE NOT EXISTS (
+                        SELECT 1 FROM temp.tidemark_division AS division
+                        WHERE division.part <> ?2 AND division.tbl = reason.value ->> '$.table'
+                            AND division.key = reason.value -> '$.key'))
                 WHERE id = ?1
                 """,
             arguments: [id, part]
         )
     }
 
-    private func noteSuccessors(of id: String, _ contested: [String]) throws {
+    private func addToSuccessors(of id: String, _ contested: [String]) throws {
         for new in contested where new != id {
             try db.execute(
                 sql: """

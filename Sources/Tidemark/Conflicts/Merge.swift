@@ -1,8 +1,8 @@
 public import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// One record that two sides changed without seeing each other's change.
+/// One record that two authors changed without having seen each other's change.
 ///
 /// The values are those of all columns apart from the key, by name.
 public struct MergeInput: Hashable, Sendable {
@@ -10,9 +10,9 @@ public struct MergeInput: Hashable, Sendable {
     public let table: String
     /// The record's key in canonical JSON.
     public let key: String
-    /// The record as the server had confirmed it when it was edited here; nil: it was not there.
+    /// The confirmed record that this device edited; nil if the record did not exist.
     public let base: [String: DatabaseValue]?
-    /// The record as it was edited here.
+    /// The record as this device edited it.
     public let mine: [String: DatabaseValue]
     /// The record as the server has it now.
     public let theirs: [String: DatabaseValue]
@@ -35,12 +35,12 @@ public struct MergeInput: Hashable, Sendable {
 
 /// Merges one record, or returns nil to leave the decision to a person.
 ///
-/// What it returns are the values of the columns to write; those left out stay as `theirs`. A pure
-/// function: it is called inside a transaction of the file, may be called again with a newer
-/// `theirs` when the server refuses the outcome, and must not touch the database.
+/// It returns the values to write, by column; omitted columns stay as `theirs`. The function must be
+/// pure and must not touch the database. The device calls it inside a transaction, and calls it again
+/// with a newer `theirs` if the server refuses the outcome.
 public typealias MergeFunction = @Sendable (MergeInput) -> [String: DatabaseValue]?
 
-/// A record of a conflict as somebody has merged it.
+/// A record of a conflict with the values that the app or the user merged.
 public struct MergedRecord: Hashable, Sendable {
     /// The table.
     public let table: String
@@ -56,10 +56,10 @@ public struct MergedRecord: Hashable, Sendable {
         self.columns = columns
     }
 
-    /// The values of columns that are written as in the protocol: a JSON object.
+    /// Decodes the values of columns from a JSON object in the protocol's form.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it is none, or has a value that no column
-    ///   holds.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the text is no JSON object, or has a value that no
+    ///   column can hold.
     public static func columns(json: String) throws -> [String: DatabaseValue] {
         do {
             return try DatabaseQueue().write { db in
@@ -76,12 +76,12 @@ public struct MergedRecord: Hashable, Sendable {
     }
 }
 
-/// What becomes of a parked conflict.
+/// A decision on a parked conflict.
 public enum Resolution: Hashable, Sendable {
-    /// The server's rows stay; mine is dropped.
+    /// The server's rows stay; the device drops its own changes.
     case accept
-    /// My changes are made again on top of the server's rows, as a new change set.
+    /// The device makes its changes again on top of the server's rows, as a new change set.
     case retry
-    /// As ``retry``, but these records get other values than mine.
+    /// Like ``retry``, with these values in place of the device's own.
     case merge([MergedRecord])
 }

@@ -1,48 +1,48 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Lets the app's merge functions decide parked conflicts.
+/// Resolves parked conflicts by the app's merge functions.
 ///
-/// What they return is written like an edit of the app's and becomes a new change set, based on the
-/// server's rows as they are now. When that is refused again it is merged again, a bounded number
-/// of times; then, and whenever a function says nothing, a person is asked.
+/// The device writes a function's result like an edit of the app. It becomes a new change set, based
+/// on the server's current rows. If the server refuses it, the device merges again, a bounded number
+/// of times. After that, or if a function returns nil, the device asks a person.
 ///
-/// A conflict is merged when all of its records can be: those that nobody else touched are made
-/// again, the others need a function for their table. Refused deletions, records that are gone, and
-/// whatever stands in the way without being a record of the conflict are for people.
+/// The device merges a conflict only if it can decide all records. It repeats changes to records that
+/// no other author touched; the others need a function for their table. A person decides about refused
+/// deletions, missing records and conflicts with records outside the change set.
 struct MergeConflicts {
     let db: Database
     let schema: SyncSchema
     let functions: [String: MergeFunction]
     let limits: Limits
 
-    /// A parked change set that no person has been asked about yet.
+    /// A parked change set that still waits for a merge function.
     private struct Parked {
         let id: String
         let merges: Int
     }
 
-    /// The rules that a merge can do something about.
+    /// The rules of refusals that a merge can resolve.
     private static let mergeable: Set<String> = [
         ConflictRule.changed.rawValue, ConflictRule.exists.rawValue, ConflictRule.predecessor.rawValue,
     ]
 
-    /// Merges what can be merged, in a transaction of the caller's.
+    /// Merges all conflicts that the functions can decide, in the caller's transaction.
     ///
-    /// - Returns: The ids of the conflicts that are settled.
+    /// - Returns: The ids of the resolved conflicts.
     func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> [String] {
         guard !functions.isEmpty, try hasCandidates() else { return [] }
         try EngineConnection.prepare(db, schema: schema)
         let outbox = DrainCapture(db: db, schema: schema)
         try outbox.drain(boundaries: boundaries, now: now, newID: newID)
-        var merged: [String] = []
-        // One settled may free those that build on it.
+        var mergedIDs: [String] = []
+        // A resolved conflict may unblock its dependents, so `candidate` queries the current state.
         for conflict in try Conflict.all(db) where conflict.kind == .refused {
             guard let parked = try candidate(conflict) else { continue }
             guard parked.merges < limits.mergesMax, try merge(conflict) else {
-                try ask(parked.id)
+                try requireDecision(parked.id)
                 continue
             }
             try ResolveConflict.forget(parked.id, in: db)
@@ -52,9 +52,9 @@ struct MergeConflicts {
                 sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?",
                 arguments: [parked.merges + 1, last]
             )
-            merged.append(parked.id)
+            mergedIDs.append(parked.id)
         }
-        return merged
+        return mergedIDs
     }
 
     private func hasCandidates() throws -> Bool {
@@ -67,21 +67,23 @@ struct MergeConflicts {
         ) ?? false
     }
 
-    /// The conflict, if nobody has been asked about it and nothing that it builds on is parked.
+    /// Returns the conflict if it waits for a merge function and no predecessor of it is parked.
     private func candidate(_ conflict: Conflict) throws -> Parked? {
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT id, merges FROM tidemark_conflict AS c WHERE id = ? AND NOT asks
-                    AND NOT EXISTS (SELECT 1 FROM json_each(c.after) AS a
-                        JOIN tidemark_conflict AS p ON p.id = a.value)
+                SELECT id, merges
+                FROM tidemark_conflict AS parked_set
+                WHERE id = ? AND NOT asks AND NOT EXISTS (
+                    SELECT 1 FROM json_each(parked_set.after) AS after_id
+                    JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value)
                 """,
             arguments: [conflict.id]
         )
         return try row.map { try Parked(id: $0.value("id"), merges: $0.value("merges")) }
     }
 
-    private func ask(_ id: String) throws {
+    private func requireDecision(_ id: String) throws {
         try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [id])
     }
 
@@ -89,13 +91,13 @@ struct MergeConflicts {
     private func merge(_ conflict: Conflict) throws -> Bool {
         guard conflict.reasons.allSatisfy({ Self.mergeable.contains($0.rule) }) else { return false }
         let records = conflict.records.filter { $0.operation != "unchanged" }
-        let named = Self.named(by: conflict.reasons)
-        // Made again, the changes would meet a record that no function here can decide about.
-        guard named.isSubset(of: records.map { "\($0.table) \($0.key)" }) else { return false }
+        let contested = Self.contestedRecords(conflict.reasons)
+        // A reason names a record outside the change set, about which no function can decide.
+        guard contested.isSubset(of: records.map { "\($0.table) \($0.key)" }) else { return false }
         var decisions: [RecordDecision] = []
         for record in records {
-            let isNamed = named.contains("\(record.table) \(record.key)")
-            switch try decide(record, isNamed: isNamed) {
+            let isContested = contested.contains("\(record.table) \(record.key)")
+            switch try decide(record, isContested: isContested) {
             case .write(let decision): decisions.append(decision)
             case .nothing: continue
             case .ask: return false
@@ -105,21 +107,20 @@ struct MergeConflicts {
             try db.inSavepoint {
                 try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
                 try RecordDecision.write(decisions, schema: schema, in: db)
-                guard !ForeignKeyCheck(db, schema: schema).hasUnresolved else {
+                guard !ForeignKeyCheck(db, schema: schema).hasUnresolvedReferences else {
                     throw RecordDecision.misfit("a reference points at nothing")
                 }
                 return .commit
             }
             return true
         } catch let error as TidemarkError where error.code == .constraintViolated {
-            // The merged rows do not fit: a person has to look.
+            // The merged rows do not fit, so a person decides.
             return false
         }
     }
 
-    /// The records that were in the way of a change set, by table and key; one that was refused
-    /// along with another names none.
-    private static func named(by reasons: [Conflict.Reason]) -> Set<String> {
+    /// Returns the records that the reasons name, by table and key, except for reason `predecessor`.
+    private static func contestedRecords(_ reasons: [Conflict.Reason]) -> Set<String> {
         let rules = reasons.filter { $0.rule != ConflictRule.predecessor.rawValue }
         return Set(rules.map { "\($0.table) \($0.key ?? "")" })
     }
@@ -130,8 +131,8 @@ struct MergeConflicts {
         case ask
     }
 
-    /// Decides about a record; one that a reason names was touched, whatever its values say.
-    private func decide(_ record: Conflict.Record, isNamed: Bool) throws -> Outcome {
+    /// Decides about a record; a contested record counts as changed even if its values equal the base.
+    private func decide(_ record: Conflict.Record, isContested: Bool) throws -> Outcome {
         guard let table = schema.byName[record.table],
             let operation = TidemarkCore.Operation(rawValue: record.operation)
         else { return .ask }
@@ -139,19 +140,19 @@ struct MergeConflicts {
         let theirs = try rows.current(table, key: record.key)
         let base = try record.base.map { try rows.decode($0) }
         let mine = try record.mine.map { try rows.decode($0) } ?? [:]
-        let known = Set(table.valueColumns.map(\.name))
-        guard known.isSuperset(of: mine.keys) else { return .ask }
-        let again = RecordDecision(table: table, key: record.key, operation: operation, values: mine)
+        let columns = Set(table.valueColumns.map(\.name))
+        guard columns.isSuperset(of: mine.keys) else { return .ask }
+        let repetition = RecordDecision(table: table, key: record.key, operation: operation, values: mine)
         guard let theirs else {
             switch operation {
-            case .create: return .write(again)
+            case .create: return .write(repetition)
             case .delete: return .nothing
             case .update: return .ask
             }
         }
         let isUntouched = base.map { $0.allSatisfy { theirs[$0.key] == $0.value } }
-        // A record without a base is one that this device made, in a change set before.
-        if operation != .create, !isNamed, isUntouched ?? true { return .write(again) }
+        // A record without a base was created by an earlier change set of this device.
+        if operation != .create, !isContested, isUntouched ?? true { return .write(repetition) }
         guard operation != .delete, let function = functions[table.name] else { return .ask }
         let input = MergeInput(
             table: table.name,

@@ -1,32 +1,34 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Keeps values that lost by the policy of their column: in the conflicts, where they ask nobody
-/// for a decision, but can be restored.
+/// Parks values that a policy of their column overruled.
 ///
-/// The answer tells about them twice: a change set of the device's own names what it set in vain; a
-/// note names what somebody else's change set replaced.
+/// They are among the conflicts and need no decision, but the user can restore them. The answer
+/// reports them in two places. The device's own change set lists the values that did not prevail. A
+/// note lists values that another change set replaced later.
 struct OverruledValues {
     let db: Database
     let now: String
 
-    /// Keeps what an accepted change set, staged as `ord`, set in vain.
-    func keep(fromSet ord: Int, id: String) throws -> [SyncEvent] {
+    /// Parks the overruled values of an accepted change set, staged as `ord`.
+    func park(fromSet ord: Int, id: String) throws -> [SyncEvent] {
         let records = try String.fetchOne(
             db.cachedStatement(
-                sql:
-                    "SELECT value FROM temp.tidemark_staged_member WHERE ord = ? AND name = 'overruled' AND type = 'array'"
+                sql: """
+                    SELECT value FROM temp.tidemark_staged_member
+                    WHERE ord = ? AND name = 'overruled' AND type = 'array'
+                    """
             ),
             arguments: [ord]
         )
         guard let records, !planted(PlantedBug.dropsValuesInVain) else { return [] }
-        return try keep(records, id: id)
+        return try park(records, id: id)
     }
 
-    /// Keeps the values of notes that were not taken in yet, and the number of the last one.
-    func keep(notes: String, after taken: Int64, newID: () -> UUID) throws -> [SyncEvent] {
+    /// Parks the values of notes after note `last`, and stores the number of the newest note.
+    func park(notes: String, after last: Int64, newID: () -> UUID) throws -> [SyncEvent] {
         guard notes != "[]" else { return [] }
         let rows = try Row.fetchAll(
             db,
@@ -36,11 +38,11 @@ struct OverruledValues {
                     AND typeof(value ->> '$.number') = 'integer' AND value ->> '$.number' > ?
                 ORDER BY number
                 """,
-            arguments: [notes, taken]
+            arguments: [notes, last]
         )
         var events: [SyncEvent] = []
         for row in rows {
-            events += try keep(try row.value("records") as String? ?? "null", id: newID().uuidString.lowercased())
+            events += try park(try row.value("records") as String? ?? "null", id: newID().uuidString.lowercased())
             try db.execute(
                 sql: "UPDATE tidemark_device SET overruled = ?",
                 arguments: try [row.value("number") as Int64]
@@ -49,16 +51,20 @@ struct OverruledValues {
         return events
     }
 
-    private func keep(_ records: String, id: String) throws -> [SyncEvent] {
-        try refuseMisshapen(records)
+    private func park(_ records: String, id: String) throws -> [SyncEvent] {
+        try validate(records)
         let reasons = try String.fetchOne(
             db,
             sql: """
-                SELECT json_group_array(json_object('table', r.value ->> '$.table',
-                    'key', json(r.value -> '$.key'), 'columns', json((
-                        SELECT json_group_array(j.key) FROM json_each(r.value, '$.lost') AS j)),
-                    'rule', ?2, 'message', ?3))
-                FROM json_each(?1) AS r WHERE r.type = 'object'
+                SELECT json_group_array(json_object(
+                    'table', record.value ->> '$.table',
+                    'key', json(record.value -> '$.key'),
+                    'columns', json((
+                        SELECT json_group_array(cell.key) FROM json_each(record.value, '$.lost') AS cell)),
+                    'rule', ?2,
+                    'message', ?3))
+                FROM json_each(?1) AS record
+                WHERE record.type = 'object'
                 """,
             arguments: [records, ConflictRule.overruled.rawValue, Self.message]
         )
@@ -68,8 +74,8 @@ struct OverruledValues {
                 """,
             arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue]
         )
-        // A record is named twice when one of its values was set in vain and another one replaced a
-        // program's.
+        // The list names a record twice if one of its values did not prevail and another one replaced
+        // a value of a program on the server.
         try db.execute(
             sql: """
                 INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
@@ -90,26 +96,26 @@ struct OverruledValues {
         return [.overruled(id: id)]
     }
 
-    /// What is kept is read again whenever somebody looks at the conflicts.
-    private func refuseMisshapen(_ records: String) throws {
-        let isMisshapen = try Bool.fetchOne(
+    /// Throws if the records have a wrong form, because every list of conflicts reads them again.
+    private func validate(_ records: String) throws {
+        let isInvalid = try Bool.fetchOne(
             db,
             sql: """
                 SELECT json_type(?1) <> 'array' OR EXISTS (
-                    SELECT 1 FROM json_each(?1) AS r WHERE CASE r.type WHEN 'object' THEN
-                        json_type(r.value, '$.table') IS NOT 'text'
-                        OR coalesce(json_type(r.value, '$.key'), 'null') = 'null'
-                        OR json_type(r.value, '$.lost') IS NOT 'object'
-                        OR coalesce(json_type(r.value, '$.kept'), 'null') NOT IN ('object', 'null')
-                        OR coalesce(json_type(r.value, '$.row'), 'null') NOT IN ('object', 'null')
+                    SELECT 1 FROM json_each(?1) AS record WHERE CASE record.type WHEN 'object' THEN
+                        json_type(record.value, '$.table') IS NOT 'text'
+                        OR coalesce(json_type(record.value, '$.key'), 'null') = 'null'
+                        OR json_type(record.value, '$.lost') IS NOT 'object'
+                        OR coalesce(json_type(record.value, '$.kept'), 'null') NOT IN ('object', 'null')
+                        OR coalesce(json_type(record.value, '$.row'), 'null') NOT IN ('object', 'null')
                         ELSE 1 END)
                 """,
             arguments: [records]
         )
-        guard isMisshapen != true else {
-            throw AnswerCheck.inapplicable("a record of overruled values has another form than the protocol's.")
+        guard isInvalid != true else {
+            throw AnswerCheck.inapplicable("a record of overruled values has a form that the protocol does not allow.")
         }
     }
 
-    private static let message = "Another value stands in these columns, by their policy; this one is kept here."
+    private static let message = "By their policy, these columns have another value. This one is kept here."
 }

@@ -1,41 +1,41 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// A refused change set is not lost: it moves to the conflicts, with base, mine and theirs, and so
-/// does what depends on it and was not sent yet.
+/// Moves refused change sets and their unsent dependents to the conflicts, with base, mine and theirs.
 ///
-/// What is parked together is numbered in the device's order: who makes the changes again in that
-/// order ends where the device was.
+/// Conflicts get their numbers in the order of the outbox. A retry in that order leads to the rows
+/// that the device had.
 struct ParkConflict {
     let db: Database
     let now: String
 
-    /// Parks refused change sets, whose truths are staged as `ord`, and what would only be refused
-    /// after them.
+    /// Parks refused change sets, whose truths are staged as `ord`, and their unsent dependents.
     ///
-    /// What was sent along gets a verdict of its own.
+    /// Sent dependents stay, because they get their own verdict.
     func park(_ refused: [(ord: Int, id: String)]) throws -> [SyncEvent] {
         guard !refused.isEmpty else { return [] }
-        let told = try Row.fetchAll(
+        let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT ord, coalesce(reasons, '[]') FROM temp.tidemark_answered
+                    SELECT ord, coalesce(reasons, '[]')
+                    FROM temp.tidemark_answered
                     WHERE conflict
                     """
             )
         )
-        let byOrd = try Dictionary(
-            told.map { try ($0.value(0) as Int, $0.value(1) as String) },
+        let reasonsByOrd = try Dictionary(
+            rows.map { try ($0.value(0) as Int, $0.value(1) as String) },
             uniquingKeysWith: { first, _ in first }
         )
-        let reasons = refused.map { ($0.id, byOrd[$0.ord] ?? "[]") }
+        let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
-        return try park(Dictionary(uniqueKeysWithValues: reasons), truths: truths, withSent: false)
+        return try park(Dictionary(uniqueKeysWithValues: reasonsByID), truths: truths, withSent: false)
     }
 
-    /// Parks change sets that the server refused to look at, or never will, and all that depend on
-    /// them; `reasons` are JSON arrays, by id.
+    /// Parks change sets that the server cannot judge, and all their dependents.
+    ///
+    /// `reasons` has a JSON array for each id.
     func parkUnsent(_ reasons: [String: String]) throws -> [SyncEvent] {
         try park(reasons, truths: [:], withSent: true)
     }
@@ -48,15 +48,21 @@ struct ParkConflict {
                     WITH RECURSIVE parked (id) AS (
                         SELECT value FROM json_each(?1)
                         UNION
-                        SELECT c.id FROM parked AS d JOIN tidemark_after AS a ON a.id = d.id
-                        JOIN tidemark_changeset AS c USING (seq) WHERE c.wire IS NULL OR ?2
+                        SELECT changeset.id
+                        FROM parked
+                        JOIN tidemark_after AS dependency ON dependency.id = parked.id
+                        JOIN tidemark_changeset AS changeset USING (seq)
+                        WHERE changeset.wire IS NULL OR ?2
                     )
-                    SELECT c.id FROM tidemark_changeset AS c JOIN parked USING (id) ORDER BY c.seq
+                    SELECT changeset.id
+                    FROM tidemark_changeset AS changeset
+                    JOIN parked USING (id)
+                    ORDER BY changeset.seq
                     """
             ),
             arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]", withSent]
         )
-        try noteSeen(all)
+        try storeAuthorsBase(all)
         for id in all {
             let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
             try move(id, reasons: reason, truth: truths[id])
@@ -64,51 +70,54 @@ struct ParkConflict {
         return all.map { .conflict(id: $0) }
     }
 
-    /// Notes as the base of refused changes what their author saw of the server's: the record as it
-    /// was before the first change of it that waits.
+    /// Stores the base of refused changes: the server's record as their author saw it.
     ///
-    /// `tidemark_base` may be ahead of that: rows arrive while edits wait. And what an earlier
-    /// refused change set, which later ones were made on, has left is nobody's but this device's.
-    private func noteSeen(_ ids: [String]) throws {
+    /// This is the record before its first pending change. `tidemark_base` may be newer, because rows
+    /// arrive while edits are pending. The row after an earlier refused change set exists only on this
+    /// device, so it is no base.
+    private func storeAuthorsBase(_ ids: [String]) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE tidemark_outbox SET before = (
-                    SELECT f.before FROM tidemark_outbox AS f
-                    WHERE f.tbl = tidemark_outbox.tbl AND f.key = tidemark_outbox.key
-                    ORDER BY f.seq LIMIT 1)
+                    SELECT first_entry.before FROM tidemark_outbox AS first_entry
+                    WHERE first_entry.tbl = tidemark_outbox.tbl AND first_entry.key = tidemark_outbox.key
+                    ORDER BY first_entry.seq
+                    LIMIT 1)
                 WHERE (tbl, key) IN (
-                    SELECT o.tbl, o.key FROM json_each(?) AS j
-                    JOIN tidemark_changeset AS c ON c.id = j.value
-                    JOIN tidemark_outbox AS o ON o.seq = c.seq)
+                    SELECT entry.tbl, entry.key
+                    FROM json_each(?) AS parked_id
+                    JOIN tidemark_changeset AS changeset ON changeset.id = parked_id.value
+                    JOIN tidemark_outbox AS entry ON entry.seq = changeset.seq)
                 """
         ).execute(arguments: ["[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
     }
 
-    /// Keeps the records that an accepted change set created and that its answer, staged as `ord`,
-    /// does not have: the server may have removed them at once, by a trigger of the app's, or it
-    /// lost them.
+    /// Parks records that an accepted change set created but its answer, staged as `ord`, lacks.
     ///
-    /// They leave the tables, as the server's rows are the truth; but not without a word. The
-    /// server's rows are in the tables of `schema` by now, and a record that is there is not
-    /// missing: of a change set that was compacted, the answer has no more than the new ids, and of
-    /// a record that others had created, no more than the values that prevailed over theirs.
-    func keepMissing(id: String, ord: Int, in schema: SyncSchema) throws -> [SyncEvent] {
+    /// A trigger on the server may have deleted them, or the server lost them. They leave the tables,
+    /// so the device parks them for the user. At this point the tables of `schema` hold the server's
+    /// rows. A record that is in its table is not missing even if the answer lacks it: a compacted
+    /// change set has only new ids, and a record that another author created first has only the values
+    /// that prevailed.
+    func parkMissingRecords(id: String, ord: Int, in schema: SyncSchema) throws -> [SyncEvent] {
         var missing = """
-            FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
-            WHERE c.id = ?1 AND o.operation = 'create' AND NOT EXISTS (
-                SELECT 1 FROM temp.tidemark_staged AS s
-                WHERE s.ord = ?2 AND s.tbl = o.tbl AND s.key = o.key AND s.operation <> 'delete')
+            FROM tidemark_outbox AS entry
+            JOIN tidemark_changeset AS changeset USING (seq)
+            WHERE changeset.id = ?1 AND entry.operation = 'create' AND NOT EXISTS (
+                SELECT 1 FROM temp.tidemark_staged AS staged
+                WHERE staged.ord = ?2 AND staged.tbl = entry.tbl AND staged.key = entry.key
+                    AND staged.operation <> 'delete')
             """
         let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT o.tbl \(missing)"),
+            db.cachedStatement(sql: "SELECT DISTINCT entry.tbl \(missing)"),
             arguments: [id, ord]
         )
         guard !names.isEmpty else { return [] }
         for table in schema.tables where names.contains(table.name) {
             missing += """
-                 AND NOT (o.tbl = \(SQLText.literal(table.name)) AND EXISTS (
-                    SELECT 1 FROM main.\(SQLText.name(table.name)) AS t
-                    WHERE \(KeySQL.match(table, key: "o.key", alias: "t."))))
+                 AND NOT (entry.tbl = \(SQLText.literal(table.name)) AND EXISTS (
+                    SELECT 1 FROM main.\(SQLText.name(table.name)) AS app_row
+                    WHERE \(KeySQL.match(table, key: "entry.key", alias: "app_row."))))
                 """
         }
         let isWhole = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 \(missing))", arguments: [id, ord])
@@ -120,7 +129,7 @@ struct ParkConflict {
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)
-                SELECT ?1, o.tbl, o.key, o.operation, o.attributes \(missing)
+                SELECT ?1, entry.tbl, entry.key, entry.operation, entry.attributes \(missing)
                 """,
             arguments: [id, ord]
         )
@@ -131,38 +140,44 @@ struct ParkConflict {
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons, after, merges)
-                SELECT c.id, ?2, ?3, (SELECT json_group_array(a.id) FROM tidemark_after AS a
-                    WHERE a.seq = c.seq), c.merges
-                FROM tidemark_changeset AS c WHERE c.id = ?1
+                SELECT changeset.id, ?2, ?3, (
+                        SELECT json_group_array(dependency.id) FROM tidemark_after AS dependency
+                        WHERE dependency.seq = changeset.seq),
+                    changeset.merges
+                FROM tidemark_changeset AS changeset
+                WHERE changeset.id = ?1
                 """
         ).execute(arguments: [id, now, reasons])
         try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
-                SELECT ?1, o.tbl, o.key, o.operation, o.before, o.attributes,
-                    CASE WHEN ?2 IS NULL THEN b.image ELSE (
-                        SELECT json_remove(s.attributes, '$.revision') FROM temp.tidemark_staged AS s
-                        WHERE s.ord = ?2 AND s.tbl = o.tbl AND s.key = o.key) END
-                FROM tidemark_outbox AS o JOIN tidemark_changeset AS c USING (seq)
-                LEFT JOIN tidemark_base AS b ON b.tbl = o.tbl AND b.key = o.key
-                WHERE c.id = ?1
+                SELECT ?1, entry.tbl, entry.key, entry.operation, entry.before, entry.attributes,
+                    CASE WHEN ?2 IS NULL THEN base.image ELSE (
+                        SELECT json_remove(staged.attributes, '$.revision') FROM temp.tidemark_staged AS staged
+                        WHERE staged.ord = ?2 AND staged.tbl = entry.tbl AND staged.key = entry.key) END
+                FROM tidemark_outbox AS entry
+                JOIN tidemark_changeset AS changeset USING (seq)
+                LEFT JOIN tidemark_base AS base ON base.tbl = entry.tbl AND base.key = entry.key
+                WHERE changeset.id = ?1
                 """
         ).execute(arguments: [id, ord])
-        try keepNamed(id, reasons: reasons, truth: ord)
+        try storeBlockingRecords(id, reasons: reasons, truth: ord)
         if planted(PlantedBug.losesConflictRecords) { try db.execute(sql: "DELETE FROM tidemark_conflict_record") }
         try Outbox.remove(id, in: db)
     }
 
-    /// Keeps the records of others that the reasons name, for instance the one that holds a unique
-    /// value, so that people see what stands in the way.
-    private func keepNamed(_ id: String, reasons: String, truth ord: Int?) throws {
+    /// Stores other records that the reasons name, so that the user sees the blocking records.
+    ///
+    /// An example is the record that already has a unique value.
+    private func storeBlockingRecords(_ id: String, reasons: String, truth ord: Int?) throws {
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_conflict_record (id, tbl, key, operation, theirs)
-                SELECT ?1, s.tbl, s.key, 'unchanged', json_remove(s.attributes, '$.revision')
-                FROM json_each(?2) AS r JOIN temp.tidemark_staged AS s
-                    ON s.tbl = r.value ->> '$.table' AND s.key = r.value -> '$.key'
-                WHERE s.ord = ?3 AND s.operation = 'update'
+                SELECT ?1, staged.tbl, staged.key, 'unchanged', json_remove(staged.attributes, '$.revision')
+                FROM json_each(?2) AS reason
+                JOIN temp.tidemark_staged AS staged
+                    ON staged.tbl = reason.value ->> '$.table' AND staged.key = reason.value -> '$.key'
+                WHERE staged.ord = ?3 AND staged.operation = 'update'
                 """
         ).execute(arguments: [id, reasons, ord])
     }

@@ -1,30 +1,29 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 extension Conflict {
-    /// Records that stand in the way of a deletion, because they refer to the record.
+    /// Records that prevent a deletion because they refer to the record.
     public struct Referrers: Hashable, Sendable, Codable {
-        /// The table of the records that refer.
+        /// The table of the referring records.
         public let table: String
-        /// The columns that refer.
+        /// The referring columns.
         public let columns: [String]
-        /// The keys of the records that refer, in canonical JSON.
+        /// The keys of the referring records, in canonical JSON.
         public let keys: [String]
-        /// The table of the record that was to be deleted.
+        /// The table of the record that the change set deletes.
         public let parent: String
         /// Its key in canonical JSON.
         public let parentKey: String
     }
 
-    /// Whether the conflict is, among others, about a record that others still refer to.
+    /// Whether a reason is that other records still refer to a deleted record.
     private var isReferenced: Bool { reasons.contains { $0.rule == ConflictRule.referenced.rawValue } }
 
-    /// Reads the parked conflicts, oldest first, each with the records that refer to what it wanted
-    /// to delete.
+    /// Reads the parked conflicts, oldest first, each with the records that prevent its deletions.
     ///
-    /// The server names the record that is referred to. Those that refer to it are looked up in
-    /// the tables of this file, which have them since the refusal was taken in.
+    /// The server names only the deleted record. The device finds the referring records in its own
+    /// tables, which have them since it applied the refusal.
     static func withReferrers(_ db: Database, schema: SyncSchema) throws -> [Conflict] {
         var conflicts = try all(db)
         guard conflicts.contains(where: \.isReferenced) else { return conflicts }
@@ -34,38 +33,40 @@ extension Conflict {
             conflicts[index].referrers = try schema.tables.flatMap { parent in
                 try schema.references(to: parent.name).filter {
                     [.noAction, .restrict].contains($0.reference.onDelete)
-                }.flatMap { try referrers(id, parent, $0.child, $0.reference, in: db) }
+                }.flatMap { try referrers(id, parent: parent, child: $0.child, reference: $0.reference, in: db) }
             }
         }
         return conflicts
     }
 
-    /// The records of one table that refer by one reference to what a conflict wanted to delete.
+    /// Returns the records of one table that prevent the conflict's deletions by one reference.
     ///
-    /// One that the same change set deletes, or whose reference it changes, is not in the way.
+    /// A record that the same change set deletes, or whose reference it changes, prevents nothing.
     private static func referrers(
         _ id: String,
-        _ parent: SyncedTable,
-        _ child: SyncedTable,
-        _ reference: SyncedTable.Reference,
+        parent: SyncedTable,
+        child: SyncedTable,
+        reference: SyncedTable.Reference,
         in db: Database
     ) throws -> [Referrers] {
         let columns = zip(reference.columns, reference.parentColumns).map {
-            "c.\(SQLText.name($0)) = p.\(SQLText.name($1))"
+            "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"
         }
         let names = reference.columns.map { SQLText.literal($0) }.joined(separator: ", ")
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT r.key AS parent, \(RowJSON.key(child, alias: "c.")) AS child
-                FROM tidemark_conflict_record AS r
-                JOIN main.\(SQLText.name(parent.name)) AS p ON \(KeySQL.match(parent, key: "r.key", alias: "p."))
-                JOIN main.\(SQLText.name(child.name)) AS c ON \(columns.joined(separator: " AND "))
-                WHERE r.id = ?1 AND r.tbl = ?2 AND r.operation = 'delete' AND NOT EXISTS (
-                    SELECT 1 FROM tidemark_conflict_record AS o
-                    WHERE o.id = ?1 AND o.tbl = ?3 AND o.key = \(RowJSON.key(child, alias: "c."))
-                        AND (o.operation = 'delete' OR EXISTS (
-                            SELECT 1 FROM json_each(o.mine) AS m WHERE m.key IN (\(names)))))
+                SELECT parked.key AS parent, \(RowJSON.key(child, alias: "child_row.")) AS child
+                FROM tidemark_conflict_record AS parked
+                JOIN main.\(SQLText.name(parent.name)) AS parent_row
+                    ON \(KeySQL.match(parent, key: "parked.key", alias: "parent_row."))
+                JOIN main.\(SQLText.name(child.name)) AS child_row ON \(columns.joined(separator: " AND "))
+                WHERE parked.id = ?1 AND parked.tbl = ?2 AND parked.operation = 'delete' AND NOT EXISTS (
+                    SELECT 1 FROM tidemark_conflict_record AS sibling
+                    WHERE sibling.id = ?1 AND sibling.tbl = ?3
+                        AND sibling.key = \(RowJSON.key(child, alias: "child_row."))
+                        AND (sibling.operation = 'delete' OR EXISTS (
+                            SELECT 1 FROM json_each(sibling.mine) AS cell WHERE cell.key IN (\(names)))))
                 ORDER BY length(parent), parent, length(child), child
                 """,
             arguments: [id, parent.name, child.name]

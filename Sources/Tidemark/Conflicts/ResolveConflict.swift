@@ -1,22 +1,25 @@
 package import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// Resolves a parked conflict.
 ///
-/// The outcome is an ordinary edit: it is captured and becomes a new change set.
+/// The triggers capture the outcome like any edit, and it becomes a new change set.
 package struct ResolveConflict {
     let db: Database
     let schema: SyncSchema
 
-    /// Resolves conflicts of the file behind a connection.
-    package init(db: Database, schema: SyncSchema) { (self.db, self.schema) = (db, schema) }
+    /// Creates a resolver for the file behind a connection.
+    package init(db: Database, schema: SyncSchema) {
+        self.db = db
+        self.schema = schema
+    }
 
-    /// Resolves the conflict with an id or a number, inside a transaction of the caller's.
+    /// Resolves the conflict with an id or a number, inside the caller's transaction.
     ///
-    /// - Returns: The conflicts that were parked because they build on it, in their order.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is none, when it builds on one that is
-    ///   parked itself, or when the change does not fit the rows any more.
+    /// - Returns: The parked conflicts that depend on it, in their order.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it
+    ///   depends on is parked, or if the change no longer fits the rows.
     @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try id(of: name)
         switch resolution {
@@ -24,13 +27,13 @@ package struct ResolveConflict {
         case .retry: try redo(id, merged: [])
         case .merge(let records): try redo(id, merged: records)
         }
-        let next = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
+        let dependents = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
         try Self.forget(id, in: db)
-        return try Conflict.all(db).filter { next.contains($0.id) }
+        return try Conflict.all(db).filter { dependents.contains($0.id) }
     }
 
-    /// The records that the conflict with an id or a number updates and that are gone.
-    func madeAnew(_ name: String) throws -> [Conflict.Record] {
+    /// Returns the missing records that the conflict with an id or a number updates.
+    func recordsToRecreate(_ name: String) throws -> [Conflict.Record] {
         let id = try id(of: name)
         try EngineConnection.prepare(db, schema: schema)
         let values = RowValues(db: db)
@@ -55,40 +58,40 @@ package struct ResolveConflict {
         invalid("There is no conflict \(name) in this file.", fix: "`tidemark device conflicts FILE` lists them.")
     }
 
-    /// Takes a conflict off the list.
+    /// Deletes a conflict from the list.
     static func forget(_ id: String, in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         try db.execute(sql: "DELETE FROM tidemark_conflict WHERE id = ?", arguments: [id])
     }
 
-    // MARK: Making it again
+    // MARK: Retry
 
-    /// Makes the parked changes again, with other values where somebody has merged them.
+    /// Makes the parked changes again, with the values of merged records.
     ///
-    /// An update or deletion whose record is gone is left out when it would delete, and creates the
-    /// record again, under a new id where the server gives ids, when it would update.
+    /// If the record of a deletion is missing, the deletion is omitted. If the record of an update is
+    /// missing, the update creates it again, under a new id if the server assigns ids.
     private func redo(_ id: String, merged: [MergedRecord]) throws {
         try EngineConnection.prepare(db, schema: schema)
         try requirePredecessors(of: id)
         try check(merged, id)
-        let merged = try MakeAgain(db: db, schema: schema).renew(id, merged)
+        let merged = try RecreateRecords(db: db, schema: schema).assignIDs(id, merged)
         let rows = try Row.fetchAll(
             db,
             sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
             arguments: [id]
         )
-        let byRecord = Dictionary(merged.map { ("\($0.table) \($0.key)", $0) }, uniquingKeysWith: { $1 })
+        let mergedByRecord = Dictionary(merged.map { ("\($0.table) \($0.key)", $0) }, uniquingKeysWith: { $1 })
         let decisions = try rows.compactMap { row -> RecordDecision? in
             let table: String = try row.value("tbl")
             let key: String = try row.value("key")
-            return try decide(row, byRecord["\(table) \(key)"])
+            return try decide(row, mergedByRecord["\(table) \(key)"])
         }
-        let leftOut = try rows.filter { row in
+        let omittedRows = try rows.filter { row in
             let table: String = try row.value("tbl")
             let key: String = try row.value("key")
-            return byRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
+            return mergedByRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
         }
-        try LeftOut(db: db).check(leftOut, beside: decisions, in: schema)
+        try OmittedRecords(db: db).check(omittedRows, beside: decisions, in: schema)
         try RecordDecision.write(decisions, schema: schema, in: db)
     }
 
@@ -96,7 +99,7 @@ package struct ResolveConflict {
         if let merged, merged.columns == nil { return nil }
         guard let table = try schema.byName[row.value("tbl")] else {
             throw Self.invalid(
-                try "The table \(row.value("tbl") as String) is not synced any more.",
+                try "The table \(row.value("tbl") as String) is no longer synced.",
                 fix: "Accept the server's version; the change cannot be made again."
             )
         }
@@ -105,50 +108,53 @@ package struct ResolveConflict {
         let operation: String = try row.value("operation")
         let mine = try (row.value("mine") as String?).map { try values.decode($0) } ?? [:]
         let base = try (row.value("base") as String?).map { try values.decode($0) }
-        let isThere = try values.current(table, key: key) != nil
+        let exists = try values.current(table, key: key) != nil
         if merged == nil { try requireColumns(of: mine, in: table, key) }
-        let wanted = mine.merging(merged?.columns ?? [:]) { $1 }
+        let newValues = mine.merging(merged?.columns ?? [:]) { $1 }
         switch operation {
         case "delete":
             guard let columns = merged?.columns else {
-                guard isThere else { return nil }
+                guard exists else { return nil }
                 return RecordDecision(table: table, key: key, operation: .delete, values: [:])
             }
-            guard isThere else {
+            guard exists else {
                 let whole = (base ?? [:]).merging(columns) { $1 }
                 return RecordDecision(table: table, key: key, operation: .create, values: whole)
             }
             return RecordDecision(table: table, key: key, operation: .update, values: columns)
-        case "create": return RecordDecision(table: table, key: key, operation: .create, values: wanted)
+        case "create": return RecordDecision(table: table, key: key, operation: .create, values: newValues)
         default:
-            guard !isThere else { return RecordDecision(table: table, key: key, operation: .update, values: wanted) }
+            guard !exists else { return RecordDecision(table: table, key: key, operation: .update, values: newValues) }
             guard let base else {
                 throw Self.invalid(
-                    "\(table.name) \(key) is gone, and only a part of it is kept here.",
+                    "\(table.name) \(key) is missing, and this file has only some of its columns.",
                     fix: "Create the record yourself, or dismiss this with accept."
                 )
             }
-            let whole = base.merging(wanted) { $1 }
+            let whole = base.merging(newValues) { $1 }
             return RecordDecision(table: table, key: key, operation: .create, values: whole)
         }
     }
 
     // MARK: Checks
 
-    /// What builds on a parked change set cannot come before it.
+    /// Throws if the conflict depends on another parked conflict.
     func requirePredecessors(of id: String) throws {
         let number = try Int.fetchOne(
             db,
             sql: """
-                SELECT p.number FROM tidemark_conflict AS c, json_each(c.after) AS a
-                JOIN tidemark_conflict AS p ON p.id = a.value
-                WHERE c.id = ? ORDER BY p.number LIMIT 1
+                SELECT predecessor.number
+                FROM tidemark_conflict AS parked_set, json_each(parked_set.after) AS after_id
+                JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value
+                WHERE parked_set.id = ?
+                ORDER BY predecessor.number
+                LIMIT 1
                 """,
             arguments: [id]
         )
         guard let number else { return }
         throw Self.invalid(
-            "This change set builds on that of conflict \(number).",
+            "This change set depends on the change set of conflict \(number).",
             fix: "Resolve conflict \(number) first."
         )
     }
@@ -159,8 +165,9 @@ package struct ResolveConflict {
                 try Bool.fetchOne(
                     db,
                     sql: """
-                        SELECT EXISTS (SELECT 1 FROM tidemark_conflict_record
-                        WHERE id = ? AND tbl = ? AND key = ? AND operation <> 'unchanged')
+                        SELECT EXISTS (
+                            SELECT 1 FROM tidemark_conflict_record
+                            WHERE id = ? AND tbl = ? AND key = ? AND operation <> 'unchanged')
                         """,
                     arguments: [id, record.table, record.key]
                 ) ?? false
@@ -175,14 +182,14 @@ package struct ResolveConflict {
         }
     }
 
-    /// A column that the table does not have would be dropped without a word.
+    /// Throws if a column does not exist, because the write would ignore it silently.
     private func requireColumns(of values: [String: DatabaseValue], in table: SyncedTable, _ key: String) throws {
-        let known = Set(table.valueColumns.map(\.name))
-        guard let unknown = values.keys.sorted().first(where: { !known.contains($0) }) else { return }
+        let columns = Set(table.valueColumns.map(\.name))
+        guard let unknown = values.keys.sorted().first(where: { !columns.contains($0) }) else { return }
         throw TidemarkError(
             .unknownColumn,
-            "\(table.name) has no column \(unknown) apart from its key.",
-            fix: "Merge with values for the columns that it has, or accept the server's version.",
+            "\(table.name) has no value column \(unknown).",
+            fix: "Give values only for existing columns, or accept the server's version.",
             place: .init(table: table.name, key: key, column: unknown)
         )
     }

@@ -1,22 +1,26 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Rows as the app's merge function and people's decisions see them: values by column.
+/// Reads rows as values by column, for merge functions and decisions.
 struct RowValues {
     let db: Database
 
-    /// The values of an image: a JSON object of columns in canonical form.
+    /// Decodes an image, which is a JSON object of columns in canonical form.
     func decode(_ image: String) throws -> [String: DatabaseValue] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT j.key, tidemark_decode(?1 -> j.fullkey) AS value FROM json_each(?1) AS j"),
+            db.cachedStatement(
+                sql: """
+                    SELECT cell.key, tidemark_decode(?1 -> cell.fullkey) AS value
+                    FROM json_each(?1) AS cell
+                    """
+            ),
             arguments: [image]
         )
         return try rows.reduce(into: [:]) { try $0[$1.value("key") as String] = $1.value("value") as DatabaseValue }
     }
 
-    /// The values of a record as its table has it now, apart from the key; nil when it is not
-    /// there.
+    /// Returns a record's current values without the key; nil if the record does not exist.
     func current(_ table: SyncedTable, key: String) throws -> [String: DatabaseValue]? {
         let columns = (table.valueColumns.isEmpty ? table.columns : table.valueColumns).map(\.name)
         let row = try Row.fetchOne(
@@ -33,20 +37,20 @@ struct RowValues {
     }
 }
 
-/// What a decision writes to one record.
+/// The change that a decision makes to one record.
 struct RecordDecision {
     let table: SyncedTable
     let key: String
     let operation: TidemarkCore.Operation
-    /// The columns that are set; of a creation all that are known.
+    /// The values to write, by column.
     let values: [String: DatabaseValue]
 }
 
 extension RecordDecision {
-    /// Writes decisions into the tables as one ordinary edit, which the triggers capture.
+    /// Writes decisions to the tables as one edit, which the triggers capture.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when they do not fit the rows as they are now; the
-    ///   caller's savepoint undoes the rest.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if they do not fit the current rows; the caller's
+    ///   savepoint undoes the write.
     static func write(_ decisions: [RecordDecision], schema: SyncSchema, in db: Database) throws {
         try EngineConnection.prepare(db, schema: schema)
         try StagingTables.clear(in: db)
@@ -56,26 +60,26 @@ extension RecordDecision {
                 key: decision.key,
                 operation: decision.operation,
                 values: decision.values,
-                ord: 0,
+                ord: StagedPurpose.decision.ord,
                 in: db
             )
         }
         do {
-            // References are enforced here, unlike where answers are applied.
-            try ConnectionFlag.preparingAnew(db) {
-                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: 0)
+            // SQLite enforces references here, but not while the device applies answers.
+            try ConnectionFlag.withNewStatements(db) {
+                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.decision.ord)
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw misfit(error.message ?? "a constraint failed")
         }
     }
 
-    /// The error for a change that the rows do not take.
+    /// Returns the error for a change that does not fit the current rows.
     static func misfit(_ reason: String) -> TidemarkError {
         TidemarkError(
             .constraintViolated,
-            "The change does not fit the rows as they are now: \(reason).",
-            fix: "Edit the rows so that it does, then retry; or accept the server's version."
+            "The change does not fit the current rows: \(reason).",
+            fix: "Edit the rows so that it fits and retry, or accept the server's version."
         )
     }
 }

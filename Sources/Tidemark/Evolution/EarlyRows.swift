@@ -1,47 +1,51 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What the app's migrations wrote before the first snapshot: nothing in the file is the zone's
-/// yet, so all of it belongs to what this device creates.
+/// Captures rows that the app's migrations wrote before the first snapshot.
+///
+/// Nothing in the file comes from the zone yet, so this device creates all these rows.
 struct EarlyRows {
     let db: Database
     let schema: SyncSchema
     let now: Date
     let newID: () -> UUID
 
-    /// Captures it, with capture switched off, when what the triggers saw waits in the outbox.
+    /// Captures the rows, while the triggers are off and after the device drained their captures.
     func capture() throws {
         let adopt = AdoptTables(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
-        let tables = try schema.tables.filter { try giveIds(to: $0, adopt) }
-        for table in tables { try CaptureRows.created(table, where: isFree(table, "t."), in: db) }
+        let tables = try schema.tables.filter { try assignIDs(to: $0, adopt) }
+        for table in tables { try CaptureRows.captureAsCreated(table, where: hasNoPendingChange(table, "t."), in: db) }
         for table in schema.tables {
-            try CaptureWritten(db: db, schema: schema).capture(table) { column in
+            try CaptureMissedEdits(db: db, schema: schema).capture(table) { column in
                 try SQLText.literal(DefaultValue.json(column, in: db))
             }
         }
     }
 
-    /// Gives rows that nobody saw temporary ids, unless the app's table takes no others than it
-    /// has: then they are the app's own.
-    private func giveIds(to table: SyncedTable, _ adopt: AdoptTables) throws -> Bool {
+    /// Gives uncaptured rows temporary ids.
+    ///
+    /// Returns false if a constraint of the table forbids new ids; then the rows stay local.
+    private func assignIDs(to table: SyncedTable, _ adopt: AdoptTables) throws -> Bool {
         let name = "main.\(SQLText.name(table.name))."
         do {
             try db.inSavepoint {
-                // What refers to a row is compared later, when it has the new id.
-                try adopt.giveTemporaryIds(table, where: isFree(table, name), shared: { _ in [] })
+                // `capture` compares the references later, when they have the new ids.
+                try adopt.assignTemporaryIDs(table, where: hasNoPendingChange(table, name), shared: { _ in [] })
                 return .commit
             }
             return true
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return false }
     }
 
-    /// Whether nothing of the record waits: nobody saw it being written.
-    private func isFree(_ table: SyncedTable, _ alias: String) -> String {
+    /// Returns the condition that the record has no pending change, so no trigger captured it.
+    private func hasNoPendingChange(_ table: SyncedTable, _ alias: String) -> String {
         """
-        NOT EXISTS (SELECT 1 FROM tidemark_base AS b WHERE b.tbl = \(SQLText.literal(table.name))
-        AND b.key = \(RowJSON.key(table, alias: alias)))
+        NOT EXISTS (
+            SELECT 1 FROM tidemark_base
+            WHERE tidemark_base.tbl = \(SQLText.literal(table.name))
+                AND tidemark_base.key = \(RowJSON.key(table, alias: alias)))
         """
     }
 }

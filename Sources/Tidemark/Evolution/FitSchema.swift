@@ -1,49 +1,49 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Fits a file's bookkeeping to its tables and to the zone's, when either was altered.
+/// Fits a file's bookkeeping to its tables and to the zone's, after a change of either.
 ///
 /// One transaction, in which nothing is lost:
 ///
-/// 1. What was captured is drained as what it was captured as: under the old tables.
-/// 2. Names that were renamed are renamed in what waits, and the zone's in the side table.
-/// 3. Capture is renewed.
-/// 4. Tables and columns that both sides have only now: the zone's values come out of the side
-///    table into the rows, and what was written here meanwhile becomes edits of this device.
-/// 5. What the zone dropped is kept as it is now, for the case that the table comes back.
-/// 6. What the file no longer has of the zone's asks for a snapshot, which fills the side table.
+/// 1. Drain captured changes with the old tables.
+/// 2. Apply renames to pending changes, and the zone's renames to the side table.
+/// 3. Install capture again.
+/// 4. Fill newly shared tables and columns with the zone's values from the side table. Values that
+///    this file had before become edits of this device.
+/// 5. Keep the rows of tables that the zone dropped, in case the zone has the table again later.
+/// 6. If the file dropped columns or tables of the zone, request a snapshot to fill the side table.
 struct FitSchema {
     let db: Database
     let now: Date
     var boundaries: KnownTransactions = []
     let newID: () -> UUID
 
-    /// Whether the file or the zone was altered since the last fit.
+    /// Whether a schema of file or zone has changed since the last fit.
     static func isNeeded(_ file: DeviceFile) -> Bool {
         file.fitted.local != file.tables.localText || file.fitted.served != file.served
     }
 
-    /// Fits the file when its tables were altered while it is in use.
+    /// Fits the file if its tables have changed.
     func runIfNeeded() throws {
         let file = try DeviceFile(db)
         if Self.isNeeded(file) { try run(served: file.served) }
     }
 
-    /// Fits the file to a zone's schema, in a transaction of the caller's with `foreign_keys` off.
+    /// Fits the file to a zone's schema, in the caller's transaction with `foreign_keys` off.
     func run(served: String?) throws {
         let file = try DeviceFile(db)
         try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [served])
         let new = try FileSchema(served: served, renames: file.renames, in: db)
         let isFirst = file.fitted.served == nil
-        let rebuilt = try CaptureTables.rebuilt(new.common, in: db)
-        if !isFirst { try note(rebuilt: rebuilt) }
+        let rebuilt = try CaptureTables.rebuiltTables(of: new.common, in: db)
+        if !isFirst { try storeRebuilt(rebuilt) }
         guard new.problems.isEmpty, let fitted = file.fitted.local else {
-            // Edits are captured in any case; a sync names the problem.
+            // The triggers capture edits in any case. The next sync reports the problem.
             try renameCaptured(new.common)
             try install(new.common)
-            if new.problems.isEmpty { try keep(new, served) }
+            if new.problems.isEmpty { try storeFitted(new, served) }
             return
         }
         let isSame = file.fitted.served == served && fitted == new.localText
@@ -56,8 +56,8 @@ struct FitSchema {
         let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
         try drain(step)
         try EngineConnection.prepare(db, schema: new.common)
-        for (table, names) in step.renames { try RenameWaiting(db: db).rename(names, of: table) }
-        for name in step.forgotten { try CaptureTables.forget(name, in: db) }
+        for (table, names) in step.renames { try RenamePendingColumns(db: db).rename(names, of: table) }
+        for name in step.drainedTables { try CaptureTables.forget(name, in: db) }
         try install(new.common)
         try captureRebuilt(step.new)
         if let served { try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db) }
@@ -65,11 +65,11 @@ struct FitSchema {
             if isFirst {
                 try EarlyRows(db: db, schema: step.new, now: now, newID: newID).capture()
             } else {
-                try take(step)
+                try fillTables(step)
             }
         }
-        if step.hasLost { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
-        try keep(new, served)
+        if step.needsSnapshot { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
+        try storeFitted(new, served)
     }
 
     private func install(_ schema: SyncSchema) throws {
@@ -77,43 +77,47 @@ struct FitSchema {
         try DeviceTables.reserveIds(schema, in: db)
     }
 
-    private func keep(_ tables: FileSchema, _ served: String?) throws { try Self.keep(tables, served, in: db) }
+    private func storeFitted(_ tables: FileSchema, _ served: String?) throws {
+        try Self.storeFitted(tables, served, in: db)
+    }
 
-    /// Notes what the bookkeeping is fitted to.
-    static func keep(_ tables: FileSchema, _ served: String?, in db: Database) throws {
+    /// Stores the schemas that the bookkeeping fits.
+    static func storeFitted(_ tables: FileSchema, _ served: String?, in db: Database) throws {
         try db.execute(
             sql: "UPDATE tidemark_device SET fitted_local = ?, fitted_schema = ?",
             arguments: [tables.localText, served]
         )
     }
 
-    /// Drains what was captured under the old tables.
+    /// Drains the captured changes with the old tables.
     ///
-    /// Before the first snapshot everything in the file was captured; what the zone turns out not
-    /// to have is the app's own business.
+    /// Before the first snapshot the triggers capture all tables. Captures of tables that the zone
+    /// lacks are then dropped.
     private func drain(_ step: SchemaStep) throws {
-        let kept = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
-        // While both sides did not fit, capture went on under the file's new names.
+        let drainableTables = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
+        // While the schemas did not fit, the triggers captured under the file's new names.
         let formerNames = step.formerNames
-        for table in kept { try CaptureTables.rename(formerNames[table.name, default: [:]], of: table, in: db) }
-        let schema = SyncSchema(tables: kept)
+        for table in drainableTables {
+            try CaptureTables.rename(formerNames[table.name, default: [:]], of: table, in: db)
+        }
+        let schema = SyncSchema(tables: drainableTables)
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
     }
 
-    /// Lets what was captured follow columns that the app renamed, until it can be drained.
+    /// Renames columns in captured rows that the device cannot drain yet.
     private func renameCaptured(_ schema: SyncSchema) throws {
         for table in schema.tables {
-            let has = Set(table.columns.map(\.name))
+            let columns = Set(table.columns.map(\.name))
             let names = schema.history.renames[table.name, default: [:]].filter {
-                has.contains($0.value) && !has.contains($0.key)
+                columns.contains($0.value) && !columns.contains($0.key)
             }
             try CaptureTables.rename(names, of: table, in: db)
         }
     }
 
-    private func note(rebuilt: [String]) throws {
-        guard !rebuilt.isEmpty else { return }
+    private func storeRebuilt(_ tables: [String]) throws {
+        guard !tables.isEmpty else { return }
         try db.execute(
             sql: """
                 UPDATE tidemark_device SET rebuilt = (
@@ -121,28 +125,29 @@ struct FitSchema {
                         SELECT value FROM json_each(coalesce(rebuilt, '[]'))
                         UNION SELECT value FROM json_each(?)))
                 """,
-            arguments: ["[" + rebuilt.map(ChangeSetJSON.quote).joined(separator: ",") + "]"]
+            arguments: ["[" + tables.map(ChangeSetJSON.quote).joined(separator: ",") + "]"]
         )
     }
 
-    /// Captures what was written into waiting records of rebuilt tables: what they should be is
-    /// known here, and the next answer would rewind them.
+    /// Captures missed edits of records with pending changes in rebuilt tables.
+    ///
+    /// The outbox has their expected values, and the next answer would rewind the records.
     private func captureRebuilt(_ schema: SyncSchema) throws {
         for table in try CompareRebuilt.tables(DeviceFile(db)) {
-            try CaptureWritten(db: db, schema: schema).capture(table) { column in
+            try CaptureMissedEdits(db: db, schema: schema).capture(table) { column in
                 "tidemark_key(t.\(SQLText.name(column.name)))"
             }
         }
     }
 
-    private func take(_ step: SchemaStep) throws {
+    private func fillTables(_ step: SchemaStep) throws {
         let adopt = AdoptTables(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
         let former = FormerRows(db: db, schema: step.new, now: Timestamp.text(now), newID: newID)
-        for table in step.goneTables { try former.keep(table, step.old.common.difference) }
+        for table in step.droppedTables { try former.keep(table, step.old.common.difference) }
         let added = try step.addedTables.filter { try !former.capture($0) }
-        for table in added { try adopt.giveTemporaryIds(table, shared: step.sharedBefore) }
+        for table in added { try adopt.assignTemporaryIDs(table, shared: step.sharedBefore) }
         for table in added { try adopt.adopt(table) }
-        try former.forgetOthers()
+        try former.dropUnneeded()
         for (table, columns) in step.addedColumns {
             try TakeColumns(
                 db: db,
@@ -151,21 +156,20 @@ struct FitSchema {
                 columns: columns,
                 now: Timestamp.text(now),
                 newID: newID
-            ).take()
+            ).run()
         }
-        for table in step.alteredTables { try RenameWaiting(db: db).renewImages(of: table, step) }
-        try UnknownValues(db: db, schema: step.new).forgetOthers()
-        try hideUnfit(step)
+        for table in step.alteredTables { try RenamePendingColumns(db: db).rebuildImages(of: table, step) }
+        try UnknownValues(db: db, schema: step.new).deleteUnneeded()
+        try withdrawUnfitEdits(step)
     }
 
-    /// Hides edits that wait and do not go with the rows of a new table: they deleted what one of
-    /// these refers to, which the older app could not see.
+    /// Takes pending deletions back if rows of a newly shared table refer to the deleted records.
     ///
-    /// So it is when an answer brings such rows; the server's verdict follows. What was captured
-    /// just now waits with the others first, or it would be hidden as well.
-    private func hideUnfit(_ step: SchemaStep) throws {
+    /// The older app could not see these rows. The deletions stay in the outbox until the server's
+    /// verdict. The device drains first, because rewinding would undo captured changes.
+    private func withdrawUnfitEdits(_ step: SchemaStep) throws {
         let check = ForeignKeyCheck(db, schema: step.new)
-        let fits = try step.addedTables.allSatisfy { try check.broken(in: $0, limit: 1).isEmpty }
+        let fits = try step.addedTables.allSatisfy { try check.brokenReferences(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
         try DrainCapture(db: db, schema: step.new).drain(boundaries: boundaries, now: now, newID: newID)
         try StagingTables.clear(in: db)

@@ -1,14 +1,14 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The rows of tables that the zone has dropped, as they were in the file then.
+/// Copies of the rows of tables that the zone has dropped.
 ///
-/// The app goes on with such a table. The server may make another one under its name, and then the
-/// rows that the zone had before are not this device's to create once more: only what differs from
-/// them is its work. Rows that are missing by then are not sent as deletions, since a migration of
-/// the app may have dropped the table as well.
+/// The app may continue to use such a table, and the server may serve a table with its name again.
+/// Then the device must not create the zone's former rows again; it captures only the differences from
+/// them. It sends no deletions for missing rows, because a migration of the app may have dropped the
+/// table, too.
 struct FormerRows {
     let db: Database
     let schema: SyncSchema
@@ -17,29 +17,31 @@ struct FormerRows {
 
     private static let prefix = "tidemark_former_"
 
-    /// The name of the table that keeps the rows of a table.
+    /// Returns the name of the table with the copied rows.
     static func name(_ table: SyncedTable) -> String { prefix + table.name }
 
-    /// Keeps the rows of a table under the zone's names; `difference` is the one from before the
-    /// zone dropped it.
+    /// Copies the rows of a table, with the zone's column names.
+    ///
+    /// `difference` is the schema difference before the zone dropped the table.
     func keep(_ table: SyncedTable, _ difference: SchemaDifference) throws {
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
-        let own = table.columns.map(\.name).filter { !unserved.contains($0) }
+        let sharedColumns = table.columns.map(\.name).filter { !unserved.contains($0) }
         let names = difference.wireNames[table.name, default: [:]]
         let former = SQLText.name(Self.name(table))
-        // Columns without a type keep each value as it is.
+        // Columns without a type store each value unchanged.
         try db.execute(
             sql: """
                 DROP TABLE IF EXISTS main.\(former);
-                CREATE TABLE main.\(former) (\(SQLText.names(own.map { names[$0] ?? $0 })));
+                CREATE TABLE main.\(former) (\(SQLText.names(sharedColumns.map { names[$0] ?? $0 })));
                 INSERT INTO main.\(former)
-                SELECT \(SQLText.names(own)) FROM main.\(SQLText.name(table.name));
+                SELECT \(SQLText.names(sharedColumns)) FROM main.\(SQLText.name(table.name));
                 """
         )
     }
 
-    /// Captures what was written into a table that is served again; `false` when its former rows
-    /// are not kept, or had another key.
+    /// Captures the differences from the former rows in a table that the server serves again.
+    ///
+    /// Returns false if there are no former rows, or if they had another key.
     func capture(_ table: SyncedTable) throws -> Bool {
         let columns = try String.fetchSet(
             db,
@@ -52,9 +54,9 @@ struct FormerRows {
         return true
     }
 
-    /// Forgets the rows of tables that the zone has again.
-    func forgetOthers() throws {
-        let wanted = Set(schema.history.droppedTables.map { Self.prefix + $0 })
+    /// Drops the copies of tables that the zone has again.
+    func dropUnneeded() throws {
+        let neededTables = Set(schema.history.droppedTables.map { Self.prefix + $0 })
         let tables = try String.fetchAll(
             db,
             sql: """
@@ -62,7 +64,7 @@ struct FormerRows {
                 WHERE type = 'table' AND name LIKE 'tidemark~_former~_%' ESCAPE '~'
                 """
         )
-        for table in tables where !wanted.contains(table) {
+        for table in tables where !neededTables.contains(table) {
             try db.execute(sql: "DROP TABLE main.\(SQLText.name(table))")
         }
     }

@@ -1,16 +1,17 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// References that only this file has, to records that the zone has deleted.
+/// Runs the app's `ON DELETE` for references that only this file has.
 ///
-/// The engine writes without foreign key actions, since the server's own have their effect in the
-/// answer. But of what it does not know it says nothing, so here the app's `ON DELETE` is done.
+/// The device applies answers without foreign key actions, because an answer contains the effects of
+/// the server's actions. The server does not know the file's own references, so the device handles
+/// them.
 struct OwnReferences {
     let db: Database
     let schema: SyncSchema
 
-    /// Does what the app's tables ask for when a parent is gone.
+    /// Runs the `ON DELETE` actions of all references to missing parents.
     func settle() throws {
         let difference = schema.difference
         for table in difference.unservedTables {
@@ -27,18 +28,19 @@ struct OwnReferences {
 
     private func settle(_ table: SyncedTable, _ reference: SyncedTable.Reference, isOwnRow: Bool) throws {
         guard schema.byName[reference.parent] != nil else { return }
-        let columns = reference.columns.map { "c.\(SQLText.name($0))" }
-        let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
-        let dangles = """
+        let columns = reference.columns.map { "child_row.\(SQLText.name($0))" }
+        let match = zip(columns, reference.parentColumns).map { "parent_row.\(SQLText.name($1)) = \($0)" }
+        let isDangling = """
             \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")) AND NOT EXISTS (
-            SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p WHERE \(match.joined(separator: " AND ")))
+                SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS parent_row
+                WHERE \(match.joined(separator: " AND ")))
             """
-        let name = "main.\(SQLText.name(table.name)) AS c"
+        let name = "main.\(SQLText.name(table.name)) AS child_row"
         switch reference.onDelete {
-        case .cascade where isOwnRow: try db.execute(sql: "DELETE FROM \(name) WHERE \(dangles)")
+        case .cascade where isOwnRow: try db.execute(sql: "DELETE FROM \(name) WHERE \(isDangling)")
         case .setNull, .cascade:
             let targets = reference.columns.map { "\(SQLText.name($0)) = NULL" }
-            try db.execute(sql: "UPDATE \(name) SET \(targets.joined(separator: ", ")) WHERE \(dangles)")
+            try db.execute(sql: "UPDATE \(name) SET \(targets.joined(separator: ", ")) WHERE \(isDangling)")
         case .noAction, .restrict, .setDefault: break
         }
     }

@@ -1,11 +1,11 @@
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// From one pair of schemas, a file's and its zone's, to the next: what it means for what is kept.
+/// The difference between two pairs of schemas, each a file's and its zone's, for the bookkeeping.
 ///
 /// A pure function of both pairs.
 struct SchemaStep {
-    /// A file's tables and the zone's, as they were.
+    /// The former schemas of file and zone.
     struct Side {
         let common: SyncSchema
 
@@ -25,10 +25,10 @@ struct SchemaStep {
 
     let old: Side
     let new: SyncSchema
-    /// Whether the file has only now come to know the zone's schema: rows follow in a snapshot.
+    /// Whether the file gets the zone's schema for the first time; the rows follow in a snapshot.
     let isFirst: Bool
 
-    /// The columns of a table that both sides had, under the names that they have in the file now.
+    /// Returns the formerly shared columns of a table, with the file's current names.
     func sharedBefore(_ table: String) -> Set<String> {
         guard let before = old.common.byName[table] else { return [] }
         let unserved = Set(old.common.difference.unservedColumns[table, default: []].map(\.name))
@@ -36,43 +36,45 @@ struct SchemaStep {
         return Set(before.columns.map(\.name).filter { !unserved.contains($0) }.map { names[$0] ?? $0 })
     }
 
-    /// Columns of the file that were renamed, by table and former name.
+    /// The renamed columns of the file: new names, by table and former name.
     var renames: [String: [String: String]] {
         new.tables.reduce(into: [:]) { result, table in
             guard let before = old.common.byName[table.name] else { return }
-            let (had, has) = (Set(before.columns.map(\.name)), Set(table.columns.map(\.name)))
+            let oldColumns = Set(before.columns.map(\.name))
+            let newColumns = Set(table.columns.map(\.name))
             let names = new.history.renames[table.name, default: [:]].filter {
-                had.contains($0.key) && !has.contains($0.key) && has.contains($0.value) && !had.contains($0.value)
+                oldColumns.contains($0.key) && !newColumns.contains($0.key)
+                    && newColumns.contains($0.value) && !oldColumns.contains($0.value)
             }
             if !names.isEmpty { result[table.name] = names }
         }
     }
 
-    /// The names that renamed columns had before, by table and each name that they had since.
+    /// The former names of renamed columns, by table and each later name.
     var formerNames: [String: [String: String]] {
         renames.reduce(into: [:]) { result, renamed in
             let (table, names) = renamed
-            let had = Set(old.common.byName[table]?.columns.map(\.name) ?? [])
+            let oldColumns = Set(old.common.byName[table]?.columns.map(\.name) ?? [])
             for (former, name) in names {
                 let aliases = new.history.renames[table, default: [:]].filter {
-                    $0.value == name && !had.contains($0.key)
+                    $0.value == name && !oldColumns.contains($0.key)
                 }
                 for later in [name] + aliases.keys { result[table, default: [:]][later] = former }
             }
         }
     }
 
-    /// Tables that both sides have only now, parents first.
+    /// Newly shared tables, parents first.
     var addedTables: [SyncedTable] { new.tables.filter { old.common.byName[$0.name] == nil } }
 
     /// Tables of the file that the zone has dropped.
-    var goneTables: [SyncedTable] {
-        let here = Set(new.difference.unservedTables.map(\.name))
-        let gone = here.intersection(new.history.droppedTables)
-        return old.common.tables.filter { gone.contains($0.name) }
+    var droppedTables: [SyncedTable] {
+        let localTables = Set(new.difference.unservedTables.map(\.name))
+        let dropped = localTables.intersection(new.history.droppedTables)
+        return old.common.tables.filter { dropped.contains($0.name) }
     }
 
-    /// Columns that both sides have only now, of tables that both had before.
+    /// Newly shared columns of formerly shared tables.
     var addedColumns: [(table: SyncedTable, columns: [SyncedTable.Column])] {
         new.tables.compactMap { table in
             guard old.common.byName[table.name] != nil else { return nil }
@@ -83,7 +85,7 @@ struct SchemaStep {
         }
     }
 
-    /// Tables whose columns, or what of them is shared, are others than before.
+    /// Tables with other columns, or other shared columns, than before.
     var alteredTables: [SyncedTable] {
         let added = Set(addedColumns.map(\.table.name))
         return new.tables.filter { table in
@@ -92,23 +94,22 @@ struct SchemaStep {
         }
     }
 
-    /// Tables whose captured rows have another form than before, or that are captured no longer;
-    /// they were drained.
-    var forgotten: [String] {
+    /// Drained tables that have another form of captured rows now, or no capture.
+    var drainedTables: [String] {
         let altered = Set(alteredTables.map(\.name))
         return old.common.tables.map(\.name).filter { altered.contains($0) || new.byName[$0] == nil }
     }
 
-    /// Whether the file has dropped something that the zone has: its values are not here any more.
-    var hasLost: Bool {
+    /// Whether the file has dropped tables or columns that the zone has, so it lacks their values.
+    var needsSnapshot: Bool {
         guard !isFirst else { return false }
         if new.difference.unknownTables.contains(where: { old.common.byName[$0.name] != nil }) { return true }
         return new.difference.unknownColumns.contains { table, columns in
             guard let before = old.common.byName[table] else { return false }
-            let known = Set(before.columns.map(\.name))
+            let oldColumns = Set(before.columns.map(\.name))
             let unserved = old.common.difference.unservedColumns[table, default: []].map(\.name)
             let names = old.common.difference.wireNames[table, default: [:]]
-            let shared = known.subtracting(unserved).map { names[$0] ?? $0 }
+            let shared = oldColumns.subtracting(unserved).map { names[$0] ?? $0 }
             return columns.contains { shared.contains($0.name) }
         }
     }

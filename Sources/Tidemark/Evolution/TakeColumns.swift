@@ -1,22 +1,21 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Columns of a table that both sides have only now: because the app's migration made them, or
-/// because the server learned them.
+/// Merges newly shared columns of a table, after a change of either schema.
 ///
-/// For each row there is the zone's value, from the side table or else the column's fill, and the
-/// one that the row has here:
+/// For each row the device compares its own value with the zone's. The zone's value is in the side
+/// table, or is the column's fill.
 ///
-/// | here | at the zone | then |
+/// | here | zone | effect |
 /// | --- | --- | --- |
-/// | the same | | nothing |
-/// | the column's default | anything | the zone's goes into the row |
-/// | something else | the fill | an edit of this device: it is captured and sent |
-/// | something else | something else | the zone's goes into the row, this one into the conflicts |
+/// | the zone's value | | none |
+/// | the column's default | another value | the row gets the zone's value |
+/// | another value | the fill | the triggers capture the value as an edit of this device |
+/// | another value | another value | the row gets the zone's value, and the device parks its own |
 ///
-/// The last is rule 1: nobody overwrites what they have not seen.
+/// The last row is rule 1: a device does not overwrite unseen values.
 struct TakeColumns {
     let db: Database
     let schema: SyncSchema
@@ -25,22 +24,20 @@ struct TakeColumns {
     let now: String
     let newID: () -> UUID
 
-    private static let ord = -7
-
-    /// Does so, with capture switched off.
-    func take() throws {
-        try Taken.make(in: db)
+    /// Merges the columns, while the triggers are off.
+    func run() throws {
+        try DifferingValues.createTable(in: db)
         for column in columns { try compare(column) }
-        let writesZone = try Taken.has("'theirs', 'both'", in: db)
-        if try Taken.has("'both'", in: db) {
+        let hasZoneValues = try DifferingValues.contains("'theirs', 'both'", in: db)
+        if try DifferingValues.contains("'both'", in: db) {
             try ParkedRows(db: db, now: now).park(
                 table,
                 id: newID().uuidString.lowercased(),
-                message: "The app's migration wrote another value than the zone has."
+                message: "The app's migration wrote a value that differs from the zone's."
             )
         }
-        if writesZone { try write() }
-        if try Taken.has("'mine'", in: db) { try capture() }
+        if hasZoneValues { try writeZoneValues() }
+        if try DifferingValues.contains("'mine'", in: db) { try capture() }
     }
 
     private func compare(_ column: SyncedTable.Column) throws {
@@ -52,32 +49,39 @@ struct TakeColumns {
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
-                SELECT key, :column, theirs, mine, CASE WHEN tidemark_key(mine) = :standard THEN 'theirs'
-                    WHEN filled THEN '\(mine)' ELSE '\(both)' END
+                SELECT key, :column, theirs, mine, CASE
+                    WHEN tidemark_key(mine) = :standard THEN 'theirs'
+                    WHEN filled THEN '\(mine)'
+                    ELSE '\(both)' END
                 FROM (
-                    SELECT t.key, t.mine, u.key IS NULL OR tidemark_key(u.value) = :fill AS filled,
-                        CASE WHEN u.key IS NULL THEN tidemark_decode(:fill) ELSE u.value END AS theirs
-                    FROM (SELECT \(RowJSON.key(table)) AS key, \(SQLText.name(column.name)) AS mine
-                        FROM main.\(SQLText.name(table.name))) AS t
-                    LEFT JOIN tidemark_unknown AS u ON u.tbl = :table AND u.key = t.key AND u.col = :wire
-                ) WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
+                    SELECT app_row.key, app_row.mine,
+                        unknown.key IS NULL OR tidemark_key(unknown.value) = :fill AS filled,
+                        CASE WHEN unknown.key IS NULL THEN tidemark_decode(:fill) ELSE unknown.value END AS theirs
+                    FROM (
+                        SELECT \(RowJSON.key(table)) AS key, \(SQLText.name(column.name)) AS mine
+                        FROM main.\(SQLText.name(table.name))
+                    ) AS app_row
+                    LEFT JOIN tidemark_unknown AS unknown
+                        ON unknown.tbl = :table AND unknown.key = app_row.key AND unknown.col = :wire
+                )
+                WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
                 """,
             arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name]
         )
     }
 
-    /// Puts the zone's values into the rows.
-    private func write() throws {
+    /// Writes the zone's values to the rows.
+    private func writeZoneValues() throws {
         try StagingTables.clear(in: db)
-        try Taken.stage("update", table, kinds: "'theirs', 'both'", ord: Self.ord, in: db)
+        try DifferingValues.stage("update", table, kinds: "'theirs', 'both'", ord: StagedPurpose.columns.ord, in: db)
         do {
             try db.inSavepoint {
-                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: Self.ord)
+                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.columns.ord)
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            // Rows of this device hold unique values that the zone's rows have: a snapshot tells
-            // them apart from edits.
+            // A row of this device has a unique value of a zone's row. The device requests a snapshot,
+            // which separates the zone's values from edits.
             try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
         }
     }
@@ -86,14 +90,15 @@ struct TakeColumns {
     private func capture() throws {
         let key = RowJSON.key(table, alias: "t.")
         let before = columns.map { column -> (String, String) in
-            let taken = """
-                FROM temp.tidemark_taken AS k WHERE k.key = \(key)
-                AND k.col = \(SQLText.literal(column.name)) AND k.kind = 'mine'
+            let ownValue = """
+                FROM temp.tidemark_taken AS differing
+                WHERE differing.key = \(key) AND differing.col = \(SQLText.literal(column.name))
+                    AND differing.kind = 'mine'
                 """
             return (
                 column.name,
                 """
-                CASE WHEN EXISTS (SELECT 1 \(taken)) THEN (SELECT theirs \(taken))
+                CASE WHEN EXISTS (SELECT 1 \(ownValue)) THEN (SELECT theirs \(ownValue))
                 ELSE t.\(SQLText.name(column.name)) END
                 """
             )
@@ -106,9 +111,12 @@ struct TakeColumns {
     }
 }
 
-/// Values that differ here and at the zone, while it is decided whose stays.
-enum Taken {
-    static func make(in db: Database) throws {
+/// The values that differ between file and zone, in `temp.tidemark_taken`.
+///
+/// The kind tells which side prevails: `theirs`, `mine`, or `both` if the device parks its own value.
+enum DifferingValues {
+    /// Creates the table, or empties it.
+    static func createTable(in db: Database) throws {
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_taken (
@@ -119,7 +127,8 @@ enum Taken {
         )
     }
 
-    static func has(_ kinds: String, in db: Database) throws -> Bool {
+    /// Whether the table has values of some kinds.
+    static func contains(_ kinds: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))")
             ?? false
     }
@@ -137,22 +146,23 @@ enum Taken {
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_staged_cell (rec, col, value)
-                SELECT s.rec, k.col, k.theirs FROM temp.tidemark_taken AS k
-                JOIN temp.tidemark_staged AS s ON s.ord = ? AND s.tbl = ? AND s.key = k.key
-                WHERE k.kind IN (\(kinds)) AND k.col <> ''
+                SELECT staged.rec, differing.col, differing.theirs
+                FROM temp.tidemark_taken AS differing
+                JOIN temp.tidemark_staged AS staged
+                    ON staged.ord = ? AND staged.tbl = ? AND staged.key = differing.key
+                WHERE differing.kind IN (\(kinds)) AND differing.col <> ''
                 """,
             arguments: [ord, table.name]
         )
     }
 }
 
-/// Puts this device's side of rows on which both sides differ into the conflicts, where the app
-/// finds it.
+/// Parks this device's values of rows that differ from the zone's.
 struct ParkedRows {
     let db: Database
     let now: String
 
-    /// Parks what `temp.tidemark_taken` has under `both`, as one conflict.
+    /// Parks the values of kind `both` in `temp.tidemark_taken` as one conflict.
     func park(_ table: SyncedTable, id: String, message: String) throws {
         let reason = Conflict.Reason(
             table: table.name,
@@ -172,7 +182,9 @@ struct ParkedRows {
             sql: """
                 INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, ?2, key, 'update', NULL, \(object("mine")), \(object("theirs"))
-                FROM temp.tidemark_taken WHERE kind = 'both' GROUP BY key
+                FROM temp.tidemark_taken
+                WHERE kind = 'both'
+                GROUP BY key
                 """,
             arguments: [id, table.name]
         )

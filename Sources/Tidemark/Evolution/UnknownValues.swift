@@ -1,49 +1,50 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The side table: what the zone has in columns and tables that this file does not have.
+/// The side table `tidemark_unknown`: the zone's values of columns and tables that this file lacks.
 ///
-/// A row is a value. A record of an unknown table has one more under the empty name, so that it is
-/// there even if it is all key. The values are the zone's, confirmed, at the file's revision; they
-/// go into the rows when the app's migration has made a place for them.
+/// Each row is one value. A record of an unknown table has one more row, under the empty column name,
+/// so that it exists even without value columns. The values are confirmed, at the file's revision.
+/// The device moves them to the app's rows after a migration adds the columns or tables.
 struct UnknownValues {
     let db: Database
     let schema: SyncSchema
 
-    /// Stands for the record itself.
-    static let presence = ""
+    /// The column name that stands for the record itself.
+    static let presenceColumn = ""
 
-    /// Takes the values out of the staged change set `ord`.
-    func take(ord: Int) throws {
+    /// Stores the unknown values of the staged change set `ord`.
+    func store(ord: Int) throws {
         guard schema.difference.hasUnknown else { return }
-        // A creation stands for the whole record.
+        // A creation replaces the whole record.
         try db.execute(
             sql: """
                 DELETE FROM tidemark_unknown WHERE EXISTS (
-                    SELECT 1 FROM temp.tidemark_staged AS s
-                    WHERE s.ord = ? AND s.tbl = tidemark_unknown.tbl AND s.key = tidemark_unknown.key
-                        AND s.operation <> 'update')
+                    SELECT 1 FROM temp.tidemark_staged AS staged
+                    WHERE staged.ord = ? AND staged.tbl = tidemark_unknown.tbl AND staged.key = tidemark_unknown.key
+                        AND staged.operation <> 'update')
                 """,
             arguments: [ord]
         )
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_unknown (tbl, key, col, value)
-                SELECT s.tbl, s.key, c.col, c.value
-                FROM temp.tidemark_staged AS s
-                JOIN temp.tidemark_staged_cell AS c ON c.rec = \(StagingTables.cells(of: "s"))
-                WHERE s.ord = ? AND s.operation <> 'delete' AND (s.tbl, c.col) IN (\(columns))
+                SELECT staged.tbl, staged.key, cell.col, cell.value
+                FROM temp.tidemark_staged AS staged
+                JOIN temp.tidemark_staged_cell AS cell ON cell.rec = \(StagingTables.cells(of: "staged"))
+                WHERE staged.ord = ? AND staged.operation <> 'delete' AND (staged.tbl, cell.col) IN (\(columns))
                 UNION ALL
-                SELECT tbl, key, '\(Self.presence)', NULL FROM temp.tidemark_staged
+                SELECT tbl, key, '\(Self.presenceColumn)', NULL
+                FROM temp.tidemark_staged
                 WHERE ord = ?1 AND operation <> 'delete' AND tbl IN (\(tables))
                 """,
             arguments: [ord]
         )
     }
 
-    /// Replaces everything by what the attached snapshot has.
-    func takeSnapshot() throws {
+    /// Replaces all values by those of the attached snapshot.
+    func replaceFromSnapshot() throws {
         try db.execute(sql: "DELETE FROM tidemark_unknown")
         for table in schema.tables {
             let names = schema.difference.wireNames[table.name, default: [:]]
@@ -59,7 +60,7 @@ struct UnknownValues {
         }
     }
 
-    /// Lets the values follow columns that the zone has renamed, given by table and former name.
+    /// Renames columns; `names` has the zone's new names, by table and former name.
     static func rename(_ names: [String: [String: String]], in db: Database) throws {
         if planted(PlantedBug.forgetsRenamedValues) { return }
         for (table, columns) in names.sorted(by: { $0.key < $1.key }) {
@@ -76,32 +77,33 @@ struct UnknownValues {
         try db.execute(
             sql: """
                 INSERT INTO tidemark_unknown (tbl, key, col, value)
-                SELECT \(SQLText.literal(table)), \(key), \(SQLText.literal(column ?? Self.presence)),
+                SELECT \(SQLText.literal(table)), \(key), \(SQLText.literal(column ?? Self.presenceColumn)),
                     \(column.map(SQLText.name) ?? "NULL")
                 FROM snapshot.\(SQLText.name(table))
                 """
         )
     }
 
-    /// Removes values that the file has a place for by now, and those that the zone has no longer.
-    func forgetOthers() throws {
+    /// Deletes values of columns that are no longer unknown, or that the zone no longer has.
+    func deleteUnneeded() throws {
         try db.execute(
             sql: """
                 DELETE FROM tidemark_unknown
-                WHERE (tbl, col) NOT IN (\(columns)) AND NOT (col = '\(Self.presence)' AND tbl IN (\(tables)))
+                WHERE (tbl, col) NOT IN (\(columns)) AND NOT (col = '\(Self.presenceColumn)' AND tbl IN (\(tables)))
                 """
         )
     }
 
-    // MARK: Lists
+    // MARK: SQL lists
 
     private var columns: String {
-        let known = schema.difference.unknownColumns.sorted { $0.key < $1.key }.flatMap { table, columns in
+        let columnNames = schema.difference.unknownColumns.sorted { $0.key < $1.key }.flatMap { table, columns in
             columns.map { (table, $0.name) }
         }
-        let others = schema.difference.unknownTables.flatMap { table in table.valueColumns.map { (table.name, $0.name) }
+        let tableColumnNames = schema.difference.unknownTables.flatMap { table in
+            table.valueColumns.map { (table.name, $0.name) }
         }
-        let rows = (known + others).map { "(\(SQLText.literal($0)), \(SQLText.literal($1)))" }
+        let rows = (columnNames + tableColumnNames).map { "(\(SQLText.literal($0)), \(SQLText.literal($1)))" }
         return rows.isEmpty ? "SELECT NULL, NULL WHERE false" : "VALUES \(rows.joined(separator: ", "))"
     }
 

@@ -1,43 +1,43 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The fingerprint of the rows that the server has confirmed: those in the tables, with the records
-/// that have waiting edits as they were before.
+/// The fingerprint of the confirmed rows: the tables without pending changes.
 ///
-/// It is kept in `tidemark_device` and carried forward by each answer, from the rows before and
-/// after writing. That alone would not notice a cell that changes behind the triggers' back, so it
-/// is computed from the rows as well: at every sync while there are few of them, else after
-/// ``TidemarkCore/Limits/fingerprintIntervalSeconds``, and whenever somebody asks.
+/// The device stores it in `tidemark_device`. Each answer updates it by the difference of the written
+/// rows. This does not detect a cell that changes without a trigger. So the device also computes it
+/// from all rows: at every sync if there are few rows, else after
+/// ``TidemarkCore/Limits/fingerprintIntervalSeconds``, and on request.
 struct ConfirmedRows {
     let db: Database
     let file: DeviceFile
 
-    /// The fingerprint that the confirmed rows should have; nil when nobody knows.
+    /// The stored fingerprint of the confirmed rows; nil if there is no valid one.
     ///
-    /// One that was taken with other columns says nothing, and so does any while this file's tables
-    /// are others than the zone's, or hold rows that a migration wrote and nobody has looked at.
-    var expected: Fingerprint? { isComparable && file.fingerprintShape == shape ? file.fingerprint : nil }
-
-    /// Whether the rows here can have the fingerprint of the server's.
-    var isComparable: Bool { file.tables.isZones && file.rebuilt == nil }
-
-    /// The fingerprint that the confirmed rows have, computed from all of them.
-    ///
-    /// Everything captured must have been drained; nil while a waiting edit remembers a record with
-    /// other columns than the table has now.
-    func computed() throws -> Fingerprint? {
-        guard isComparable, try file.fingerprintShape == shape || !hasWaitingRecords else { return nil }
-        let rows = RowFingerprints(db, schema: file.schema)
-        return try rows.all() - rows.pending()
+    /// It is invalid if it covers other columns, if the file's tables differ from the zone's, or if the
+    /// device has not yet compared rebuilt tables.
+    var expectedFingerprint: Fingerprint? {
+        isComparable && file.fingerprintShape == layoutHash ? file.fingerprint : nil
     }
 
-    /// Runs `body` while the tables hold the confirmed rows alone, and then puts everything back.
+    /// Whether the confirmed rows can have the server's fingerprint.
+    var isComparable: Bool { file.tables.isZones && file.rebuilt == nil }
+
+    /// Computes the fingerprint of the confirmed rows from all rows.
     ///
-    /// The caller is in a transaction without foreign keys.
-    func whileAlone<Result>(_ body: () throws -> Result) throws -> Result? {
-        var result: Result?
+    /// The caller must drain first. Returns nil if a base has other columns than its table.
+    func computeFingerprint() throws -> Fingerprint? {
+        guard isComparable, try file.fingerprintShape == layoutHash || !hasWaitingRecords else { return nil }
+        let rows = RowFingerprints(db, schema: file.schema)
+        return try rows.all() - rows.outboxDifference()
+    }
+
+    /// Runs `body` while the tables hold only confirmed rows, and then rolls back.
+    ///
+    /// The caller must be in a transaction without foreign keys.
+    func withConfirmedRows<Output>(_ body: () throws -> Output) throws -> Output? {
+        var result: Output?
         try db.inSavepoint {
             try StagingTables.clear(in: db)
             try DeviceFile.whileApplying(db) {
@@ -49,38 +49,38 @@ struct ConfirmedRows {
         return result
     }
 
-    /// The fingerprint to send, checked against the rows when that is due.
+    /// Returns the fingerprint to send, and verifies it against the rows if a check is due.
     ///
-    /// - Throws: `fingerprintMismatch` when the rows are not what the server confirmed.
-    func checked(_ limits: Limits, now: Date) throws -> Fingerprint? {
+    /// - Throws: `fingerprintMismatch` if the rows differ from the confirmed ones.
+    func verifyFingerprint(_ limits: Limits, now: Date) throws -> Fingerprint? {
         guard isComparable else { return nil }
-        if planted(PlantedBug.believesItsBooks) { return expected }
-        guard try expected == nil || isDue(limits, now: now) else { return expected }
-        guard let computed = try computed() else { return nil }
-        guard expected == nil || expected == computed else {
+        if planted(PlantedBug.believesItsBooks) { return expectedFingerprint }
+        guard try expectedFingerprint == nil || isDue(limits, now: now) else { return expectedFingerprint }
+        guard let fingerprint = try computeFingerprint() else { return nil }
+        guard expectedFingerprint == nil || expectedFingerprint == fingerprint else {
             throw TidemarkError(
                 .fingerprintMismatch,
-                "Rows of this file are not as the server confirmed them.",
+                "Rows of this file differ from the rows that the server confirmed.",
                 fix: "The next sync finds and repairs them; `tidemark verify` shows which."
             )
         }
-        try keep(computed)
-        try noteCheck(now)
-        return computed
+        try store(fingerprint)
+        try recordCheck(now)
+        return fingerprint
     }
 
-    /// Notes what the confirmed rows have become.
-    func keep(_ fingerprint: Fingerprint?) throws {
+    /// Stores the fingerprint of the confirmed rows.
+    func store(_ fingerprint: Fingerprint?) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE tidemark_device SET fingerprint = ?1, fingerprint_shape = ?2
                 WHERE fingerprint IS NOT ?1 OR fingerprint_shape IS NOT ?2
                 """
-        ).execute(arguments: [fingerprint?.hex, shape])
+        ).execute(arguments: [fingerprint?.hex, layoutHash])
     }
 
-    /// Notes that all rows were looked at, to the minute.
-    func noteCheck(_ now: Date) throws {
+    /// Stores the time of a check of all rows, to the minute.
+    func recordCheck(_ now: Date) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE tidemark_device SET checked = ?1
@@ -89,12 +89,13 @@ struct ConfirmedRows {
         ).execute(arguments: [Int64(now.timeIntervalSince1970)])
     }
 
-    /// Has the next sync look at all rows, since some were found to be wrong.
+    /// Requires the next sync to check all rows, after a check found differences.
     func requireCheck() throws { try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute() }
 
     // MARK: Private
 
-    private var shape: String { ContentHash.of(file.schema.shape) }
+    /// Identifies the columns and order that row fingerprints cover.
+    private var layoutHash: String { ContentHash.of(file.schema.shape) }
 
     private var hasWaitingRecords: Bool {
         get throws {
@@ -103,10 +104,10 @@ struct ConfirmedRows {
     }
 
     private func isDue(_ limits: Limits, now: Date) throws -> Bool {
-        var left = limits.fingerprintRowsMax
+        var remainingRows = limits.fingerprintRowsMax
         for table in file.schema.tables {
-            guard left >= 0 else { break }
-            left -=
+            guard remainingRows >= 0 else { break }
+            remainingRows -=
                 try Int.fetchOne(
                     db.cachedStatement(
                         sql: """
@@ -114,12 +115,12 @@ struct ConfirmedRows {
                                 SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)
                             """
                     ),
-                    arguments: [left + 1]
+                    arguments: [remainingRows + 1]
                 ) ?? 0
         }
-        guard left < 0, let checked = file.checked else { return true }
-        // A clock that was set back must not put the check off for ever.
-        let age = Int64(now.timeIntervalSince1970) - checked
+        guard remainingRows < 0, let lastCheck = file.checked else { return true }
+        // The age is negative after a clock was set back; then the check is due as well.
+        let age = Int64(now.timeIntervalSince1970) - lastCheck
         return age < 0 || age >= Int64(limits.fingerprintIntervalSeconds)
     }
 }

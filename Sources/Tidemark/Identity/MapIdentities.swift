@@ -1,71 +1,81 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Temporary to permanent ids: everything that still waits and names a new record by its temporary
-/// id is rewritten, in the transaction that takes in the permanent one.
+/// Replaces temporary ids by permanent ones in pending changes and conflicts.
 ///
-/// The map stays readable.
+/// The device does this in the transaction that applies the answer. It also stores each pair in
+/// `tidemark_idmap`, which the app can read.
 struct MapIdentities {
     let db: Database
     let schema: SyncSchema
 
-    /// The tables that know records by key; the last is put aside while an answer is applied.
+    /// The bookkeeping tables with record keys; `tidemark_held` exists only while an answer is applied.
     static let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held"]
 
-    /// A record's new id.
-    struct Assigned {
+    /// A record's temporary and permanent id.
+    struct AssignedID {
         let table: String
         let temporary: Int64
         let permanent: Int64
     }
 
-    /// Takes the ids of accepted change sets, given by the numbers under which they are staged.
+    /// Stores and applies the new ids of accepted change sets, which are staged as `ords`.
     func map(_ ords: [Int]) throws -> [SyncEvent] { try rewriteAll(assign(ords)) }
 
-    /// Fills `temp.tidemark_assigned` with the new ids that accepted change sets brought, given by
-    /// the numbers under which these are staged.
+    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as
+    /// `ords`.
     ///
     /// - Returns: The ids.
-    func assign(_ ords: [Int]) throws -> [Assigned] {
+    func assign(_ ords: [Int]) throws -> [AssignedID] {
         guard !ords.isEmpty else { return [] }
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
         try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO temp.tidemark_assigned
-                SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent FROM (
-                    SELECT s.tbl, CAST(s.old_key AS INTEGER) AS wire,
-                        CAST(s.key AS INTEGER) AS permanent
-                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE s.ord IN (SELECT value FROM json_each(?)) AND s.old_key IS NOT NULL
-                        AND t.kind = 'integer' ORDER BY s.rec)
+                SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent
+                FROM (
+                    SELECT staged.tbl, CAST(staged.old_key AS INTEGER) AS wire,
+                        CAST(staged.key AS INTEGER) AS permanent
+                    FROM temp.tidemark_staged AS staged
+                    JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
+                    WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.old_key IS NOT NULL
+                        AND synced_table.kind = 'integer'
+                    ORDER BY staged.rec)
                 """
         ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         return try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"))
             .map {
-                try Assigned(table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
+                try AssignedID(
+                    table: $0.value("tbl"),
+                    temporary: $0.value("temporary"),
+                    permanent: $0.value("permanent")
+                )
             }
     }
 
-    /// Notes the assigned ids, and puts them wherever something waits or is parked.
-    func rewriteAll(_ assigned: [Assigned]) throws -> [SyncEvent] {
+    /// Stores the assigned ids in the map, and writes them to pending changes and conflicts.
+    func rewriteAll(_ assigned: [AssignedID]) throws -> [SyncEvent] {
         guard !assigned.isEmpty else { return [] }
         try db.cachedStatement(
-            sql:
-                "INSERT OR REPLACE INTO main.tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
+            sql: """
+                INSERT OR REPLACE INTO main.tidemark_idmap
+                SELECT tbl, temporary, permanent FROM temp.tidemark_assigned
+                """
         ).execute()
         if planted(PlantedBug.dropsIdMap) { try db.execute(sql: "DELETE FROM tidemark_idmap") }
         if planted(PlantedBug.keepsTemporaryIdsInOutbox) { return [] }
-        // A record that the server forgot was offered again under a temporary id: views that hold
-        // an older one find it too.
+        // The device may have offered a lost record again under a new temporary id. Then older temporary
+        // ids of the record must lead to the permanent one, too.
         try db.cachedStatement(
             sql: """
-                UPDATE tidemark_idmap SET permanent = m.permanent FROM temp.tidemark_assigned AS m
-                WHERE m.tbl = tidemark_idmap.tbl AND m.temporary = tidemark_idmap.permanent
+                UPDATE tidemark_idmap SET permanent = assigned.permanent
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = tidemark_idmap.tbl AND assigned.temporary = tidemark_idmap.permanent
                     AND tidemark_idmap.permanent NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
                 """
         ).execute()
-        try rewrite()
+        try rewriteAssigned()
         try rewriteOwnReferences()
         return Dictionary(grouping: assigned, by: \.table).sorted { $0.key < $1.key }.map {
             let pairs = $0.value.map { ($0.temporary, $0.permanent) }
@@ -73,26 +83,24 @@ struct MapIdentities {
         }
     }
 
-    /// Puts the ids that `temp.tidemark_assigned` lists in the place of the old ones, wherever
-    /// something waits or is parked.
-    func rewrite() throws { try rewriteAssigned(in: Self.holders) }
+    /// Writes the ids of `temp.tidemark_assigned` to pending changes and conflicts.
+    func rewriteAssigned() throws { try rewriteAssigned(in: Self.holders) }
 
-    /// Puts the new ids of `temp.tidemark_assigned` wherever these tables have the old ones: in
-    /// keys and in references.
+    /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some tables.
     func rewriteAssigned(in holders: [String]) throws {
         for holder in holders {
             try db.cachedStatement(
                 sql: """
-                    UPDATE OR REPLACE \(holder) SET key = CAST(m.permanent AS TEXT)
-                    FROM temp.tidemark_assigned AS m
-                    WHERE m.tbl = \(holder).tbl AND \(holder).key = CAST(m.temporary AS TEXT)
+                    UPDATE OR REPLACE \(holder) SET key = CAST(assigned.permanent AS TEXT)
+                    FROM temp.tidemark_assigned AS assigned
+                    WHERE assigned.tbl = \(holder).tbl AND \(holder).key = CAST(assigned.temporary AS TEXT)
                     """
             ).execute()
             for table in schema.tables { try rewriteReferences(of: table, in: holder) }
         }
     }
 
-    /// The members of a bookkeeping table that hold columns of records.
+    /// The columns with JSON images of records, by bookkeeping table.
     static let images = [
         "tidemark_outbox": ["attributes", "before"], "tidemark_base": ["image"],
         "tidemark_conflict_record": ["mine", "base"],
@@ -104,17 +112,18 @@ struct MapIdentities {
             if let position = table.key.firstIndex(of: column) {
                 guard table.keyKind != .integer else { continue }
                 let path = table.key.count > 1 ? "$[\(position)]" : "$"
-                try rewrite("key", path: path, parent, table, in: holder)
+                try rewrite("key", path: path, parent: parent, table: table, in: holder)
                 continue
             }
             for image in Self.images[holder] ?? [] {
-                try rewrite(image, path: "$.\"\(column)\"", parent, table, in: holder)
+                try rewrite(image, path: "$.\"\(column)\"", parent: parent, table: table, in: holder)
             }
         }
     }
 
-    /// What only this file has does not go and come with the answer: the rows themselves are
-    /// rewritten.
+    /// Writes the new ids to references that only this file has.
+    ///
+    /// Answers do not contain these columns, so the device updates the rows themselves.
     func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {
@@ -127,12 +136,13 @@ struct MapIdentities {
                 else { continue }
                 try db.execute(
                     sql: """
-                        UPDATE main.\(SQLText.name(table.name)) SET \(SQLText.name(column)) = m.permanent
-                        FROM temp.tidemark_assigned AS m
-                        WHERE m.tbl = :parent AND m.temporary = \(SQLText.name(column));
-                        UPDATE tidemark_held SET value = m.permanent FROM temp.tidemark_assigned AS m
-                        WHERE tidemark_held.tbl = :table AND col = :column AND m.tbl = :parent
-                            AND m.temporary = value;
+                        UPDATE main.\(SQLText.name(table.name)) SET \(SQLText.name(column)) = assigned.permanent
+                        FROM temp.tidemark_assigned AS assigned
+                        WHERE assigned.tbl = :parent AND assigned.temporary = \(SQLText.name(column));
+                        UPDATE tidemark_held SET value = assigned.permanent
+                        FROM temp.tidemark_assigned AS assigned
+                        WHERE tidemark_held.tbl = :table AND col = :column
+                            AND assigned.tbl = :parent AND assigned.temporary = value;
                         """,
                     arguments: ["parent": parent.name, "table": table.name, "column": column]
                 )
@@ -140,14 +150,15 @@ struct MapIdentities {
         }
     }
 
-    private func rewrite(_ member: String, path: String, _ parent: String, _ table: SyncedTable, in holder: String)
+    private func rewrite(_ member: String, path: String, parent: String, table: SyncedTable, in holder: String)
         throws
     {
         try db.cachedStatement(
             sql: """
-                UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, m.permanent)
-                FROM temp.tidemark_assigned AS m
-                WHERE m.tbl = ?2 AND \(holder).tbl = ?3 AND m.temporary = \(holder).\(member) ->> ?1
+                UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, assigned.permanent)
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = ?2 AND \(holder).tbl = ?3
+                    AND assigned.temporary = \(holder).\(member) ->> ?1
                 """
         ).execute(arguments: [path, parent, table.name])
     }

@@ -1,19 +1,19 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Permanent ids for the rows themselves, where they stay in the tables: one statement a table for
-/// its references, one for its keys.
+/// Replaces temporary ids in the app's rows, which stay in their tables.
 ///
-/// A temporary id is known to this file alone, so whatever refers to it was written here and waits:
-/// the outbox names the rows to look at, under the keys that it still has.
+/// It runs one statement for the references of a table, and one for its keys. Only this file knows a
+/// temporary id, so all rows that refer to it have pending changes. The outbox lists these rows, under
+/// their former keys.
 struct RenameRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Puts the ids that `temp.tidemark_assigned` lists in the place of the old ones.
+    /// Writes the ids of `temp.tidemark_assigned` to references and keys.
     ///
-    /// - Throws: `DatabaseError` when an id is another row's already.
+    /// - Throws: `DatabaseError` if another row already has an id.
     func run() throws {
         let parents = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_assigned"))
         guard !parents.isEmpty else { return }
@@ -25,7 +25,7 @@ struct RenameRows {
         var targets: [String: (value: String, isOld: String)] = [:]
         for (column, parent) in Catalog.integerReferences(of: table, in: schema)
         where parents.contains(parent) && (table.keyKind != .integer || [column] != table.key) {
-            let name = "t.\(SQLText.name(column))"
+            let name = "app_row.\(SQLText.name(column))"
             let ids = "FROM temp.tidemark_assigned WHERE tbl = \(SQLText.literal(parent))"
             targets[column] = (
                 "coalesce((SELECT permanent \(ids) AND temporary = \(name)), \(name))",
@@ -37,9 +37,10 @@ struct RenameRows {
         let values = sorted.map { "\(SQLText.name($0.key)) = \($0.value.value)" }
         try db.cachedStatement(
             sql: """
-                UPDATE OR ABORT main.\(SQLText.name(table.name)) AS t SET \(values.joined(separator: ", "))
-                FROM (SELECT DISTINCT key FROM tidemark_outbox WHERE tbl = ?) AS o
-                WHERE \(KeySQL.match(table, key: "o.key", alias: "t."))
+                UPDATE OR ABORT main.\(SQLText.name(table.name)) AS app_row
+                SET \(values.joined(separator: ", "))
+                FROM (SELECT DISTINCT key FROM tidemark_outbox WHERE tbl = ?) AS entry
+                WHERE \(KeySQL.match(table, key: "entry.key", alias: "app_row."))
                     AND (\(sorted.map(\.value.isOld).joined(separator: " OR ")))
                 """
         ).execute(arguments: [table.name])
@@ -49,8 +50,10 @@ struct RenameRows {
         let key = SQLText.name(table.key[0])
         try db.cachedStatement(
             sql: """
-                UPDATE OR ABORT main.\(SQLText.name(table.name)) AS t SET \(key) = m.permanent
-                FROM temp.tidemark_assigned AS m WHERE m.tbl = ? AND t.\(key) = m.temporary
+                UPDATE OR ABORT main.\(SQLText.name(table.name)) AS app_row
+                SET \(key) = assigned.permanent
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = ? AND app_row.\(key) = assigned.temporary
                 """
         ).execute(arguments: [table.name])
     }

@@ -1,36 +1,41 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Keys of new records that the server's database spells in another way: an upper-case UUID becomes
-/// one in lower case, `1.5` in a `numeric(10,2)` becomes `1.50`.
+/// Applies the server's spelling to the keys of new records.
 ///
-/// The author's copy names such a record by the server's spelling, and by the one that was sent as
-/// `__oldId__`. The row itself comes with the answer; everything that still waits, or is parked,
-/// and names the record by the old spelling is rewritten, as it is for temporary ids.
+/// PostgreSQL stores an upper-case UUID in lower case, and `1.5` in a `numeric(10,2)` as `1.50`. The
+/// answer names such a record by the server's spelling, and has the sent spelling as `__oldId__`. The
+/// answer also has the row. The device updates keys and references in pending changes and conflicts,
+/// as for temporary ids.
 struct RespellKeys {
     let db: Database
     let schema: SyncSchema
 
-    /// Takes the spellings of accepted change sets, given by the numbers under which they are
-    /// staged, once ids are mapped.
-    func take(_ ords: [Int]) throws {
+    /// Applies the spellings of accepted change sets, which are staged as `ords`.
+    ///
+    /// The caller maps ids first.
+    func run(_ ords: [Int]) throws {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_respelled").execute()
         guard !ords.isEmpty else { return }
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO temp.tidemark_respelled
-                SELECT n.tbl, o.key, n.key FROM (
-                    SELECT s.ord, s.tbl, s.key, \(Self.sentKey) AS sent
-                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t ON t.tbl = s.tbl
-                    WHERE s.ord IN (SELECT value FROM json_each(?)) AND s.operation = 'create'
-                        AND s.old_key IS NOT NULL AND t.kind <> 'integer'
-                ) AS n JOIN temp.tidemark_answered AS a ON a.ord = n.ord
-                    JOIN tidemark_changeset AS c ON c.id = a.id
-                    JOIN tidemark_outbox AS o ON o.seq = c.seq AND o.tbl = n.tbl
-                        AND o.operation = 'create' AND o.key <> n.key
-                WHERE CASE WHEN tidemark_refusal(n.sent) IS NULL
-                    THEN tidemark_canonical(n.sent) = o.key END
+                SELECT created.tbl, entry.key, created.key
+                FROM (
+                    SELECT staged.ord, staged.tbl, staged.key, \(Self.sentKey) AS sent
+                    FROM temp.tidemark_staged AS staged
+                    JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
+                    WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.operation = 'create'
+                        AND staged.old_key IS NOT NULL AND synced_table.kind <> 'integer'
+                ) AS created
+                JOIN temp.tidemark_answered AS answered ON answered.ord = created.ord
+                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                JOIN tidemark_outbox AS entry
+                    ON entry.seq = changeset.seq AND entry.tbl = created.tbl
+                    AND entry.operation = 'create' AND entry.key <> created.key
+                WHERE CASE WHEN tidemark_refusal(created.sent) IS NULL
+                    THEN tidemark_canonical(created.sent) = entry.key END
                 """
         ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         guard db.changesCount > 0 else { return }
@@ -43,25 +48,28 @@ struct RespellKeys {
         try rewriteOwnReferences()
     }
 
-    /// The key of staged record `s` as it was sent, JSON; parts that are ids are permanent by now.
+    /// The sent key of the record `staged`, in JSON; parts that are ids are already permanent.
     private static let sentKey = """
-        CASE WHEN json_type(s.key) <> 'array' THEN s.attributes -> '$.__oldId__' ELSE (
-            SELECT '[' || group_concat(CASE n.type WHEN 'text'
-                THEN (s.attributes -> '$.__oldId__') -> o.fullkey ELSE s.key -> n.fullkey END) || ']'
-            FROM json_each(s.key) AS n JOIN json_each(s.attributes, '$.__oldId__') AS o USING (key)
+        CASE WHEN json_type(staged.key) <> 'array' THEN staged.attributes -> '$.__oldId__' ELSE (
+            SELECT '[' || group_concat(CASE new_part.type WHEN 'text'
+                THEN (staged.attributes -> '$.__oldId__') -> old_part.fullkey
+                ELSE staged.key -> new_part.fullkey END) || ']'
+            FROM json_each(staged.key) AS new_part
+            JOIN json_each(staged.attributes, '$.__oldId__') AS old_part USING (key)
         ) END
         """
 
     private func rewriteKeys(in holder: String) throws {
         try db.cachedStatement(
             sql: """
-                UPDATE OR REPLACE \(holder) SET key = r.new FROM temp.tidemark_respelled AS r
-                WHERE r.tbl = \(holder).tbl AND \(holder).key = r.old
+                UPDATE OR REPLACE \(holder) SET key = respelled.new
+                FROM temp.tidemark_respelled AS respelled
+                WHERE respelled.tbl = \(holder).tbl AND \(holder).key = respelled.old
                 """
         ).execute()
     }
 
-    /// The columns of a table that hold another one's key, which is no id.
+    /// Returns the columns of a table that refer to a key that is no integer id.
     private func references(of table: SyncedTable) -> [(column: String, parent: String)] {
         table.references.compactMap { reference in
             guard let parent = schema.byName[reference.parent], parent.keyKind != .integer,
@@ -77,20 +85,22 @@ struct RespellKeys {
             members = [("key", table.key.count > 1 ? "$[\(position)]" : "$")]
         }
         for (member, path) in members {
-            let changed = "json_set(\(member), ?1, r.new ->> '$')"
+            let changed = "json_set(\(member), ?1, respelled.new ->> '$')"
             try db.cachedStatement(
                 sql: """
                     UPDATE OR REPLACE \(holder)
                     SET \(member) = \(member == "key" ? "tidemark_canonical(\(changed))" : changed)
-                    FROM temp.tidemark_respelled AS r
-                    WHERE r.tbl = ?2 AND \(holder).tbl = ?3 AND \(holder).\(member) ->> ?1 = r.old ->> '$'
+                    FROM temp.tidemark_respelled AS respelled
+                    WHERE respelled.tbl = ?2 AND \(holder).tbl = ?3
+                        AND \(holder).\(member) ->> ?1 = respelled.old ->> '$'
                     """
             ).execute(arguments: [path, parent, table.name])
         }
     }
 
-    /// What only this file has does not go and come with the answer: the rows themselves are
-    /// rewritten.
+    /// Applies the spellings to references that only this file has.
+    ///
+    /// Answers do not contain these columns, so the device updates the rows themselves.
     private func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {
@@ -99,12 +109,13 @@ struct RespellKeys {
             where schema.byName[table.name] == nil || own?.contains(column) == true {
                 try db.execute(
                     sql: """
-                        UPDATE main.\(SQLText.name(table.name)) SET \(SQLText.name(column)) = r.new ->> '$'
-                        FROM temp.tidemark_respelled AS r
-                        WHERE r.tbl = :parent AND r.old ->> '$' = \(SQLText.name(column));
-                        UPDATE tidemark_held SET value = r.new ->> '$' FROM temp.tidemark_respelled AS r
-                        WHERE tidemark_held.tbl = :table AND col = :column AND r.tbl = :parent
-                            AND r.old ->> '$' = value;
+                        UPDATE main.\(SQLText.name(table.name)) SET \(SQLText.name(column)) = respelled.new ->> '$'
+                        FROM temp.tidemark_respelled AS respelled
+                        WHERE respelled.tbl = :parent AND respelled.old ->> '$' = \(SQLText.name(column));
+                        UPDATE tidemark_held SET value = respelled.new ->> '$'
+                        FROM temp.tidemark_respelled AS respelled
+                        WHERE tidemark_held.tbl = :table AND col = :column
+                            AND respelled.tbl = :parent AND respelled.old ->> '$' = value;
                         """,
                     arguments: ["parent": parent, "table": table.name, "column": column]
                 )

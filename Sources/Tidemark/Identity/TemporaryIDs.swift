@@ -1,22 +1,21 @@
 public import GRDB
 import TidemarkCore
 
-/// The counter from which an app draws temporary ids: -1, -2, and so on.
+/// The counter of temporary ids for an app: -1, -2, and so on.
 ///
-/// It lies in the file, so it survives restarts, and two processes that draw at once get different
-/// ids.
+/// The file stores the counter, so it survives restarts, and two processes get different ids.
 public enum TemporaryIDs {
-    /// Draws the next id.
+    /// Returns the next id.
     ///
-    /// Call inside a write.
+    /// Call it inside a write.
     ///
-    /// - Throws: `DatabaseError` when the file has no sync engine's tables.
+    /// - Throws: `DatabaseError` if the file has no Tidemark tables.
     public static func next(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db.cachedStatement(sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"))
             ?? -1
     }
 
-    /// The permanent id that a temporary one became, or nil while the server has not answered.
+    /// Returns the permanent id of a temporary one; nil until the server has assigned it.
     public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?"),
@@ -24,7 +23,7 @@ public enum TemporaryIDs {
         )
     }
 
-    /// The id under which a record is found now: the permanent one, if that is known.
+    /// Returns the current id of a record: the permanent id if the server has assigned it.
     ///
     /// In plain SQL: `coalesce((SELECT permanent FROM tidemark_idmap WHERE tbl = 'player' AND
     /// temporary = -5), -5)`.
@@ -34,7 +33,7 @@ public enum TemporaryIDs {
     }
 }
 
-/// A GRDB record whose integer key is given by the server, and which has a temporary id until then.
+/// A GRDB record with an integer key from the server, and a temporary id until then.
 ///
 /// Conform instead of writing `willInsert`: a new record without an id gets a temporary one.
 ///
@@ -46,33 +45,33 @@ public enum TemporaryIDs {
 /// try player.insert(db)  // player.id == -1 until the next sync
 /// ```
 public protocol SyncedRecord: MutablePersistableRecord {
-    /// The record's key; nil before it is inserted.
+    /// The record's key; nil before the insert.
     var id: Int64? { get set }
 }
 
 extension SyncedRecord {
-    /// Gives the record a temporary id when it has none.
+    /// Gives the record a temporary id if it has no id.
     public mutating func willInsert(_ db: Database) throws { if id == nil { id = try TemporaryIDs.next(db) } }
 }
 
 extension SyncedRecord {
-    /// Takes over the permanent id, if the server has given it meanwhile.
+    /// Replaces a temporary id by the permanent one if the server has assigned it.
     ///
-    /// Call before `update(db)` or `delete(db)` when a sync may have run since the record was read:
-    /// under its temporary id there is no row any more.
+    /// Call it before `update(db)` or `delete(db)` if a sync may have run since the app read the record.
+    /// After a sync, no row has the temporary id.
     public mutating func resolveID(_ db: Database) throws {
         if let id { self.id = try TemporaryIDs.current(id, in: Self.databaseTableName, db) }
     }
 
-    /// Updates the record, also when it still has its temporary id.
+    /// Updates the record, even if it still has its temporary id.
     public mutating func updateResolved(_ db: Database) throws {
         try resolveID(db)
         try update(db)
     }
 
-    /// Deletes the record, also when it still has its temporary id.
+    /// Deletes the record, even if it still has its temporary id.
     ///
-    /// - Returns: Whether there was one.
+    /// - Returns: Whether a row existed.
     @discardableResult public mutating func deleteResolved(_ db: Database) throws -> Bool {
         try resolveID(db)
         return try delete(db)
@@ -80,7 +79,7 @@ extension SyncedRecord {
 }
 
 extension SyncedRecord where Self: FetchableRecord {
-    /// Fetches a record by its id, which may be the temporary one that it had once.
+    /// Fetches a record by its current id or its former temporary id.
     public static func fetchResolved(_ db: Database, id: Int64) throws -> Self? {
         try fetchOne(db, key: TemporaryIDs.current(id, in: databaseTableName, db))
     }

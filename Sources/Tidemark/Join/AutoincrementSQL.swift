@@ -1,16 +1,15 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Gives an integer-keyed table AUTOINCREMENT, so that a plain `INSERT` on a device draws a
-/// temporary id.
+/// Adds AUTOINCREMENT to an integer-keyed table, so that a plain `INSERT` on a device draws a temporary id.
 ///
-/// The statement is changed as text and then read back by SQLite: only when the result is the same
-/// table apart from AUTOINCREMENT is it used. Otherwise the table stays as it is, and its guard
-/// explains what to write.
+/// It edits the statement's text and has SQLite read the result. If the new table differs in more than
+/// AUTOINCREMENT, the device uses the original statement; the table's guard trigger then explains the
+/// missing keyword.
 enum AutoincrementSQL {
-    /// The statement to use on a device.
+    /// Returns the statement to use on a device.
     static func rewritten(_ table: SyncedTable) throws -> String {
         guard table.keyKind == .integer, !table.isAutoincrement else { return table.sql }
         for candidate in candidates(table) { if try isSameTable(candidate, as: table) { return candidate } }
@@ -35,7 +34,7 @@ enum AutoincrementSQL {
 
     private static func cached(_ pattern: String) -> NSRegularExpression? {
         do { return try NSRegularExpression(pattern: pattern, options: .caseInsensitive) } catch {
-            // A key's name that makes no pattern: the table keeps its statement.
+            // The key's name makes an invalid pattern, so the table keeps its statement.
             return nil
         }
     }
@@ -45,16 +44,16 @@ enum AutoincrementSQL {
         return try scratch.write { db in
             do {
                 try db.execute(sql: sql)
-                // Unique indexes that are not part of the statement are compared, too.
+                // The comparison includes unique indexes outside the statement.
                 for index in table.indexSQL { try db.execute(sql: index) }
             } catch is DatabaseError {
                 // SQLite does not accept the changed text, so it is not used.
                 return false
             }
-            guard let made = try SchemaIntrospection(db).tables.first else { return false }
-            return made.isAutoincrement && made.name == table.name && made.columns == table.columns
-                && made.key == table.key && made.keyKind == table.keyKind && made.uniques == table.uniques
-                && made.references.count == table.references.count
+            guard let result = try SchemaIntrospection(db).tables.first else { return false }
+            return result.isAutoincrement && result.name == table.name && result.columns == table.columns
+                && result.key == table.key && result.keyKind == table.keyKind && result.uniques == table.uniques
+                && result.references.count == table.references.count
         }
     }
 }

@@ -1,32 +1,32 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The copy of a damaged file beside the new one, of which as much is readable as can be.
+/// Attaches a copy of a damaged file and makes as much of it readable as possible.
 ///
 /// One damaged entry of the schema makes SQLite refuse every statement on a file. With
-/// `writable_schema` on, it passes over what it cannot read: a trigger is not needed to read rows,
-/// and a table of Tidemark's own gets the text that it has in the new file.
+/// `writable_schema` on, SQLite skips entries that it cannot read. Triggers are not needed to read
+/// rows, and a bookkeeping table gets its statement from the new file.
 struct DamagedFile {
     let db: Database
-    /// A copy: it is written to.
+    /// The path of the copy, which this type writes to.
     let path: String
 
-    /// Makes a connection pass over damaged entries of the schema of files that it opens later.
+    /// Makes a connection skip damaged schema entries of files that it opens later.
     static func tolerate(_ isTolerant: Bool = true, in db: Database) throws {
         try db.execute(sql: "PRAGMA writable_schema = \(isTolerant ? "ON" : "OFF")")
     }
 
     /// Runs work with the copy attached as `damaged`.
     ///
-    /// The caller is outside a transaction.
-    func attached<Result>(_ work: () throws -> Result) throws -> Result {
+    /// The caller must not be in a transaction.
+    func withAttachedCopy<Result>(_ work: () throws -> Result) throws -> Result {
         try Self.tolerate(in: db)
         let outcome = Swift.Result {
             try attach()
             defer { detach() }
             guard try mendTables() else { return try work() }
-            // The schema is read when a file is attached.
+            // SQLite reads the schema when it attaches a file.
             detach()
             try attach()
             return try work()
@@ -35,12 +35,12 @@ struct DamagedFile {
         return try outcome.get()
     }
 
-    /// Copies tables that can be done without into temporary ones, `rescued_` before their names.
+    /// Copies optional tables into temporary ones with the prefix `rescued_`.
     ///
-    /// Outside a transaction: SQLite commits none in which it has met a damaged page.
+    /// The caller must not be in a transaction: SQLite cannot commit one that met a damaged page.
     ///
-    /// - Returns: The tables that can be read.
-    func setAside(_ tables: [String]) throws -> Set<String> {
+    /// - Returns: The readable tables.
+    func copyOptional(_ tables: [String]) throws -> Set<String> {
         var readable: Set<String> = []
         for table in tables {
             let copy = "temp.\(SQLText.name("rescued_" + table))"
@@ -54,7 +54,7 @@ struct DamagedFile {
                 )
                 readable.insert(table)
             } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode) {
-                // The caller says that it is lost, where that matters.
+                // The caller reports the loss.
                 continue
             }
         }
@@ -65,27 +65,32 @@ struct DamagedFile {
 
     private func detach() {
         do { try db.execute(sql: "DETACH damaged") } catch {
-            // The connection is closed when the new file is made, or given up.
+            // The caller closes the connection soon.
             return
         }
     }
 
-    /// Gives tables of the bookkeeping, whose text cannot be read any more, the text that they have
-    /// in the new file, where that is as long; returns whether there were any.
+    /// Repairs the statements of bookkeeping tables from the new file, if both have the same length.
+    ///
+    /// - Returns: Whether it repaired any.
     private func mendTables() throws -> Bool {
-        let same = """
-            FROM main.sqlite_schema AS m WHERE m.name = d.name AND m.type = 'table'
-                AND m.name GLOB 'tidemark_*' AND length(m.sql) = length(d.sql) AND m.sql <> d.sql
+        let source = """
+            FROM main.sqlite_schema AS own_entry
+            WHERE own_entry.name = damaged_entry.name AND own_entry.type = 'table'
+                AND own_entry.name GLOB 'tidemark_*'
+                AND length(own_entry.sql) = length(damaged_entry.sql)
+                AND own_entry.sql <> damaged_entry.sql
             """
         do {
             try db.execute(
                 sql: """
-                    UPDATE damaged.sqlite_schema AS d SET sql = (SELECT m.sql \(same))
-                    WHERE d.type = 'table' AND EXISTS (SELECT 1 \(same))
+                    UPDATE damaged.sqlite_schema AS damaged_entry
+                    SET sql = (SELECT own_entry.sql \(source))
+                    WHERE damaged_entry.type = 'table' AND EXISTS (SELECT 1 \(source))
                     """
             )
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
-            // The schema's own page is damaged: what was read of it has to do.
+            // The schema's own page is damaged; continue with the readable entries.
             return false
         }
         return db.changesCount > 0

@@ -1,61 +1,61 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Judges waiting changes when the server's history is another one than that of their bases.
+/// Judges pending changes whose bases belong to another history than the server's.
 ///
-/// A base is a revision of the old history and says nothing in the new one. What can be compared
-/// are the rows:
+/// A base is a revision of the old history and means nothing in the new one, so the device compares
+/// rows:
 ///
-/// - The record still is as the server had confirmed it: nobody's change would be overwritten, and
-///   the change set is offered again.
-/// - The record already is as this device wants it: there is nothing left to do.
-/// - Anything else: somebody changed it unseen, and the change set is parked as a conflict, with
-///   the record as it is now.
+/// - The record is still as the server had confirmed it: the change overwrites nothing, and the
+///   device sends it again.
+/// - The record is already as this device wants it: nothing to do.
+/// - Anything else: another client changed it unseen. The device parks the change set as a conflict,
+///   with the current record.
 struct JudgeAfterReset {
     let db: Database
     let schema: SyncSchema
-    /// From this place in the outbox on stands what is judged here.
+    /// The sequence number of the first change set to judge.
     let firstWaiting: Int64
-    /// What is referred to, when an id may stand for another record now.
+    /// The referenced records; nil if every id still stands for the same record.
     let parents: OldParents?
     let now: String
-    /// Why a record is not as the edit's author saw it.
-    var cause = "The server has another history now, in which this record is another."
+    /// The reason in the conflict: why the record differs from the one that the author saw.
+    var cause = "The server's history has changed, and this record differs in the new one."
 
-    /// Parks what does not fit, when the new rows are in the tables and the base is still the old.
+    /// Parks conflicting change sets, while the tables hold the new rows and the bases are the old ones.
     func park() throws -> [SyncEvent] {
         var reasons: [String: String] = [:]
         for table in schema.tables {
             for row in try changedRecords(of: table) {
                 if try isDone(row, table) {
-                    try forget(row.value("key"), of: table)
+                    try removeChanges(ofRecord: row.value("key"), in: table)
                     continue
                 }
                 let id: String = try row.value("id")
                 guard reasons[id] == nil, try isWaiting(id) else { continue }
                 let rule = try ConflictRule(rawValue: row.value("rule")) ?? .changed
-                reasons[id] = try "[\(reason(rule, table, row.value("key")).json)]"
+                reasons[id] = try "[\(reason(rule, table: table, key: row.value("key")).json)]"
             }
         }
         try removeEmpty()
         for table in schema.tables {
-            for row in try parents?.changed(of: table) ?? [] {
+            for row in try parents?.changeSetsWithChangedParent(in: table) ?? [] {
                 let id: String = try row.value("id")
                 guard reasons[id] == nil, try isWaiting(id) else { continue }
-                reasons[id] = try "[\(reason(.changed, table, row.value("key")).json)]"
+                reasons[id] = try "[\(reason(.changed, table: table, key: row.value("key")).json)]"
             }
         }
         let events = try ParkConflict(db: db, now: now).parkUnsent(reasons)
-        for case .conflict(let id) in events { try Self.showTheirs(id, schema: schema, in: db) }
+        for case .conflict(let id) in events { try Self.fillTheirs(id, schema: schema, in: db) }
         return events
     }
 
-    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String) -> Conflict.Reason {
+    private func reason(_ rule: ConflictRule, table: SyncedTable, key: String) -> Conflict.Reason {
         Conflict.Reason(table: table.name, key: key, columns: [], rule: rule.rawValue, message: cause)
     }
 
-    /// Whether all that waits for a record has been done to it already.
+    /// Returns whether the record already has the result of all its pending changes.
     private func isDone(_ row: Row, _ table: SyncedTable) throws -> Bool {
         let changes = try Row.fetchAll(
             db,
@@ -78,15 +78,15 @@ struct JudgeAfterReset {
         return wanted == current
     }
 
-    /// Takes a record out of the outbox.
-    private func forget(_ key: String, of table: SyncedTable) throws {
+    /// Removes a record's changes from the outbox.
+    private func removeChanges(ofRecord key: String, in table: SyncedTable) throws {
         try db.execute(
             sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
             arguments: [table.name, key, firstWaiting]
         )
     }
 
-    /// Takes the change sets out of the outbox that have no record any more.
+    /// Removes change sets without records from the outbox.
     private func removeEmpty() throws {
         let empty = try String.fetchAll(
             db,
@@ -95,20 +95,21 @@ struct JudgeAfterReset {
         for id in empty { try Outbox.remove(id, in: db) }
     }
 
-    /// The waiting changes of records that are no longer as the server had confirmed them.
+    /// Returns the pending changes of records that differ from their confirmed version.
     private func changedRecords(of table: SyncedTable) throws -> [Row] {
-        let current = Images.current(table, key: "b.key")
+        let current = Images.current(table, key: "base_row.key")
         return try Row.fetchAll(
             db,
             sql: """
-                SELECT c.id, b.key, (\(current)) AS current, CASE WHEN b.image IS NULL THEN '\(ConflictRule.exists.rawValue)'
-                    WHEN EXISTS (\(current)) THEN '\(ConflictRule.changed.rawValue)'
-                    ELSE '\(ConflictRule.deleted.rawValue)' END AS rule
-                FROM tidemark_base AS b
-                JOIN tidemark_outbox AS o ON o.tbl = b.tbl AND o.key = b.key
-                JOIN tidemark_changeset AS c ON c.seq = o.seq
-                WHERE b.tbl = ? AND b.image IS NOT (\(current)) AND c.seq >= ?
-                ORDER BY c.seq
+                SELECT changeset.id, base_row.key, (\(current)) AS current,
+                    CASE WHEN base_row.image IS NULL THEN '\(ConflictRule.exists.rawValue)'
+                        WHEN EXISTS (\(current)) THEN '\(ConflictRule.changed.rawValue)'
+                        ELSE '\(ConflictRule.deleted.rawValue)' END AS rule
+                FROM tidemark_base AS base_row
+                JOIN tidemark_outbox AS pending ON pending.tbl = base_row.tbl AND pending.key = base_row.key
+                JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
+                WHERE base_row.tbl = ? AND base_row.image IS NOT (\(current)) AND changeset.seq >= ?
+                ORDER BY changeset.seq
                 """,
             arguments: [table.name, firstWaiting]
         )
@@ -119,8 +120,8 @@ struct JudgeAfterReset {
             ?? false
     }
 
-    /// Fills in, for a parked change set, the records as they are now.
-    static func showTheirs(_ id: String, schema: SyncSchema, in db: Database) throws {
+    /// Stores the current records in a parked change set.
+    static func fillTheirs(_ id: String, schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             try db.execute(
                 sql: """

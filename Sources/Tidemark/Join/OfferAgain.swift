@@ -1,49 +1,46 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Offers again what the server acknowledged and has forgotten.
+/// Offers acknowledged change sets again that the server has forgotten.
 ///
-/// The change sets go to the head of the outbox, in their order. New records get fresh temporary
-/// ids, for their permanent ones may mean somebody else's records by now, and everything that waits
-/// and refers to them follows. Then each is judged by the rows, as they are with all earlier ones
-/// applied:
+/// They go to the head of the outbox, in their order. New records get fresh temporary ids, because
+/// their permanent ids may belong to other records now; pending references follow. Then the device
+/// compares each change with the rows, after it has applied all earlier ones:
 ///
 /// | change | the record is | outcome |
 /// | --- | --- | --- |
-/// | any | as the change leaves it | nothing is left to do |
+/// | any | as the change leaves it | nothing to do |
 /// | update, deletion | as it was before the change | offered |
-/// | creation | not there | offered |
-/// | any | anything else | the change set is parked as a conflict |
+/// | creation | absent | offered |
+/// | any | anything else | the device parks the change set as a conflict |
 struct OfferAgain {
     let db: Database
     let schema: SyncSchema
     let header: SnapshotFormat.Header
     let now: String
 
-    /// What was offered.
-    struct Offered {
+    /// The result of an offer.
+    struct Offer {
         var events: [SyncEvent] = []
         var count = 0
-        /// From this place in the outbox on stands what waited before.
+        /// The sequence number of the first change set that was pending before the offer.
         var firstWaiting = Int64.min
     }
 
-    /// Staged records of an offered change set stand under numbers from here down.
-    private static let ordBase = -1_000_000
-
-    /// The change sets that are kept here and that the server does not know, oldest first.
-    func forgotten(_ recall: Recall) throws -> [String] {
+    /// Returns the kept change sets that the server does not know, oldest first.
+    func forgottenIDs(_ recall: Recall) throws -> [String] {
         if planted(PlantedBug.forgetsToOfferAgain) { return [] }
         return try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").filter {
-            !recall.known.contains($0) && !recall.known.contains(KeptChangeSets.idOfferedAgain($0))
+            !recall.knownIDs.contains($0) && !recall.knownIDs.contains(KeptChangeSets.idOfferedAgain($0))
         }
     }
 
-    /// Puts what was forgotten into the outbox and into the tables, where ``takeBack()`` takes it
-    /// out again.
-    func offer(_ forgotten: [String]) throws -> Offered {
-        guard !forgotten.isEmpty else { return Offered() }
+    /// Puts forgotten change sets into the outbox and into the tables.
+    ///
+    /// ``restoreRows()`` removes them from the tables again.
+    func offer(_ ids: [String]) throws -> Offer {
+        guard !ids.isEmpty else { return Offer() }
         try db.execute(
             sql: """
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_offered (
@@ -53,35 +50,33 @@ struct OfferAgain {
                 """
         )
         let firstWaiting = try Int64.fetchOne(db, sql: "SELECT min(seq) FROM tidemark_changeset") ?? 1
-        let sets = forgotten.enumerated().map { index, id in
-            (id: id, seq: firstWaiting - Int64(forgotten.count - index))
-        }
+        let sets = ids.enumerated().map { index, id in (id: id, seq: firstWaiting - Int64(ids.count - index)) }
         for set in sets { try enqueue(set.id, as: set.seq) }
-        try giveFreshIds(before: firstWaiting)
-        try Dependencies(db: db, schema: schema).note(from: .min)
-        var offered = Offered(firstWaiting: firstWaiting)
-        for set in sets { offered.events += try judge(set.seq) }
-        offered.count =
+        try assignTemporaryIDs(before: firstWaiting)
+        try Dependencies(db: db, schema: schema).store(from: .min)
+        var offer = Offer(firstWaiting: firstWaiting)
+        for set in sets { offer.events += try judge(set.seq) }
+        offer.count =
             try Int.fetchOne(
                 db,
                 sql: "SELECT count(*) FROM tidemark_changeset WHERE seq < ?",
                 arguments: [firstWaiting]
             ) ?? 0
-        return offered
+        return offer
     }
 
-    /// Puts the rows back to what the server has.
-    func takeBack() throws {
+    /// Restores the server's rows.
+    func restoreRows() throws {
         guard try db.tableExists("tidemark_offered", in: "temp") else { return }
         try StagedImages.stage(
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM temp.tidemark_offered
             """,
-            ord: Self.ordBase + 1,
+            ord: StagedPurpose.offeredRestore.ord,
             in: db
         )
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: Self.ordBase + 1)
+        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.offeredRestore.ord)
         try db.execute(sql: "DELETE FROM temp.tidemark_offered")
     }
 
@@ -98,8 +93,11 @@ struct OfferAgain {
         try db.execute(
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
-                SELECT ?1, r.tbl, r.key, r.operation, r.before, r.attributes, ?2
-                FROM tidemark_kept AS k JOIN tidemark_kept_record AS r USING (number) WHERE k.id = ?3
+                SELECT ?1, kept_record.tbl, kept_record.key, kept_record.operation, kept_record.before,
+                    kept_record.attributes, ?2
+                FROM tidemark_kept AS kept
+                JOIN tidemark_kept_record AS kept_record USING (number)
+                WHERE kept.id = ?3
                 """,
             arguments: [seq, header.revision, id]
         )
@@ -113,18 +111,21 @@ struct OfferAgain {
         try db.execute(sql: "DELETE FROM tidemark_kept WHERE id = ?", arguments: [id])
     }
 
-    private func giveFreshIds(before firstWaiting: Int64) throws {
+    private func assignTemporaryIDs(before firstWaiting: Int64) throws {
         try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
-        let made = try Row.fetchAll(
+        let creations = try Row.fetchAll(
             db,
             sql: """
-                SELECT DISTINCT o.tbl, o.key FROM tidemark_outbox AS o
-                JOIN temp.tidemark_table AS t ON t.tbl = o.tbl AND t.kind = 'integer'
-                WHERE o.seq < ? AND o.operation = 'create' ORDER BY o.seq, o.tbl, length(o.key), o.key
+                SELECT DISTINCT pending.tbl, pending.key
+                FROM tidemark_outbox AS pending
+                JOIN temp.tidemark_table AS table_info
+                    ON table_info.tbl = pending.tbl AND table_info.kind = 'integer'
+                WHERE pending.seq < ? AND pending.operation = 'create'
+                ORDER BY pending.seq, pending.tbl, length(pending.key), pending.key
                 """,
             arguments: [firstWaiting]
         )
-        for row in made {
+        for row in creations {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
                 arguments: try [row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db)]
@@ -132,40 +133,41 @@ struct OfferAgain {
         }
         try db.execute(
             sql: """
-                UPDATE tidemark_idmap SET permanent = m.permanent FROM temp.tidemark_assigned AS m
-                WHERE m.tbl = tidemark_idmap.tbl AND m.temporary = tidemark_idmap.permanent
+                UPDATE tidemark_idmap SET permanent = assigned.permanent
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = tidemark_idmap.tbl AND assigned.temporary = tidemark_idmap.permanent
                 """
         )
-        try MapIdentities(db: db, schema: schema).rewrite()
+        try MapIdentities(db: db, schema: schema).rewriteAssigned()
     }
 
     // MARK: Judging
 
     private func judge(_ seq: Int64) throws -> [SyncEvent] {
         let id = try String.fetchOne(db, sql: "SELECT id FROM tidemark_changeset WHERE seq = ?", arguments: [seq])
-        // It may have been parked with one that it depends on.
+        // Parking a predecessor may have parked this one as well.
         guard let id else { return [] }
         var reasons: [Conflict.Reason] = []
         for table in schema.tables {
             for row in try records(of: table, seq) {
                 switch try outcome(of: row) {
-                case .offered: try remember(row, table)
+                case .offered: try storeImage(row, table)
                 case .done:
                     try db.execute(
                         sql: "DELETE FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND key = ?",
                         arguments: try [seq, table.name, row.value("key") as String]
                     )
-                case .conflict(let rule): try reasons.append(reason(rule, table, row.value("key")))
+                case .conflict(let rule): try reasons.append(reason(rule, table: table, key: row.value("key")))
                 }
             }
         }
         guard reasons.isEmpty else {
             let list = reasons.map(\.json).joined(separator: ",")
             let events = try ParkConflict(db: db, now: now).parkUnsent([id: "[\(list)]"])
-            for case .conflict(let id) in events { try JudgeAfterReset.showTheirs(id, schema: schema, in: db) }
+            for case .conflict(let id) in events { try JudgeAfterReset.fillTheirs(id, schema: schema, in: db) }
             return events
         }
-        try show(seq)
+        try applyToRows(seq)
         let isEmpty = try Bool.fetchOne(
             db,
             sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_outbox WHERE seq = ?)",
@@ -179,9 +181,10 @@ struct OfferAgain {
         try Row.fetchAll(
             db,
             sql: """
-                SELECT o.key, o.operation, o.before, o.attributes,
-                    (\(Images.current(table, key: "o.key"))) AS current
-                FROM tidemark_outbox AS o WHERE o.seq = ? AND o.tbl = ?
+                SELECT pending.key, pending.operation, pending.before, pending.attributes,
+                    (\(Images.current(table, key: "pending.key"))) AS current
+                FROM tidemark_outbox AS pending
+                WHERE pending.seq = ? AND pending.tbl = ?
                 """,
             arguments: [seq, table.name]
         )
@@ -207,7 +210,7 @@ struct OfferAgain {
         case .update, nil:
             guard let current else { return .conflict(.deleted) }
             if try isDone(attributes, current) { return .done }
-            // What the file has no place for any more cannot be compared.
+            // Columns that the file has lost cannot be compared.
             let fits = try Images.covers(current, attributes, in: db)
             return try fits && isAsBefore(current, before) ? .offered : .conflict(.changed)
         }
@@ -218,35 +221,34 @@ struct OfferAgain {
         return try Images.merged(current, attributes, in: db) == current
     }
 
-    /// Whether a record is as it was before a change, in the columns that it had then.
+    /// Returns whether a record is as before a change, in the columns that it had then.
     private func isAsBefore(_ current: String, _ before: String?) throws -> Bool {
         guard let before else { return false }
         return try Images.merged(current, before, in: db) == current
     }
 
-    private func reason(_ rule: ConflictRule, _ table: SyncedTable, _ key: String) -> Conflict.Reason {
+    private func reason(_ rule: ConflictRule, table: SyncedTable, key: String) -> Conflict.Reason {
         Conflict.Reason(
             table: table.name,
             key: key,
             columns: [],
             rule: rule.rawValue,
-            message: "The server has forgotten this change, and has another record here now."
+            message: "The server has forgotten this change, and its record differs now."
         )
     }
 
-    private func remember(_ row: Row, _ table: SyncedTable) throws {
+    private func storeImage(_ row: Row, _ table: SyncedTable) throws {
         try db.execute(
             sql: "INSERT OR IGNORE INTO temp.tidemark_offered VALUES (?, ?, ?)",
             arguments: try [table.name, row.value("key") as String, row.value("current") as String?]
         )
     }
 
-    /// Writes a change set on top of the rows, so that later ones are judged by what it leaves.
+    /// Applies a change set so that later ones are compared with its result.
     ///
-    /// One that does not fit, for instance because somebody took its unique value, is left to the
-    /// server's verdict.
-    private func show(_ seq: Int64) throws {
-        let ord = Self.ordBase + Int(truncatingIfNeeded: seq) - 1_000_000_000
+    /// If it violates a constraint, for instance because a unique value is in use, the server decides.
+    private func applyToRows(_ seq: Int64) throws {
+        let ord = StagedPurpose.offered.number(Int(truncatingIfNeeded: seq))
         do {
             try db.inSavepoint {
                 try StagedImages.stage(

@@ -1,19 +1,17 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The records that waiting or kept changes refer to, as the old history had them.
+/// The records that pending or kept changes refer to, as they were in the old history.
 ///
-/// A foreign key is a number, and in another history it may be somebody else's record. A change is
-/// only offered there if what it refers to is still the same.
+/// In another history, the same foreign key may refer to another record. The device offers a change
+/// there only if the record that it refers to is unchanged.
 struct OldParents {
     let db: Database
     let schema: SyncSchema
 
-    /// Notes the records, before the rows are replaced.
-    ///
-    /// What the server had confirmed counts, not what waits on top of it.
-    init(noting schema: SyncSchema, in db: Database) throws {
+    /// Stores the confirmed records, before the caller replaces the rows.
+    init(of schema: SyncSchema, in db: Database) throws {
         self.db = db
         self.schema = schema
         try db.execute(
@@ -28,49 +26,57 @@ struct OldParents {
             let references = referencing(parent).flatMap { table, column in
                 ["tidemark_outbox", "tidemark_kept_record"].map { holder in
                     """
-                    SELECT o.attributes ->> \(SQLText.literal("$.\"\(column)\"")) AS id
-                    FROM \(holder) AS o WHERE o.tbl = \(SQLText.literal(table.name))
+                    SELECT change.attributes ->> \(SQLText.literal("$.\"\(column)\"")) AS id
+                    FROM \(holder) AS change
+                    WHERE change.tbl = \(SQLText.literal(table.name))
                     """
                 }
             }
             guard !references.isEmpty else { continue }
-            let current = Images.current(parent, key: "r.id")
+            let current = Images.current(parent, key: "reference.id")
             try db.execute(
                 sql: """
                     INSERT OR IGNORE INTO temp.tidemark_old_parent
-                    SELECT ?1, CAST(r.id AS TEXT), CASE WHEN b.key IS NULL THEN (\(current)) ELSE b.image END
-                    FROM (\(references.joined(separator: " UNION "))) AS r
-                    LEFT JOIN tidemark_base AS b ON b.tbl = ?1 AND b.key = CAST(r.id AS TEXT)
-                    WHERE typeof(r.id) = 'integer' AND r.id BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    SELECT ?1, CAST(reference.id AS TEXT),
+                        CASE WHEN base_row.key IS NULL THEN (\(current)) ELSE base_row.image END
+                    FROM (\(references.joined(separator: " UNION "))) AS reference
+                    LEFT JOIN tidemark_base AS base_row
+                        ON base_row.tbl = ?1 AND base_row.key = CAST(reference.id AS TEXT)
+                    WHERE typeof(reference.id) = 'integer'
+                        AND reference.id BETWEEN 0 AND \(TemporaryID.permanentMax)
                     """,
                 arguments: [parent.name]
             )
         }
     }
 
-    /// The waiting changes that refer to a record that is another one now, with that record.
-    func changed(of parent: SyncedTable) throws -> [Row] {
+    /// Returns the pending change sets whose referenced record has changed, with that record's key.
+    func changeSetsWithChangedParent(in parent: SyncedTable) throws -> [Row] {
         let references = referencing(parent).map { table, column in
             """
-            SELECT o.seq, o.attributes ->> \(SQLText.literal("$.\"\(column)\"")) AS id
-            FROM tidemark_outbox AS o WHERE o.tbl = \(SQLText.literal(table.name))
+            SELECT pending.seq, pending.attributes ->> \(SQLText.literal("$.\"\(column)\"")) AS id
+            FROM tidemark_outbox AS pending
+            WHERE pending.tbl = \(SQLText.literal(table.name))
             """
         }
         guard parent.keyKind == .integer, !references.isEmpty else { return [] }
-        let current = Images.current(parent, key: "p.key")
+        let current = Images.current(parent, key: "old_parent.key")
         return try Row.fetchAll(
             db,
             sql: """
-                SELECT c.id, p.key FROM (\(references.joined(separator: " UNION "))) AS r
-                JOIN temp.tidemark_old_parent AS p ON p.tbl = ?1 AND p.key = CAST(r.id AS TEXT)
-                JOIN tidemark_changeset AS c ON c.seq = r.seq
-                WHERE p.image IS NOT NULL AND p.image <> (\(current)) ORDER BY c.seq
+                SELECT changeset.id, old_parent.key
+                FROM (\(references.joined(separator: " UNION "))) AS reference
+                JOIN temp.tidemark_old_parent AS old_parent
+                    ON old_parent.tbl = ?1 AND old_parent.key = CAST(reference.id AS TEXT)
+                JOIN tidemark_changeset AS changeset ON changeset.seq = reference.seq
+                WHERE old_parent.image IS NOT NULL AND old_parent.image <> (\(current))
+                ORDER BY changeset.seq
                 """,
             arguments: [parent.name]
         )
     }
 
-    /// The columns that refer to a table's ids and are no part of a key.
+    /// Returns the columns that refer to a table's ids and are not part of a key.
     private func referencing(_ parent: SyncedTable) -> [(SyncedTable, String)] {
         schema.tables.flatMap { table in
             Catalog.integerReferences(of: table, in: schema).filter {

@@ -1,28 +1,28 @@
 import GRDB
 public import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What is in an ordinary SQLite file that was made from a zone's snapshot.
+/// Describes an ordinary SQLite file made from a zone's snapshot.
 public struct PlainCopy: Sendable {
     /// The revision that the rows are at.
     public let revision: Int64
     /// How many rows there are.
     public let rows: Int
-    /// The policies of tables, and of `table.column`, with which the zone is served.
+    /// The zone's conflict policies, by table or `table.column`.
     public let policies: [String: ConflictPolicy]
 }
 
 extension TakeSnapshot {
-    /// Makes the zone's tables in a new file as the server has them, and fills them.
+    /// Creates the zone's tables in a new file, with the server's statements, and fills them.
     ///
-    /// - Throws: `invalidResponse` when the rows are not those that the server says.
+    /// - Throws: `invalidResponse` if the rows do not match the snapshot's fingerprint.
     func makePlain(zone: String) throws -> PlainCopy {
-        try attached(zone: zone) { header in
+        try withAttachedSnapshot(zone: zone) { header in
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
             try Transaction.withoutForeignKeys(db) {
                 for table in schema.tables { try db.execute(sql: table.sql) }
-                let local = try SchemaIntrospection(db).validated()
+                let local = try SchemaIntrospection(db).makeSchema()
                 for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }

@@ -1,21 +1,20 @@
 package import Foundation
 package import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Makes an app's database ready to sync, or brings its triggers up to date after a migration of
-/// the app's.
+/// Prepares an app's database for syncing, or updates its triggers after a migration of the app.
 package struct PrepareDevice {
     let db: Database
 
-    /// Prepares the file behind a connection.
+    /// Makes a preparation of the connection's file.
     package init(db: Database) { self.db = db }
 
-    /// Prepares the file, inside a transaction of the caller's with `foreign_keys` off.
+    /// Prepares the file, inside the caller's transaction with `foreign_keys` off.
     ///
-    /// `renames` are the columns that the app's migrations renamed; `independent` are the tables
-    /// that are declared so, nil: those that were declared last; `newID` makes the ids of change
-    /// sets for what was captured before the last migration.
+    /// `renames` are the columns that the app's migrations renamed. `independent` are the declared
+    /// independent tables; nil keeps the last declaration. `newID` makes ids for change sets that were
+    /// captured before the last migration.
     package func prepare(
         server: String,
         zone: String,
@@ -36,7 +35,7 @@ package struct PrepareDevice {
             try db.execute(sql: "UPDATE tidemark_device SET server = ?, zone = ?", arguments: [server, zone])
             try Self.giveIdentity(newID, in: db)
         } else {
-            try Self.refuseRows(try SchemaIntrospection(db).validated().tables, in: db)
+            try Self.refuseRows(try SchemaIntrospection(db).makeSchema().tables, in: db)
             try DeviceFile.enrol(device: newID(), server: server, zone: zone, in: db)
         }
         if !renames.isEmpty {
@@ -47,18 +46,18 @@ package struct PrepareDevice {
         try fit.run(served: try DeviceFile(db).served)
     }
 
-    /// Makes a file nobody's, so that each copy of it becomes a device of its own.
+    /// Removes the file's identity, so that each copy of it becomes its own device.
     static func forgetIdentity(in db: Database) throws {
         try db.execute(sql: "UPDATE tidemark_device SET device = '', contact = NULL")
     }
 
-    /// Makes a file that is nobody's a device.
+    /// Gives a file without identity a new one.
     private static func giveIdentity(_ newID: () -> UUID, in db: Database) throws {
         guard try DeviceFile(db).device.isEmpty else { return }
         try db.execute(sql: "UPDATE tidemark_device SET device = ?", arguments: [newID().uuidString.lowercased()])
     }
 
-    /// Rows from before the first sync have ids that may mean other records on the server.
+    /// Refuses rows from before the first sync, because their ids may mean other records on the server.
     static func refuseRows(_ tables: [SyncedTable], in db: Database) throws {
         for table in tables {
             let hasRows = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)))")

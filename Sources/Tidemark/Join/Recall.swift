@@ -1,30 +1,30 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What a server said to the question which of this device's change sets it knows.
+/// The server's answer to the recall request: which of this device's change sets it knows.
 ///
-/// Asked before a snapshot is taken in, if something was sent of which nothing came back or the
-/// history may be another: only the server can say which verdicts never arrived here, and what it
-/// has forgotten.
+/// The device sends that request before it applies a snapshot, if it has unanswered change sets or
+/// the history may have changed. Only the server knows which verdicts got lost and which change sets
+/// it has forgotten.
 package struct Recall: Sendable {
-    /// Whether the file's history may be another than the server's.
+    /// Whether the file's history may differ from the server's.
     let isAboutOther: Bool
     /// The history that the answer is about.
     let epoch: String
-    /// The revision to which the server remembers having brought this device.
-    let seen: Int64?
-    /// The change sets that were acknowledged and that the server still knows.
-    let known: Set<String>
-    /// The verdicts on change sets that wait here, a JSON array as in any answer.
+    /// The last revision that the server remembers sending to this device.
+    let lastRevision: Int64?
+    /// The acknowledged change sets that the server still knows.
+    let knownIDs: Set<String>
+    /// The verdicts on pending change sets, a JSON array as in any answer.
     let changeSets: String
-    /// Those that became what was sent: of these, no more has come than the ids of new records.
-    let asSent: Set<String>
-    /// Notes of this device's values that others overruled, a JSON array as in any answer.
+    /// The accepted change sets whose effect equals their content; the answer holds only their new ids.
+    let unchangedIDs: Set<String>
+    /// The notes of this device's overruled values, a JSON array as in any answer.
     let overruled: String
 
-    /// Reads the answer to a file that is in the history `known`; nil where that is in doubt.
-    init(_ answer: [UInt8], known: String?, in db: Database) throws {
+    /// Reads the answer for a file in the history `fileEpoch`; nil if that history is in doubt.
+    init(_ answer: [UInt8], fileEpoch: String?, in db: Database) throws {
         let text = String(decoding: answer, as: UTF8.self)
         let row = try Row.fetchOne(
             db,
@@ -48,9 +48,9 @@ package struct Recall: Sendable {
         }
         epoch = try row.value("epoch")
         changeSets = try row.value("sets")
-        seen = try row.value("seen")
+        lastRevision = try row.value("seen")
         overruled = try row.value("overruled")
-        isAboutOther = known != epoch
+        isAboutOther = fileEpoch != epoch
         let ids = { (member: String) in
             try String.fetchSet(
                 db,
@@ -58,7 +58,7 @@ package struct Recall: Sendable {
                 arguments: [text, "$.\(member)"]
             )
         }
-        self.known = try ids("known")
-        asSent = try ids("asSent")
+        knownIDs = try ids("known")
+        unchangedIDs = try ids("asSent")
     }
 }

@@ -1,19 +1,17 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Takes over what waits in a damaged file into one that has just joined the same zone: edits, the
-/// outbox, conflicts, the map of ids, and who the device is.
+/// Copies a damaged file's unsent state into a new file of the same zone.
 ///
-/// Only what nobody else has comes from the damaged file; rows, schema, fingerprints and whatever
-/// else the server can tell are those of the new one. The outbox is taken over whole or not at
-/// all: half a change set must not be sent. The change sets keep their ids, so what the server has
-/// already is answered and not done again. At the end the new file makes a request, as its next
-/// sync would: what cannot be sent is no rescue.
+/// It copies edits, the outbox, conflicts, the id map and the device's identity. Rows, schema and
+/// fingerprints come from the server. It copies the outbox completely or not at all, because half a
+/// change set must not be sent. Change sets keep their ids, so the server does not commit them twice.
+/// At the end the new file builds a request, as its next sync would; if that fails, the rescue fails.
 struct RescueOutbox {
     let db: Database
-    /// A copy of the damaged file, which is written to.
+    /// The path of a copy of the damaged file, which this type writes to.
     let damagedPath: String
     let now: Date
     let newID: () -> UUID
@@ -21,10 +19,10 @@ struct RescueOutbox {
 
     private static let outbox = ["tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after"]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
-    /// What can be done without.
+    /// The tables that a rescue can do without.
     private static let optional = ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary"]
 
-    /// The server and zone that a damaged file has joined.
+    /// Returns the server and zone that a damaged file has joined.
     static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
         var configuration = Configuration()
         configuration.readonly = true
@@ -33,22 +31,22 @@ struct RescueOutbox {
             let row = try DatabaseQueue(path: path, configuration: configuration).read {
                 try Row.fetchOne($0, sql: "SELECT server, zone FROM tidemark_device")
             }
-            guard let row else { throw RescuedContent.damaged("who the device is") }
+            guard let row else { throw RescuedContent.damaged("the device's identity") }
             return try (row.value("server"), row.value("zone"))
         }
     }
 
-    /// Takes everything over, in one transaction of its own.
+    /// Copies everything in one transaction of its own.
     ///
-    /// - Returns: What is lost, in words; mostly nothing.
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the part of the damaged file which
-    ///   cannot be read; then nothing was taken over.
+    /// - Returns: Descriptions of lost optional data; mostly empty.
+    /// - Throws: ``TidemarkCore/TidemarkError`` that names the unreadable part of the damaged file;
+    ///   then nothing was copied.
     func takeOver() throws -> [String] {
         var lost: [String] = []
         try Self.typing("the file") {
             let damaged = DamagedFile(db: db, path: damagedPath)
-            try damaged.attached {
-                let readable = try damaged.setAside(Self.optional)
+            try damaged.withAttachedCopy {
+                let readable = try damaged.copyOptional(Self.optional)
                 try Transaction.withoutForeignKeys(db) { lost = try copyAll(readable) }
             }
             try RescuedContent(db: db).proveUsable(limits: limits, now: now, newID: newID)
@@ -78,9 +76,9 @@ struct RescueOutbox {
         try content.check(schema: file.schema)
         let epoch = try RescuedIdentity(db: db).take(counters: readable)
         try DrainCapture(db: db, schema: file.schema).drain(boundaries: [], now: now, newID: newID)
-        try content.nameBases()
-        // In another history what waits is judged with the next sync, which first asks the server
-        // what it knows of it; until then its bases stay those of the old history.
+        try content.createBases()
+        // If the history differs, the next sync first asks the server which change sets it knows, and
+        // then judges the rest. Until then the bases stay those of the old history.
         if let epoch, epoch != file.epoch {
             try db.execute(sql: "UPDATE tidemark_device SET epoch = ?", arguments: [epoch])
             return lost
@@ -93,12 +91,12 @@ struct RescueOutbox {
         return lost
     }
 
-    /// Copies the rows of a table of bookkeeping, of the columns that both files know.
+    /// Copies the rows of a bookkeeping table, in the columns that both files have.
     private func copy(_ table: String) throws {
         try Self.typing("the table \(table)") {
-            let known = try columns(of: table, in: "main")
-            let there = Set(try columns(of: table, in: "damaged"))
-            let shared = known.filter(there.contains)
+            let ownColumns = try columns(of: table, in: "main")
+            let damagedColumns = Set(try columns(of: table, in: "damaged"))
+            let shared = ownColumns.filter(damagedColumns.contains)
             guard !shared.isEmpty else { return try requireAbsent(table) }
             let name = SQLText.name(table)
             let list = SQLText.names(shared)
@@ -107,8 +105,7 @@ struct RescueOutbox {
         }
     }
 
-    /// A table that is not there at all is an older version's file, or one whose entry of the
-    /// schema is damaged.
+    /// Checks that the file never had a table, as in an older version; otherwise its schema entry is damaged.
     private func requireAbsent(_ table: String) throws {
         let isUnreadable = try Bool.fetchOne(
             db,
@@ -126,17 +123,17 @@ struct RescueOutbox {
         try String.fetchAll(db, sql: "SELECT name FROM pragma_table_info(?, ?)", arguments: [table, file])
     }
 
-    private static func typing<Result>(_ what: String, _ work: () throws -> Result) throws -> Result {
+    private static func typing<Result>(_ part: String, _ work: () throws -> Result) throws -> Result {
         do { return try work() } catch let error as DatabaseError where error.isAboutContent {
-            throw RescuedContent.damaged(what, because: error.message)
+            throw RescuedContent.damaged(part, because: error.message)
         } catch let error where error is RowDecodingError || error is DecodingError {
-            throw RescuedContent.damaged(what)
+            throw RescuedContent.damaged(part)
         }
     }
 }
 
 extension DatabaseError {
-    /// Whether the content of a file is the matter: damaged, or without what a device's file has.
+    /// Whether the error is about a file's content: it is damaged, or parts of a device's file are missing.
     fileprivate var isAboutContent: Bool {
         [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH].contains(resultCode)
     }

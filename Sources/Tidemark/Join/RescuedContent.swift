@@ -1,27 +1,27 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What was copied from a damaged file, held against what Tidemark writes.
+/// Validates the content that was copied from a damaged file.
 struct RescuedContent {
     let db: Database
 
-    /// The error of something that cannot be taken over.
-    static func damaged(_ what: String, because reason: String? = nil) -> TidemarkError {
+    /// Makes the error for a part that cannot be rescued.
+    static func damaged(_ part: String, because reason: String? = nil) -> TidemarkError {
         TidemarkError(
             .fileDamaged,
-            "What waits in the file cannot be read either: \(what)\(reason.map { " (\($0))" } ?? "").",
+            "The file's unsent data is unreadable, too: \(part)\(reason.map { " (\($0))" } ?? "").",
             fix: "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried."
         )
     }
 
-    /// Checks that the outbox has the form that a device gives it, and all its parts.
+    /// Checks that the outbox is complete and well-formed.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names what is missing.
+    /// - Throws: ``TidemarkCore/TidemarkError`` that names the first missing or malformed part.
     func check(schema: SyncSchema) throws {
         let orphans = "NOT IN (SELECT seq FROM tidemark_changeset)"
-        // One that was not sent yet may have become empty.
+        // An unsent change set may be empty.
         try refuse(
             "the records of a change set that was sent",
             """
@@ -34,12 +34,13 @@ struct RescuedContent {
             "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)"
         )
         try refuse("a piece of a change set that is lost", "SELECT number FROM tidemark_wire_rest WHERE seq \(orphans)")
-        try refuse("an id", "SELECT id FROM tidemark_changeset WHERE NOT \(Self.isID("id"))")
+        try refuse("an id", "SELECT id FROM tidemark_changeset WHERE NOT \(Self.idCondition("id"))")
         try refuse(
             "a change set as it was sent",
             """
-            SELECT id FROM tidemark_changeset AS c WHERE wire IS NOT NULL AND NOT EXISTS (
-                SELECT 1 FROM tidemark_wire_rest AS r WHERE r.seq = c.seq)
+            SELECT id FROM tidemark_changeset AS changeset
+            WHERE wire IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM tidemark_wire_rest AS overflow WHERE overflow.seq = changeset.seq)
                 AND NOT iif(json_valid(wire), wire ->> '$.id' IS id, 0)
             """
         )
@@ -72,34 +73,37 @@ struct RescuedContent {
         }
     }
 
-    /// Whether a column holds a UUID as text, as SQL.
-    static func isID(_ column: String) -> String {
+    /// Returns SQL that tests whether a column holds a UUID as text.
+    static func idCondition(_ column: String) -> String {
         "(typeof(\(column)) = 'text' AND length(\(column)) = 36 AND \(column) NOT GLOB '*[^0-9a-f-]*')"
     }
 
-    private func refuse(_ what: String, _ sql: String) throws {
+    private func refuse(_ part: String, _ sql: String) throws {
         guard let row = try Row.fetchOne(db, sql: sql + " LIMIT 1") else { return }
         let name = row.databaseValues.first.map { "\($0)" } ?? ""
-        throw Self.damaged("\(what) (\(name))")
+        throw Self.damaged("\(part) (\(name))")
     }
 
-    /// Names the records that wait; their bases are made from the new file's rows, or from what the
-    /// changes themselves have kept.
-    func nameBases() throws {
+    /// Creates a base for each record with pending changes, from the old row in its first change.
+    ///
+    /// The caller then refreshes the bases from the new file's rows.
+    func createBases() throws {
         try db.execute(sql: "DELETE FROM tidemark_base")
         try db.execute(
             sql: """
                 INSERT INTO tidemark_base (tbl, key, image)
-                SELECT tbl, key, before FROM (
-                    SELECT tbl, key, before, min(seq) FROM tidemark_outbox GROUP BY tbl, key)
+                SELECT tbl, key, before
+                FROM (
+                    SELECT tbl, key, before, min(seq)
+                    FROM tidemark_outbox
+                    GROUP BY tbl, key)
                 """
         )
     }
 
-    /// Reads all that a sync, a status and a list of conflicts read, and makes a request, which is
-    /// undone again.
+    /// Reads the status and the conflicts, builds a request and rolls it back.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the file cannot be synced.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the file cannot be synced.
     func proveUsable(limits: Limits, now: Date, newID: () -> UUID) throws {
         _ = try DeviceStatus(db)
         _ = try Conflict.all(db)
@@ -117,113 +121,124 @@ struct RescuedContent {
                 return .rollback
             }
         } catch let error as TidemarkError where error.recovery != .permanent {
-            // Another history: the next sync asks about it first.
+            // The history differs: the next sync asks the server about it.
             return
         } catch let error as TidemarkError where error.code == .serverBehind {
-            // The next sync parks what is about a table that the zone has dropped.
+            // The next sync parks change sets of a table that the zone has dropped.
             return
         }
     }
 }
 
 extension RescuedContent {
-    /// A damaged character may have made the request no JSON, which no server takes.
+    /// Checks that a request is valid JSON, which a single damaged character can break.
     private func checkForm(of body: [UInt8], _ limits: Limits) throws {
         let text = String(decoding: body, as: UTF8.self)
         do { _ = try JSONScan(body, limits: limits) } catch {
-            throw Self.damaged("the text of what is sent", because: error.message)
+            throw Self.damaged("the text of a request", because: error.message)
         }
         let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [text])
-        guard isJSON == true else { throw Self.damaged("the text of what is sent") }
+        guard isJSON == true else { throw Self.damaged("the text of a request") }
     }
 }
 
-/// Who a rescued device is: the same as the damaged file, and it goes on counting there.
+/// Copies the damaged file's identity and counters, so that the new file is the same device.
 struct RescuedIdentity {
     let db: Database
 
-    /// Takes the identity over; what is damaged of it and can be done without is left out.
+    /// Copies the identity and leaves out damaged parts that are optional.
     ///
-    /// - Parameter counters: The tables of counters that can be read and were set aside.
-    /// - Returns: The history that the damaged file is in; nil before its first snapshot.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the file does not say who the device is.
+    /// - Parameter counters: The readable counter tables, copied to temporary tables.
+    /// - Returns: The damaged file's epoch; nil before its first snapshot.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the device's identity is unreadable.
     func take(counters: Set<String>) throws -> String? {
         let identity = try Row.fetchOne(
             db,
             sql: """
                 SELECT device, epoch, time, overruled, lap, open_laps,
-                    \(RescuedContent.isID("device")) AND server IS NOT NULL
-                        AND (epoch IS NULL OR \(RescuedContent.isID("epoch"))) AS sound
+                    \(RescuedContent.idCondition("device")) AND server IS NOT NULL
+                        AND (epoch IS NULL OR \(RescuedContent.idCondition("epoch"))) AS sound
                 FROM damaged.tidemark_device
                 """
         )
         guard let identity, try identity.value("sound") as Bool? == true else {
-            throw RescuedContent.damaged("who the device is")
+            throw RescuedContent.damaged("the device's identity")
         }
-        // The snapshot's rows have been seen, too.
+        // The clock must stay after the times in the snapshot.
         let clock = try DeviceClock.read(db)
         try db.execute(
             sql: """
-                UPDATE tidemark_device SET device = d.device,
-                    time = iif(typeof(d.time) = 'integer' AND d.time BETWEEN 0 AND ?1, d.time, 0),
-                    overruled = iif(typeof(d.overruled) = 'integer' AND d.overruled BETWEEN 0 AND ?1,
-                        d.overruled, 0)
-                FROM damaged.tidemark_device AS d
+                UPDATE tidemark_device
+                SET device = source.device,
+                    time = iif(typeof(source.time) = 'integer' AND source.time BETWEEN 0 AND ?1,
+                        source.time, 0),
+                    overruled = iif(typeof(source.overruled) = 'integer' AND source.overruled BETWEEN 0 AND ?1,
+                        source.overruled, 0)
+                FROM damaged.tidemark_device AS source
                 """,
             arguments: [TemporaryID.reservedMax]
         )
-        try takeLaps()
+        try copyLaps()
         try DeviceClock.store(clock, in: db)
-        try takeCounters(counters)
+        try copyCounters(counters)
         return try identity.value("epoch")
     }
 
-    /// The exchanges with the server; without them it takes the file for an older copy, asks what
-    /// became of what waits and gives it a new identity.
-    private func takeLaps() throws {
+    /// Copies the laps.
+    ///
+    /// Without them the server treats the file as an older copy, and the device takes a new identity.
+    private func copyLaps() throws {
         try db.execute(
             sql: """
-                UPDATE tidemark_device SET lap = d.lap, open_laps = d.open_laps
-                FROM damaged.tidemark_device AS d
-                WHERE (d.lap IS NULL OR \(RescuedContent.isID("d.lap")))
-                    AND iif(json_valid(d.open_laps), json_type(d.open_laps) = 'array'
-                        AND NOT EXISTS (SELECT 1 FROM json_each(d.open_laps) AS j
-                            WHERE NOT \(RescuedContent.isID("j.value"))), 0)
+                UPDATE tidemark_device
+                SET lap = source.lap, open_laps = source.open_laps
+                FROM damaged.tidemark_device AS source
+                WHERE (source.lap IS NULL OR \(RescuedContent.idCondition("source.lap")))
+                    AND iif(json_valid(source.open_laps), json_type(source.open_laps) = 'array'
+                        AND NOT EXISTS (
+                            SELECT 1 FROM json_each(source.open_laps) AS open_lap
+                            WHERE NOT \(RescuedContent.idCondition("open_lap.value"))), 0)
                 """
         )
     }
 
-    /// The counters of ids, which also lie beyond every id that waits.
-    private func takeCounters(_ readable: Set<String>) throws {
+    /// Copies the id counters and moves them beyond every pending id.
+    private func copyCounters(_ readable: Set<String>) throws {
         if readable.contains("sqlite_sequence") {
             try db.execute(
                 sql: """
-                    UPDATE sqlite_sequence SET seq = max(sqlite_sequence.seq, d.seq)
-                    FROM temp.rescued_sqlite_sequence AS d WHERE d.name = sqlite_sequence.name
-                        AND typeof(d.seq) = 'integer'
-                        AND d.seq BETWEEN 0 AND \(TemporaryID.reservedMax)
+                    UPDATE sqlite_sequence
+                    SET seq = max(sqlite_sequence.seq, rescued.seq)
+                    FROM temp.rescued_sqlite_sequence AS rescued
+                    WHERE rescued.name = sqlite_sequence.name
+                        AND typeof(rescued.seq) = 'integer'
+                        AND rescued.seq BETWEEN 0 AND \(TemporaryID.reservedMax)
                     """
             )
         }
         if readable.contains("tidemark_temporary") {
             try db.execute(
                 sql: """
-                    UPDATE tidemark_temporary SET next = min(tidemark_temporary.next, d.next)
-                    FROM temp.rescued_tidemark_temporary AS d WHERE typeof(d.next) = 'integer'
-                        AND d.next BETWEEN -\(TemporaryID.reservedMax) AND -1
+                    UPDATE tidemark_temporary
+                    SET next = min(tidemark_temporary.next, rescued.next)
+                    FROM temp.rescued_tidemark_temporary AS rescued
+                    WHERE typeof(rescued.next) = 'integer'
+                        AND rescued.next BETWEEN -\(TemporaryID.reservedMax) AND -1
                     """
             )
         }
         try db.execute(
             sql: """
                 UPDATE sqlite_sequence SET seq = max(seq, coalesce((
-                    SELECT max(CAST(o.key AS INTEGER)) FROM tidemark_outbox AS o
-                    WHERE o.tbl = sqlite_sequence.name AND o.operation = 'create'
-                        AND CAST(o.key AS INTEGER) <= \(TemporaryID.reservedMax)), 0));
+                    SELECT max(CAST(pending.key AS INTEGER))
+                    FROM tidemark_outbox AS pending
+                    WHERE pending.tbl = sqlite_sequence.name AND pending.operation = 'create'
+                        AND CAST(pending.key AS INTEGER) <= \(TemporaryID.reservedMax)), 0));
                 UPDATE tidemark_temporary SET next = min(next, coalesce((
-                    SELECT min(CAST(o.key AS INTEGER)) - 1 FROM tidemark_outbox AS o
-                    WHERE o.key GLOB '-[1-9]*' AND o.operation = 'create'
-                        AND CAST(o.key AS INTEGER) >= -\(TemporaryID.reservedMax)), -1))
+                    SELECT min(CAST(pending.key AS INTEGER)) - 1
+                    FROM tidemark_outbox AS pending
+                    WHERE pending.key GLOB '-[1-9]*' AND pending.operation = 'create'
+                        AND CAST(pending.key AS INTEGER) >= -\(TemporaryID.reservedMax)), -1))
                 """
         )
     }

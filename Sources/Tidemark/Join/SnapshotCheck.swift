@@ -1,25 +1,23 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// A snapshot is hostile input: what must be true of its file before it is read, and of its rows
-/// before they are kept.
+/// Validates a snapshot, which is untrusted input: its file before reading, its rows before the commit.
 enum SnapshotCheck {
-    /// The error of a snapshot of which nothing was taken.
+    /// Makes the error for a snapshot that the device does not apply.
     static func unusable(_ reason: String, table: String? = nil) -> TidemarkError {
         TidemarkError(
             .invalidResponse,
             "The server's snapshot cannot be used: \(reason)",
-            fix: "Nothing was taken from it, and what waits is kept. Check the URL and the server.",
+            fix: "The device applied nothing of it, and the outbox is kept. Check the URL and the server.",
             place: .init(table: table)
         )
     }
 
-    /// Runs what reads the snapshot, and turns what SQLite or the schema has against it into an
-    /// error that says so.
+    /// Runs `body` and turns errors of SQLite or the schema into an ``unusable(_:table:)`` error.
     ///
-    /// `isOwnFileSound` tells whether damage that is found is the snapshot's.
-    static func blaming<Result>(isOwnFileSound: () throws -> Bool = { true }, _ body: () throws -> Result) throws
+    /// `isOwnFileSound` returns false if damage is in the device's own file, not in the snapshot.
+    static func typingErrors<Result>(isOwnFileSound: () throws -> Bool = { true }, _ body: () throws -> Result) throws
         -> Result
     {
         do { return try body() } catch let error as DatabaseError {
@@ -31,10 +29,10 @@ enum SnapshotCheck {
                 throw unusable("\(error.message ?? "it does not fit the tables").")
             default: throw error
             }
-        } catch is UnsyncableSchema { throw unusable("its tables are none that can be synced.") }
+        } catch is UnsyncableSchema { throw unusable("its tables cannot be synced.") }
     }
 
-    /// Refuses everything that is more than plain tables: reading it could run something.
+    /// Refuses anything but plain tables, because reading it could run code.
     static func content(_ db: Database) throws {
         if planted(PlantedBug.trustsSnapshot) { return }
         let other = try String.fetchOne(
@@ -42,23 +40,26 @@ enum SnapshotCheck {
             sql: """
                 SELECT name FROM sqlite_master WHERE type <> 'table' OR sql LIKE 'CREATE VIRTUAL%'
                 UNION ALL
-                SELECT m.name FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS x WHERE x.hidden
+                SELECT entry.name
+                FROM sqlite_master AS entry, pragma_table_xinfo(entry.name) AS column_info
+                WHERE column_info.hidden
                 LIMIT 1
                 """
         )
         guard other == nil else { throw unusable("it contains more than plain tables.") }
     }
 
-    /// Refuses another zone than the one asked for, and a revision that no zone reaches.
+    /// Refuses the snapshot of another zone, or of an impossible revision.
     static func header(_ header: SnapshotFormat.Header, zone: String) throws {
         guard header.zone == zone else { throw unusable("it is of another zone.") }
         guard (0...TemporaryID.reservedMax).contains(header.revision), !header.epoch.isEmpty else {
-            throw unusable("it is of a revision that there cannot be.")
+            throw unusable("its revision is impossible.")
         }
     }
 
-    /// Refuses rows with ids that mean other records on this device, or that refer to nothing,
-    /// while the tables hold the snapshot's rows alone.
+    /// Refuses rows with temporary ids or broken references.
+    ///
+    /// The caller calls this while the tables hold the snapshot's rows only.
     static func rows(of schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             try ids(of: table, in: "main", db)
@@ -68,7 +69,7 @@ enum SnapshotCheck {
         }
     }
 
-    /// Refuses rows of a database with ids that mean other records on this device.
+    /// Refuses rows with temporary ids, which mean other records on this device.
     static func ids(of table: SyncedTable, in database: String, _ db: Database) throws {
         guard table.keyKind == .integer else { return }
         let name = SQLText.name(table.name)

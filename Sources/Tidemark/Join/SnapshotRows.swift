@@ -1,12 +1,12 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// Copies rows out of the attached snapshot.
 enum SnapshotRows {
-    /// Copies all that it has of a table: the columns that the file's table has too.
+    /// Copies all rows of a table, in the columns that the snapshot and the file share.
     ///
-    /// - Returns: How many rows that were.
+    /// - Returns: The number of rows.
     @discardableResult static func copy(_ table: SyncedTable, _ difference: SchemaDifference, in db: Database) throws
         -> Int
     {
@@ -16,8 +16,7 @@ enum SnapshotRows {
         let name = SQLText.name(table.name)
         let columns = SQLText.names(own)
         let wire = SQLText.names(own.map { names[$0] ?? $0 })
-        // LIMIT -1 keeps SQLite from its bulk transfer, which skips the bookkeeping of deferred
-        // references.
+        // LIMIT -1 disables SQLite's bulk transfer, which would not count deferred reference violations.
         try db.execute(sql: "INSERT INTO main.\(name) (\(columns)) SELECT \(wire) FROM snapshot.\(name) LIMIT -1")
         return db.changesCount
     }

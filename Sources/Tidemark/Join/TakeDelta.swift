@@ -1,15 +1,14 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Takes a delta into a file that is far behind: the rows that changed since its revision, as they
-/// are now, and the keys of those that are gone.
+/// Applies a delta to a file that is far behind.
 ///
-/// What ``ApplyResponse`` does with change sets, in sets all the way: waiting edits go back to what
-/// the server confirmed, every record that the delta names leaves its table and comes again from
-/// the attached file, waiting edits go on top. So unique values may change hands in any way, and
-/// the cost depends on the records that changed, not on how often or in how many change sets.
+/// A delta holds the current rows that changed since the file's revision, and the keys of deleted
+/// rows. The device rewinds pending edits, deletes every record that the delta names, inserts the
+/// delta's rows, and replays the pending edits. So records can exchange unique values freely, and the
+/// cost depends on the number of changed records, not of change sets.
 ///
 /// The caller is ``TakeSnapshot``, in a transaction without foreign keys, with the delta attached.
 struct TakeDelta {
@@ -18,26 +17,22 @@ struct TakeDelta {
     /// The revision that the delta begins after.
     let since: Int64
     let boundaries: KnownTransactions
-    /// What the server knows of the outbox, if something was sent.
+    /// The server's knowledge of the outbox; nil if the device has no unanswered change set.
     let recall: Recall?
     let limits: Limits
     let now: Date
     let newID: () -> UUID
 
-    /// The numbers under which the delta's records are staged: those that are there, and those
-    /// that are gone.
-    private static let (present, gone) = (1, 2)
-
-    /// Takes the delta, unless the file is at another state than it was made for.
+    /// Applies the delta, or reports a stale one if the file is not at the delta's base.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch` when the rows would not
-    ///   be the server's, or ``MassDeletion``.
-    func take() throws -> Applied {
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch` if the resulting rows differ
+    ///   from the server's, or ``MassDeletion``.
+    func take() throws -> ApplyResult {
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
         let file = try DeviceFile(db)
         guard file.epoch == header.epoch, file.revision == since, file.served == header.schema,
-            let expected = ConfirmedRows(db: db, file: file).expected
-        else { return Applied(revision: file.revision, isStale: true) }
+            let expected = ConfirmedRows(db: db, file: file).expectedFingerprint
+        else { return ApplyResult(revision: file.revision, isStale: true) }
         let schema = file.schema
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
@@ -46,7 +41,14 @@ struct TakeDelta {
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             try pending.rewind()
-            if let deletion = try MassDeletion.staged(as: Self.gone, schema, limits: limits, in: db) { throw deletion }
+            if let deletion = try MassDeletion.find(
+                stagedAs: StagedPurpose.deltaDeleted.ord,
+                schema,
+                limits: limits,
+                in: db
+            ) {
+                throw deletion
+            }
             try replace(file, expecting: expected)
             if let recall {
                 events += try LateVerdicts(
@@ -64,8 +66,8 @@ struct TakeDelta {
         }
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
         try DeviceClock.receive(header.time, in: db)
-        try DeviceFile.noteContact(now, in: db)
-        return Applied(
+        try DeviceFile.storeContact(now, in: db)
+        return ApplyResult(
             revision: header.revision,
             hasPending: try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false,
             events: [.remoteChanges(revision: header.revision, records: records)] + events
@@ -74,7 +76,7 @@ struct TakeDelta {
 
     /// Stages the keys of the records that the delta names.
     ///
-    /// - Returns: How many there are.
+    /// - Returns: The number of records.
     private func stage(_ schema: SyncSchema) throws -> Int {
         try StagingTables.clear(in: db)
         for table in schema.tables {
@@ -83,47 +85,50 @@ struct TakeDelta {
             try db.execute(
                 sql: """
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
-                    SELECT \(Self.present), \(name), 'create', \(RowJSON.key(table))
+                    SELECT \(StagedPurpose.deltaPresent.ord), \(name), 'create', \(RowJSON.key(table))
                     FROM snapshot.\(SQLText.name(table.name))
                     """
             )
             try db.execute(
                 sql: """
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
-                    SELECT \(Self.gone), \(name), 'delete', key
-                    FROM snapshot.\(SnapshotFormat.deleted) WHERE tbl = \(name)
+                    SELECT \(StagedPurpose.deltaDeleted.ord), \(name), 'delete', key
+                    FROM snapshot.\(SnapshotFormat.deletedTable) WHERE tbl = \(name)
                     """
             )
         }
-        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "a.ord = \(Self.gone)"))
+        try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "staged.ord = \(StagedPurpose.deltaDeleted.ord)"))
         return try Int.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_staged") ?? 0
     }
 
-    /// Replaces the staged records, and checks that the tables are the server's then.
+    /// Replaces the staged records and compares the result with the server's fingerprint.
     private func replace(_ file: DeviceFile, expecting expected: Fingerprint) throws {
         let rows = RowFingerprints(db, schema: file.schema)
-        let staged = { try rows.records(stagedAs: Self.present) + rows.records(stagedAs: Self.gone) }
-        let others = try expected - staged()
+        let staged = {
+            try rows.records(stagedAs: StagedPurpose.deltaPresent.ord)
+                + rows.records(stagedAs: StagedPurpose.deltaDeleted.ord)
+        }
+        let unchanged = try expected - staged()
         for table in file.schema.tables {
             let name = SQLText.name(table.name)
             let key = SQLText.names(table.key)
-            let left = table.key.count == 1 ? key : "(\(key))"
-            try db.execute(sql: "DELETE FROM main.\(name) WHERE \(left) IN (SELECT \(key) FROM snapshot.\(name))")
+            let tuple = table.key.count == 1 ? key : "(\(key))"
+            try db.execute(sql: "DELETE FROM main.\(name) WHERE \(tuple) IN (SELECT \(key) FROM snapshot.\(name))")
         }
         let writer = RecordWriter(db, schema: file.schema, existing: .overwrite)
-        try writer.write(ord: Self.gone)
+        try writer.write(ord: StagedPurpose.deltaDeleted.ord)
         for table in file.schema.tables { try SnapshotRows.copy(table, file.schema.difference, in: db) }
-        let mine = try others + staged()
+        let mine = try unchanged + staged()
         guard header.fingerprint == nil || header.fingerprint == mine.hex else {
             throw TidemarkError(
                 .fingerprintMismatch,
-                "The rows would not be the server's after this delta: \(mine) is not \(header.fingerprint ?? "").",
-                fix: "Nothing was changed; the rows are compared and those that differ replaced."
+                "After this delta the rows would differ from the server's: \(mine) is not \(header.fingerprint ?? "").",
+                fix: "Nothing was changed. The device compares its rows with the server's and repairs them."
             )
         }
         let references = AnswerReferences(db: db, schema: file.schema)
-        try references.check(ord: Self.present)
-        try references.check(ord: Self.gone)
-        try ConfirmedRows(db: db, file: file).keep(mine)
+        try references.check(ord: StagedPurpose.deltaPresent.ord)
+        try references.check(ord: StagedPurpose.deltaDeleted.ord)
+        try ConfirmedRows(db: db, file: file).store(mine)
     }
 }

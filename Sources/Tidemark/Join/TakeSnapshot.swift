@@ -1,35 +1,33 @@
 package import Foundation
 package import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Fills a device's tables from a snapshot: the first time, and whenever the log does not reach
-/// back far enough or the server's history is another one.
+/// Fills a device's tables from a snapshot.
 ///
-/// The outbox stays and goes on top again.
+/// The device needs one at first, and again if it is behind the compaction horizon or the server's
+/// history has changed. Pending changes stay in the outbox and are replayed on the new rows.
 ///
-/// The snapshot is not trusted: it is attached without trusted schema, only plain tables are read,
-/// only columns that this file's tables have are copied, and the references are checked before
-/// anything is committed.
+/// The snapshot is untrusted input. The device attaches it without trusted schema, reads only plain
+/// tables, copies only columns that its own tables have, and checks all references before the commit.
 package struct TakeSnapshot {
     let db: Database
     let snapshotPath: String
-    /// Where transactions of the app are known to have ended.
+    /// The known transactions of the app.
     let boundaries: KnownTransactions
-    /// What the server knows of the outbox, if something was sent or the snapshot may be of another
-    /// history.
+    /// The server's knowledge of the outbox; nil without unanswered change sets and doubt about the history.
     let recall: Recall?
     let limits: Limits
     let now: Date
     let newID: () -> UUID
-    /// Whether the rows here are not those that their revision stands for.
+    /// Whether the file's rows differ from the rows of its revision.
     var hasMismatch = false
-    /// What may be done with a snapshot in which much is gone.
+    /// Whether a snapshot may delete many records.
     var consent = MassDeletion.Consent.none
-    /// The state of the file that the snapshot was asked for; nil: any.
-    var asked: FileState?
+    /// The file's state when the device requested the snapshot; nil: any state will do.
+    var requestState: FileState?
 
-    /// Takes the snapshot at a path into the file behind a connection.
+    /// Prepares to apply the snapshot at a path to the file of a connection.
     package init(
         db: Database,
         snapshotPath: String,
@@ -48,15 +46,15 @@ package struct TakeSnapshot {
         self.newID = newID
     }
 
-    /// Takes the snapshot into a file that has the zone's tables, unless that is in another state
-    /// than it was asked for.
+    /// Applies the snapshot to a file that has the zone's tables.
     ///
-    /// The caller is outside a transaction; here is one, with `foreign_keys` off.
-    func take() throws -> Applied {
-        try attached(zone: DeviceFile(db).zone) { header in
-            var applied = Applied()
+    /// If the file's state has changed since the request, nothing is applied. The caller must not be
+    /// in a transaction; this function runs one with `foreign_keys` off.
+    func take() throws -> ApplyResult {
+        try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
+            var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
-                if let asked, try asked != FileState(DeviceFile(db), in: db) {
+                if let requestState, try requestState != FileState(DeviceFile(db), in: db) {
                     applied.isStale = true
                     return
                 }
@@ -66,18 +64,19 @@ package struct TakeSnapshot {
         }
     }
 
-    /// Makes the zone's tables in a new file and fills them: rows first, then indexes and triggers,
-    /// which is the fast order.
-    @discardableResult package func join(device: UUID, server: String, zone: String) throws -> Applied {
-        try attached(zone: zone) { header in
+    /// Creates the zone's tables in a new file and fills them.
+    ///
+    /// It inserts the rows before it creates indexes and triggers, because that is faster.
+    @discardableResult package func join(device: UUID, server: String, zone: String) throws -> ApplyResult {
+        try withAttachedSnapshot(zone: zone) { header in
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
-            var applied = Applied()
+            var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
                 for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table)) }
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
                 try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
-                let local = try SchemaIntrospection(db).validated(policies: schema.policies)
+                let local = try SchemaIntrospection(db).makeSchema(policies: schema.policies)
                 var records = 0
                 for table in local.tables { records += try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)
@@ -85,10 +84,10 @@ package struct TakeSnapshot {
                 try DeviceTables.reserveIds(local, in: db)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
                 let file = try DeviceFile(db)
-                try FitSchema.keep(file.tables, header.schema, in: db)
+                try FitSchema.storeFitted(file.tables, header.schema, in: db)
                 try EngineConnection.prepare(db, schema: file.schema)
                 try finish(header)
-                applied = Applied(
+                applied = ApplyResult(
                     revision: header.revision,
                     events: [.snapshotTaken(revision: header.revision, records: records)]
                 )
@@ -97,18 +96,18 @@ package struct TakeSnapshot {
         }
     }
 
-    /// Compares rebuilt tables with the snapshot, and captures what differs as edits.
+    /// Compares rebuilt tables with the snapshot and captures the differences as edits.
     ///
-    /// - Returns: Whether it could: the snapshot must be at the file's own revision.
+    /// - Returns: Whether it compared; it requires a snapshot at the file's own revision.
     func compareRebuilt() throws -> Bool {
-        try attached(zone: DeviceFile(db).zone) { header in
+        try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
             var isCompared = false
             try Transaction.withoutForeignKeys(db) {
                 try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
                 let file = try DeviceFile(db)
                 try EngineConnection.prepare(db, schema: file.schema)
                 try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
-                // What waits hides what it was written over: then the next sync compares.
+                // Pending changes hide the confirmed rows; the next sync compares them.
                 let isQuiet = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)")
                 guard isQuiet == true, header.since == nil, header.epoch == file.epoch,
                     header.revision == file.revision, header.schema == file.served
@@ -133,8 +132,8 @@ package struct TakeSnapshot {
         )
     }
 
-    /// Nobody asks for a delta where the rows may be others than their revision says.
-    private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> Applied {
+    /// Applies a delta; the device requests one only while its rows are those of its revision.
+    private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> ApplyResult {
         guard recall?.isAboutOther != true, !hasMismatch, case .none = consent else {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
@@ -150,8 +149,8 @@ package struct TakeSnapshot {
         ).take()
     }
 
-    private func replaceRows(_ header: SnapshotFormat.Header) throws -> Applied {
-        try refuseUnasked(header)
+    private func replaceRows(_ header: SnapshotFormat.Header) throws -> ApplyResult {
+        try refuseOtherHistory(header)
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: header.schema)
         let file = try DeviceFile(db)
         if let problem = file.tables.problems.first { throw problem }
@@ -161,20 +160,20 @@ package struct TakeSnapshot {
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
-            let parents = try OldParents(noting: schema, in: db)
-            try HeldColumns(db: db, schema: schema).save(all: true)
+            let parents = try OldParents(of: schema, in: db)
+            try UnservedColumns(db: db, schema: schema).save(all: true)
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
             var records = 0
             for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
             events = [.snapshotTaken(revision: header.revision, records: records)]
-            try UnknownValues(db: db, schema: schema).takeSnapshot()
+            try UnknownValues(db: db, schema: schema).replaceFromSnapshot()
             try SnapshotCheck.rows(of: schema, in: db)
-            // Before anything is compared by rows.
-            try HeldColumns(db: db, schema: schema).restore()
+            // Restore local columns before any comparison of rows.
+            try UnservedColumns(db: db, schema: schema).restore()
             try requireConsent(to: deletion, header, schema)
-            events += try settleOutbox(header, schema, parents)
+            events += try settleOutbox(header, schema: schema, parents: parents)
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: schema).settle()
@@ -182,12 +181,11 @@ package struct TakeSnapshot {
         try db.execute(sql: "UPDATE tidemark_device SET stale = 0, rebuilt = NULL")
         try finish(header)
         let hasPending = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
-        return Applied(revision: header.revision, hasPending: hasPending ?? false, events: events)
+        return ApplyResult(revision: header.revision, hasPending: hasPending ?? false, events: events)
     }
 
-    /// Judges what waits by the rows of the snapshot, as far as they are not those that it was made
-    /// on, and gives it the verdicts that never arrived.
-    private func settleOutbox(_ header: SnapshotFormat.Header, _ schema: SyncSchema, _ parents: OldParents) throws
+    /// Applies late verdicts to the outbox and judges the rest by the snapshot's rows if they may differ.
+    private func settleOutbox(_ header: SnapshotFormat.Header, schema: SyncSchema, parents: OldParents) throws
         -> [SyncEvent]
     {
         let time = Timestamp.text(now)
@@ -202,7 +200,7 @@ package struct TakeSnapshot {
         return try events + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time).park()
     }
 
-    /// Everything that was written here goes into the outbox, or the conflicts.
+    /// Moves all captured changes into the outbox or the conflicts.
     private func drain(_ file: DeviceFile) throws {
         try EngineConnection.prepare(db, schema: file.schema)
         let outbox = DrainCapture(db: db, schema: file.schema)
@@ -216,14 +214,14 @@ package struct TakeSnapshot {
         }
     }
 
-    /// What would go with this snapshot, when it is much.
+    /// Returns the records that this snapshot would delete, if they are many.
     ///
-    /// - Throws: `massDeletion` when the history is another one, so that nobody can confirm it.
+    /// - Throws: `massDeletion` if the history differs, because then the server cannot confirm it.
     private func suspectDeletion(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws -> MassDeletion? {
-        if case .given = consent { return nil }
-        guard let deletion = try MassDeletion.inSnapshot(schema, limits: limits, in: db) else { return nil }
+        if case .approved = consent { return nil }
+        guard let deletion = try MassDeletion.findInSnapshot(schema, limits: limits, in: db) else { return nil }
         guard try !isReset(header), try header.revision >= DeviceFile(db).revision else {
-            throw deletion.error(because: "the server has another history now.")
+            throw deletion.error(because: "the server's history has changed.")
         }
         if case .none = consent { throw deletion }
         return deletion
@@ -236,56 +234,59 @@ package struct TakeSnapshot {
         guard header.revision <= revision else { throw deletion }
         let mine = try RowFingerprints(db, schema: schema).all()
         guard mine.hex == header.fingerprint, header.revision < revision || mine == confirmed else {
-            throw deletion.error(because: "the server's rows say otherwise than its snapshot.")
+            throw deletion.error(because: "the server's rows do not match its snapshot.")
         }
     }
 
-    /// Whether the file knows another history than the snapshot's.
+    /// Returns whether the file's history differs from the snapshot's.
     private func isReset(_ header: SnapshotFormat.Header) throws -> Bool {
-        let known = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
-        return known != nil && known != header.epoch
+        let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
+        return epoch != nil && epoch != header.epoch
     }
 
-    /// Refuses another history than the one that the server was asked about, or that was asked for.
-    private func refuseUnasked(_ header: SnapshotFormat.Header) throws {
-        let known = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
-        guard let expected = recall?.epoch ?? known, expected != header.epoch else { return }
+    /// Refuses a snapshot of another history than the server named in its last answer.
+    private func refuseOtherHistory(_ header: SnapshotFormat.Header) throws {
+        let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
+        guard let expected = recall?.epoch ?? epoch, expected != header.epoch else { return }
         throw TidemarkError(
             .epochMismatch,
-            "The snapshot is of another history than expected.",
-            fix: "Nothing was changed. The server is asked again; the outbox is kept."
+            "The snapshot belongs to an unexpected history.",
+            fix: "Nothing was changed. The device asks the server again; the outbox is kept."
         )
     }
 
     private func finish(_ header: SnapshotFormat.Header) throws {
         try DeviceClock.receive(header.time, in: db)
         try db.execute(
-            // Notes of overruled values are numbered anew in another history.
+            // Each history numbers the notes of overruled values from 1.
             sql: """
-                UPDATE tidemark_device SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1,
-                    contact = ?2
+                UPDATE tidemark_device
+                SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1, contact = ?2
                 """,
             arguments: [header.epoch, Timestamp.text(now)]
         )
-        // Edits from before the first snapshot belong to no history until now.
+        // Edits made before the first snapshot join the snapshot's history.
         try db.execute(sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL", arguments: [header.epoch])
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
         let file = try DeviceFile(db)
-        // Over other columns, rows have another fingerprint.
         let rows = ConfirmedRows(db: db, file: file)
-        // Fresh rows of a large file need not be looked at once more by the next sync.
-        try rows.noteCheck(now)
-        try rows.keep(file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil)
+        // The rows are fresh, so the next sync need not compute their fingerprint again.
+        try rows.recordCheck(now)
+        // A fingerprint covers columns, so the zone's is valid only for the zone's own columns.
+        try rows.store(file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil)
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.
-    func attached<Result>(zone: String, _ body: (SnapshotFormat.Header) throws -> Result) throws -> Result {
+    func withAttachedSnapshot<Result>(
+        zone: String,
+        _ body: (SnapshotFormat.Header) throws -> Result
+    ) throws -> Result {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
         }
-        let header = try SnapshotCheck.blaming {
+        let header = try SnapshotCheck.typingErrors {
             try DatabaseQueue(path: snapshotPath, configuration: configuration).read { db in
                 try SnapshotCheck.content(db)
                 return try SnapshotFormat.header(in: db)
@@ -298,19 +299,18 @@ package struct TakeSnapshot {
         )
         if isLeftOver == true { try detach() }
         try db.execute(sql: "ATTACH ? AS snapshot", arguments: [snapshotPath])
-        let result = Result2 { try SnapshotCheck.blaming(isOwnFileSound: ownFileIsSound) { try body(header) } }
+        let result = Swift.Result {
+            try SnapshotCheck.typingErrors(isOwnFileSound: isOwnFileSound) { try body(header) }
+        }
         try detach()
         return try result.get()
     }
 
-    /// Lets go of the snapshot, also when the sync is cancelled; else no other could be attached.
+    /// Detaches the snapshot, even if the sync is cancelled; otherwise the next one could not be attached.
     private func detach() throws {
         try db.tidyUp("DETACH snapshot")
         db.clearSchemaCache()
     }
 
-    private func ownFileIsSound() throws -> Bool { try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok" }
+    private func isOwnFileSound() throws -> Bool { try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok" }
 }
-
-/// `Swift.Result` under a name that generic parameters do not shadow.
-private typealias Result2<Success> = Result<Success, any Error>

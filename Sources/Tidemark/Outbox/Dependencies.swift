@@ -1,42 +1,44 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Which waiting change sets one builds on: without them it would mean something else, or nothing.
+/// Computes which pending change sets a change set depends on.
 ///
-/// - the latest one that touched the same record;
-/// - those that created records to which it refers;
-/// - those that moved records away from one that it deletes, or deleted them: without that, the
-///   deletion would take them along.
+/// - The latest one that touched the same record.
+/// - Those that created records to which it refers.
+/// - Those that moved children away from a record that it deletes, or deleted them. Otherwise the
+///   deletion would cascade to them.
 struct Dependencies {
     let db: Database
     let schema: SyncSchema
 
-    /// Notes what the change sets from `first` on build on, all of them at once.
-    func note(from first: Int64) throws {
+    /// Stores the dependencies of all change sets from `first` on.
+    func store(from first: Int64) throws {
         if planted(PlantedBug.forgetsDependencies) { return }
         try db.cachedStatement(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT o.seq, c.id FROM tidemark_outbox AS o JOIN tidemark_changeset AS c ON c.seq = (
-                    SELECT max(p.seq) FROM tidemark_outbox AS p
-                    WHERE p.tbl = o.tbl AND p.key = o.key AND p.seq < o.seq)
-                WHERE o.seq >= ?
+                SELECT pending.seq, earlier_set.id
+                FROM tidemark_outbox AS pending
+                JOIN tidemark_changeset AS earlier_set ON earlier_set.seq = (
+                    SELECT max(earlier.seq) FROM tidemark_outbox AS earlier
+                    WHERE earlier.tbl = pending.tbl AND earlier.key = pending.key AND earlier.seq < pending.seq)
+                WHERE pending.seq >= ?
                 """
         ).execute(arguments: [first])
-        let written = try tables(from: first, "<> 'delete'")
-        for child in schema.tables where written.contains(child.name) {
-            for reference in child.references { try noteParents(first, child, reference) }
+        let tablesWithWrites = try tables(from: first, "<> 'delete'")
+        for child in schema.tables where tablesWithWrites.contains(child.name) {
+            for reference in child.references { try storeParents(first, child: child, reference: reference) }
         }
-        let deleted = try tables(from: first, "= 'delete'")
-        for parent in schema.tables where deleted.contains(parent.name) {
+        let tablesWithDeletions = try tables(from: first, "= 'delete'")
+        for parent in schema.tables where tablesWithDeletions.contains(parent.name) {
             for (child, reference) in schema.references(to: parent.name) {
-                try noteMoves(first, parent, child, reference)
+                try storeMoves(first, parent: parent, child: child, reference: reference)
             }
         }
     }
 
-    /// The tables in which change sets do something.
+    /// Returns the tables in which change sets from `first` on have matching operations.
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
             db.cachedStatement(
@@ -46,103 +48,108 @@ struct Dependencies {
         )
     }
 
-    /// Notes the change sets that created what records of a child refer to.
+    /// Stores dependencies on change sets that created the parents of a child's records.
     ///
-    /// A record's key never changes, so a reference that is part of it is as old as the record.
-    private func noteParents(_ first: Int64, _ child: SyncedTable, _ reference: SyncedTable.Reference) throws {
+    /// A record's key never changes, so a reference in the key is as old as the record.
+    private func storeParents(_ first: Int64, child: SyncedTable, reference: SyncedTable.Reference) throws {
         guard let parent = schema.byName[reference.parent] else { return }
-        let name = Referred(child, reference, to: parent)
+        let name = ReferenceName(child, reference, to: parent)
         let sets = reference.columns.filter { !child.key.contains($0) }.map {
-            " OR json_type(attributes, \(Referred.path($0))) IS NOT NULL"
+            " OR json_type(attributes, \(ReferenceName.path($0))) IS NOT NULL"
         }
-        try note(
+        try store(
             first,
-            """
-            SELECT seq, \(name.there { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
-            FROM tidemark_outbox WHERE seq >= ? AND +tbl = \(SQLText.literal(child.name))
-                AND (operation = 'create'\(sets.joined()))
-            """,
-            """
-            SELECT seq, \(name.here { "attributes -> \($0)" }) AS name FROM tidemark_outbox
-            WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
-            """,
-            isIndexed: name.isKeyHere
+            later: """
+                SELECT seq, \(name.inChild { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
+                FROM tidemark_outbox
+                WHERE seq >= ? AND +tbl = \(SQLText.literal(child.name))
+                    AND (operation = 'create'\(sets.joined()))
+                """,
+            earlier: """
+                SELECT seq, \(name.inParent { "attributes -> \($0)" }) AS name
+                FROM tidemark_outbox
+                WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
+                """,
+            isIndexed: name.isParentKey
         )
     }
 
-    /// Notes the change sets that moved children away from records of a parent, or deleted them.
-    private func noteMoves(
+    /// Stores dependencies on change sets that moved a parent's children away or deleted them.
+    private func storeMoves(
         _ first: Int64,
-        _ parent: SyncedTable,
-        _ child: SyncedTable,
-        _ reference: SyncedTable.Reference
+        parent: SyncedTable,
+        child: SyncedTable,
+        reference: SyncedTable.Reference
     ) throws {
-        // A key never changes, so a reference that is part of one cannot move.
+        // A key never changes, so a reference in the key cannot move.
         let columns = reference.columns.filter { !child.key.contains($0) }
-        let name = Referred(child, reference, to: parent)
-        let moves = columns.map { " OR json_type(attributes, \(Referred.path($0))) IS NOT NULL" }
-        try note(
+        let name = ReferenceName(child, reference, to: parent)
+        let moves = columns.map { " OR json_type(attributes, \(ReferenceName.path($0))) IS NOT NULL" }
+        try store(
             first,
-            """
-            SELECT seq, +(\(name.here { "before -> \($0)" })) AS name FROM tidemark_outbox
-            WHERE seq >= ? AND +tbl = \(SQLText.literal(parent.name)) AND operation = 'delete'
-            """,
-            """
-            SELECT seq, \(name.there { "before -> \($0)" }) AS name FROM tidemark_outbox
-            WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create'
-                AND (operation = 'delete'\(moves.joined()))
-            """,
+            later: """
+                SELECT seq, +(\(name.inParent { "before -> \($0)" })) AS name
+                FROM tidemark_outbox
+                WHERE seq >= ? AND +tbl = \(SQLText.literal(parent.name)) AND operation = 'delete'
+                """,
+            earlier: """
+                SELECT seq, \(name.inChild { "before -> \($0)" }) AS name
+                FROM tidemark_outbox
+                WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create'
+                    AND (operation = 'delete'\(moves.joined()))
+                """,
             isIndexed: false
         )
     }
 
-    // For each record of a query, notes the change sets of the earlier ones of the same name. Where
-    // these are not indexed by name, all of them are read once. A `+` keeps SQLite from an index
-    // that is longer than what is new, and a name from having a column's affinity: else names would
-    // not be found by an index.
-    private func note(_ first: Int64, _ later: String, _ earlier: String, isIndexed: Bool) throws {
+    /// Stores a dependency for each record of `later` and each earlier record of the same name.
+    ///
+    /// Without an index on the names, SQLite reads all of `earlier` once. In both queries, a unary `+`
+    /// stops SQLite from using an index that covers more than the new rows. It also removes a column's
+    /// affinity from a name, which would prevent the lookup by index.
+    private func store(_ first: Int64, later: String, earlier: String, isIndexed: Bool) throws {
         try db.cachedStatement(
             sql: """
                 WITH later AS MATERIALIZED (SELECT DISTINCT * FROM (\(later))),
                     earlier AS \(isIndexed ? "NOT MATERIALIZED" : "MATERIALIZED") (\(earlier))
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT l.seq, c.id FROM later AS l
-                    CROSS JOIN earlier AS e ON e.name = l.name AND e.seq < l.seq
-                    CROSS JOIN tidemark_changeset AS c ON c.seq = e.seq
+                SELECT later.seq, changeset.id
+                FROM later
+                CROSS JOIN earlier ON earlier.name = later.name AND earlier.seq < later.seq
+                CROSS JOIN tidemark_changeset AS changeset ON changeset.seq = earlier.seq
                 """
         ).execute(arguments: [first])
     }
 }
 
-/// How a record names another one to which it refers, and how that one is named: as text that is
-/// the same on both sides.
-private struct Referred {
+/// SQL for the name of a referenced record, which is the same text in the child and in the parent.
+private struct ReferenceName {
     private let child: SyncedTable
     private let reference: SyncedTable.Reference
-    /// Whether a record of the parent is named by its key.
-    let isKeyHere: Bool
+    /// Whether the name is the parent's key.
+    let isParentKey: Bool
 
     init(_ child: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) {
         self.child = child
         self.reference = reference
-        isKeyHere = reference.parentColumns == parent.key
+        isParentKey = reference.parentColumns == parent.key
     }
 
     static func path(_ column: String) -> String { SQLText.literal("$.\"\(column)\"") }
 
-    /// What a record of the child in the outbox names, given how a value of it is read by its path.
-    func there(_ value: (_ path: String) -> String) -> String {
+    /// Returns SQL for the name in the child's outbox row; `value` makes SQL that reads a JSON path.
+    func inChild(_ value: (_ path: String) -> String) -> String {
         let parts = reference.columns.map { name in
             child.key.firstIndex(of: name).map { position in child.key.count == 1 ? "+key" : "(key -> \(position))" }
                 ?? "(\(value(Self.path(name))))"
         }
         let list = parts.joined(separator: " || ',' || ")
-        return isKeyHere && parts.count > 1 ? "'[' || \(list) || ']'" : list
+        return isParentKey && parts.count > 1 ? "'[' || \(list) || ']'" : list
     }
 
-    /// What a record of the parent in the outbox is named.
-    func here(_ value: (_ path: String) -> String) -> String {
-        if isKeyHere { return "key" }
+    /// Returns SQL for the name in the parent's outbox row.
+    func inParent(_ value: (_ path: String) -> String) -> String {
+        if isParentKey { return "key" }
         return reference.parentColumns.map { "(\(value(Self.path($0))))" }.joined(separator: " || ',' || ")
     }
 }

@@ -1,23 +1,23 @@
 import GRDB
 import TidemarkCore
 
-/// The device's hybrid clock, which lies in its file: it goes on where it stood after a restart,
-/// and two processes on one file have the same.
+/// The device's hybrid clock.
+///
+/// It is stored in the file, so it survives restarts, and all processes of the file share it.
 enum DeviceClock {
-    /// The clock as the file has it.
+    /// Reads the clock from the file.
     static func read(_ db: Database) throws -> HybridClock {
         HybridClock(last: try Int64.fetchOne(db.cachedStatement(sql: "SELECT time FROM tidemark_device")) ?? 0)
     }
 
-    /// Keeps the clock; it never goes back.
+    /// Stores the clock, which never goes back.
     static func store(_ clock: HybridClock, in db: Database) throws {
         try db.cachedStatement(sql: "UPDATE tidemark_device SET time = max(time, ?)").execute(arguments: [clock.last])
     }
 
-    /// Sees the times of the change sets in an answer, so that what is written from now on is later
-    /// than all that this file knows.
+    /// Moves the clock beyond the times of the staged answer, so that later edits get later times.
     static func receiveStaged(_ db: Database) throws {
-        let seen = try Int64.fetchOne(
+        let time = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT max(value) FROM temp.tidemark_staged_member
@@ -25,14 +25,14 @@ enum DeviceClock {
                     """
             )
         )
-        try receive(seen, in: db)
+        try receive(time, in: db)
     }
 
-    /// Sees a time of the zone's; nil where the server told none.
-    static func receive(_ seen: Int64?, in db: Database) throws {
-        guard let seen, !planted(PlantedBug.forgetsTimesSeen) else { return }
+    /// Moves the clock beyond a time of the zone; nil if the server sent none.
+    static func receive(_ time: Int64?, in db: Database) throws {
+        guard let time, !planted(PlantedBug.forgetsTimesSeen) else { return }
         var clock = try read(db)
-        clock.receive(seen)
+        clock.receive(time)
         try store(clock, in: db)
     }
 }

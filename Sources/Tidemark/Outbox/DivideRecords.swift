@@ -1,37 +1,35 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Divides records that changed together, though nobody knows of a transaction that did it, into
-/// the largest number of parts that do not depend on each other.
+/// Divides records of unknown transactions into as many independent parts as possible.
 ///
 /// Two records are in one part when
 ///
 /// - one refers, or referred, to the other;
-/// - both have, or had, one value of a unique index: they may have exchanged it;
-/// - one is what the other became when its key was changed;
-/// - their table has a unique index of which nobody can say what its values are made of;
+/// - both have, or had, the same value in a unique index: they may have exchanged it;
+/// - an update of the key turned one into the other;
+/// - their table has a unique index on an expression or with a custom collation;
 /// - neither is in a table that is declared independent;
 /// - both are in one part with a third.
 ///
-/// Names and unique values are compared without case and blanks, so that no collation tells apart
-/// here what it takes for one.
+/// Names and unique values are compared without case and spaces. So values that a collation considers
+/// equal are equal here, too.
 struct DivideRecords {
     let db: Database
     let schema: SyncSchema
     let independent: IndependentTables
 
-    /// Forgets the records of the last division.
+    /// Deletes the records of the last division.
     func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
 
-    /// Numbers the parts of each group in `temp.tidemark_division`, from 0 in the order of their
-    /// first records.
+    /// Numbers the parts of each group in `temp.tidemark_division`, from 0, by their first records.
     ///
-    /// `moved` are the captured changes that may have given a record another key; nil: they are
-    /// not captured any more.
+    /// `captureRange` is the range of captured changes to search for key updates; nil if those
+    /// changes are already drained.
     ///
     /// - Returns: The number of parts of each group that has more than one.
-    func divide(moved: ClosedRange<Int64>?) throws -> [Int64: Int] {
+    func divide(captureRange: ClosedRange<Int64>?) throws -> [Int64: Int] {
         let records = try Row.fetchAll(db, sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num").map {
             row in
             let num: Int64 = try row.value("num")
@@ -41,13 +39,14 @@ struct DivideRecords {
         guard records.count > 1 else { return [:] }
         var parts = DisjointSets()
         let present = Set(records.map(\.table))
-        var rest: [Int64: Int64] = [:]
+        var lastDependent: [Int64: Int64] = [:]
         for record in records where !independent.contains(record.table) {
-            parts.unite(record.num, rest[record.group, default: record.num])
-            rest[record.group] = record.num
+            parts.unite(record.num, lastDependent[record.group, default: record.num])
+            lastDependent[record.group] = record.num
         }
         for pair in try pairs(present) { parts.unite(pair.0, pair.1) }
-        for pair in try moved.map({ try moves($0, present) }) ?? sameImages() { parts.unite(pair.0, pair.1) }
+        let moves = try captureRange.map { try keyUpdates(in: $0, of: present) } ?? sameImages()
+        for pair in moves { parts.unite(pair.0, pair.1) }
         return try number(records.map { ($0.num, $0.group) }, &parts)
     }
 
@@ -66,14 +65,16 @@ struct DivideRecords {
         }
         try db.cachedStatement(
             sql: """
-                UPDATE temp.tidemark_division SET part = j.value ->> 1
-                FROM json_each(?) AS j WHERE num = j.value ->> 0
+                UPDATE temp.tidemark_division
+                SET part = entry.value ->> 1
+                FROM json_each(?) AS entry
+                WHERE num = entry.value ->> 0
                 """
         ).execute(arguments: ["[\(list.joined(separator: ","))]"])
         return counts.filter { $0.value > 1 }
     }
 
-    // MARK: What connects records
+    // MARK: Connections between records
 
     private func pairs(_ present: Set<String>) throws -> [(Int64, Int64)] {
         var pairs: [(Int64, Int64)] = []
@@ -94,20 +95,23 @@ struct DivideRecords {
             """
             WITH child AS MATERIALIZED (\(names(table, reference.columns))),
                 parent AS MATERIALIZED (\(names(parent, reference.parentColumns)))
-            SELECT DISTINCT c.num, p.num FROM child AS c JOIN parent AS p
-                ON p.name = c.name AND p.grp = c.grp
+            SELECT DISTINCT child.num, parent.num
+            FROM child
+            JOIN parent ON parent.name = child.name AND parent.grp = child.grp
             """
         )
     }
 
-    /// Records that may have exchanged a unique value.
+    /// Returns pairs of records that may have exchanged a unique value.
     private func exchanges(of table: SyncedTable) throws -> [(Int64, Int64)] {
         let indexes = try Row.fetchAll(
             db,
             sql: """
-                SELECT i.name AS idx, x.name AS col, x.coll FROM pragma_index_list(?) AS i
-                JOIN pragma_index_xinfo(i.name) AS x WHERE i."unique" AND i.origin <> 'pk' AND x.key
-                ORDER BY i.name, x.seqno
+                SELECT unique_index.name AS idx, index_column.name AS col, index_column.coll
+                FROM pragma_index_list(?) AS unique_index
+                JOIN pragma_index_xinfo(unique_index.name) AS index_column
+                WHERE unique_index."unique" AND unique_index.origin <> 'pk' AND index_column.key
+                ORDER BY unique_index.name, index_column.seqno
                 """,
             arguments: [table.name]
         )
@@ -115,14 +119,14 @@ struct DivideRecords {
         var pairs: [(Int64, Int64)] = []
         for (_, rows) in try Dictionary(grouping: indexes, by: { try $0.value("idx") as String }) {
             let columns = try rows.compactMap { try $0.value("col") as String? }
-            let isPlain = try rows.allSatisfy {
+            let hasBuiltInCollations = try rows.allSatisfy {
                 let collation = try $0.value("coll") as String? ?? ""
                 return ["BINARY", "NOCASE", "RTRIM"].contains(collation.uppercased())
             }
-            let isKnown = isPlain && columns.count == rows.count && own.isSuperset(of: columns)
+            let isComparable = hasBuiltInCollations && columns.count == rows.count && own.isSuperset(of: columns)
             let literal = SQLText.literal(table.name)
             let values =
-                isKnown
+                isComparable
                 ? names(table, columns)
                 : "SELECT num, grp, '' AS name FROM temp.tidemark_division WHERE tbl = \(literal)"
             pairs += try fetch(
@@ -135,14 +139,14 @@ struct DivideRecords {
         return pairs
     }
 
-    /// Records that had, or got, another key.
-    private func moves(_ range: ClosedRange<Int64>, _ present: Set<String>) throws -> [(Int64, Int64)] {
+    /// Returns pairs of records that an update of the key connects.
+    private func keyUpdates(in range: ClosedRange<Int64>, of present: Set<String>) throws -> [(Int64, Int64)] {
         var pairs: [(Int64, Int64)] = []
-        var passing: Int64 = 0
+        var placeholder: Int64 = 0
         for table in schema.tables where present.contains(table.name) {
             let old = RowJSON.key(table, prefix: "old_")
             let new = RowJSON.key(table, prefix: "new_")
-            let moved = try Row.fetchAll(
+            let updates = try Row.fetchAll(
                 db,
                 sql: """
                     SELECT \(old), \(new) FROM \(SQLText.name(CaptureTables.shadow(table)))
@@ -150,17 +154,17 @@ struct DivideRecords {
                     """,
                 arguments: [range.lowerBound, range.upperBound]
             ).map { try ($0.value(0) as String, $0.value(1) as String) }
-            guard !moved.isEmpty else { continue }
+            guard !updates.isEmpty else { continue }
             var numbers = try Row.fetchAll(
                 db,
                 sql: "SELECT key, num FROM temp.tidemark_division WHERE tbl = ?",
                 arguments: [table.name]
             ).reduce(into: [String: Int64]()) { numbers, row in numbers[try row.value("key")] = try row.value("num") }
-            for (old, new) in moved {
-                // A key between two others may be no record's any more, but connects them.
+            for (old, new) in updates {
+                // An intermediate key may belong to no record any more, but it connects two others.
                 for key in [old, new] where numbers[key] == nil {
-                    passing -= 1
-                    numbers[key] = passing
+                    placeholder -= 1
+                    numbers[key] = placeholder
                 }
                 if let old = numbers[old], let new = numbers[new] { pairs.append((old, new)) }
             }
@@ -168,13 +172,15 @@ struct DivideRecords {
         return pairs
     }
 
-    /// Deletions and creations of one row, which may be one whose key was changed.
+    /// Returns deletions and creations of the same row, which may be updates of its key.
     private func sameImages() throws -> [(Int64, Int64)] {
         try fetch(
             """
-            SELECT d.num, c.num FROM temp.tidemark_division AS d JOIN temp.tidemark_division AS c
-                ON c.tbl = d.tbl AND c.attributes = d.before
-            WHERE d.operation = 'delete' AND c.operation = 'create'
+            SELECT deletion.num, creation.num
+            FROM temp.tidemark_division AS deletion
+            JOIN temp.tidemark_division AS creation
+                ON creation.tbl = deletion.tbl AND creation.attributes = deletion.before
+            WHERE deletion.operation = 'delete' AND creation.operation = 'create'
             """
         )
     }
@@ -183,8 +189,9 @@ struct DivideRecords {
         try Row.fetchAll(db, sql: sql).map { try ($0.value(0) as Int64, $0.value(1) as Int64) }
     }
 
-    /// SQL for the values of some columns in the records of a table, before and after, as one text;
-    /// nothing where one is NULL.
+    /// Returns SQL for the old and new values of columns in a table's records, joined as one text.
+    ///
+    /// It skips records in which one of the values is NULL.
     private func names(_ table: SyncedTable, _ columns: [String]) -> String {
         let sides = ["before", "coalesce(attributes -> %, before -> %)"]
         let selections = sides.enumerated().map { index, side in
@@ -207,18 +214,18 @@ struct DivideRecords {
     }
 }
 
-/// Numbers in disjoint sets, each named by one of them.
+/// A union-find of numbers; the root of a set is its lowest number.
 private struct DisjointSets {
     private var parents: [Int64: Int64] = [:]
 
     mutating func root(of number: Int64) -> Int64 {
         var root = number
         while let parent = parents[root] { root = parent }
-        var each = number
-        while each != root {
-            let next = parents[each] ?? root
-            parents[each] = root
-            each = next
+        var current = number
+        while current != root {
+            let next = parents[current] ?? root
+            parents[current] = root
+            current = next
         }
         return root
     }

@@ -1,15 +1,15 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Moves what was captured into the outbox, as change sets.
+/// Moves captured changes into the outbox, as change sets.
 ///
-/// Each transaction of the app is a change set; writes of other programs, whose boundaries nobody
-/// noted, go together up to the next known boundary. Neighbours that touch the same record become
-/// one change set, and a record created and deleted before anything was sent takes all between with
-/// it: then its changes vanish. A union of transactions is still atomic; none is ever split, but
-/// where the app has declared that what other programs write is independent: ``DivideRecords``.
+/// Each known transaction of the app becomes a change set. Writes of other programs, whose
+/// boundaries are unknown, are combined up to the next known boundary. Adjacent transactions that
+/// touch the same record become one change set. So do all transactions from a record's creation to its
+/// deletion, and the record's changes then cancel out. Combined transactions stay atomic. A
+/// transaction is never split, unless the app has declared independent tables: ``DivideRecords``.
 struct DrainCapture {
     let db: Database
     let schema: SyncSchema
@@ -18,12 +18,12 @@ struct DrainCapture {
     ///
     /// - Parameters:
     ///   - boundaries: The known transactions.
-    ///   - now: The wall clock. What waits was written before, nobody knows exactly when; so a
-    ///     change set is as late as the drain that finds it.
+    ///   - now: The wall clock. The exact times of the writes are unknown, so a change set gets the
+    ///     time of its drain.
     ///   - newID: Makes the random id of a change set.
-    /// - Throws: `DatabaseError`; the caller's transaction is rolled back then.
+    /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
-        guard let range = try ReduceCapture.settled(schema, in: db) else { return }
+        guard let range = try ReduceCapture.collectPending(schema, in: db) else { return }
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
         guard last < .max else { throw TidemarkError.unreadable("The outbox") }
@@ -33,10 +33,10 @@ struct DrainCapture {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
             let count = try ReduceCapture.reduce(whole, schema: schema, in: db)
             guard count > 0 else { continue }
-            let parts = try divide(run, whole, independent)
+            let parts = try divide(run, whole: whole, independent: independent)
             let sets = run.flatMap { group in
                 (0..<parts[group.range.upperBound, default: 1]).map { part in
-                    Fresh(
+                    NewChangeSet(
                         last: group.range.upperBound,
                         part: part,
                         isOutside: group.isOutside,
@@ -47,20 +47,20 @@ struct DrainCapture {
             }
             try enqueueReduced(as: sets)
         }
-        try Dependencies(db: db, schema: schema).note(from: last + 1)
+        try Dependencies(db: db, schema: schema).store(from: last + 1)
         try DeviceClock.store(clock, in: db)
-        try ReduceCapture.forget(range, schema: schema, in: db)
-        // Else each drain would make one more change set of it, for ever.
-        guard try ReduceCapture.pending(in: db) == nil else {
+        try ReduceCapture.deleteCaptures(range, schema: schema, in: db)
+        // A remaining entry would become a new change set at every drain.
+        guard try ReduceCapture.pendingRange(in: db) == nil else {
             throw TidemarkError.unreadable("The list of captured changes")
         }
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
     }
 
-    /// Divides the records of a run's groups that other programs made, as far as that is declared.
+    /// Divides those groups of a run that other programs wrote, by the declared independent tables.
     ///
     /// - Returns: The number of parts of each group that has more than one, by its last number.
-    private func divide(_ run: [TransactionGroups.Group], _ whole: ClosedRange<Int64>, _ independent: IndependentTables)
+    private func divide(_ run: [TransactionGroups.Group], whole: ClosedRange<Int64>, independent: IndependentTables)
         throws -> [Int64: Int]
     {
         let division = DivideRecords(db: db, schema: schema, independent: independent)
@@ -70,19 +70,21 @@ struct DrainCapture {
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp)
-                SELECT r.tbl, r.key, r.operation, r.before, r.attributes, j.value ->> 1
-                FROM temp.tidemark_reduced AS r JOIN json_each(?) AS j
-                    ON r.seq BETWEEN j.value ->> 0 AND j.value ->> 1
-                ORDER BY r.seq
+                SELECT reduced.tbl, reduced.key, reduced.operation, reduced.before, reduced.attributes,
+                    bounds.value ->> 1
+                FROM temp.tidemark_reduced AS reduced
+                JOIN json_each(?) AS bounds
+                    ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
+                ORDER BY reduced.seq
                 """
         ).execute(arguments: ["[\(outside.joined(separator: ","))]"])
-        return try division.divide(moved: whole)
+        return try division.divide(captureRange: whole)
     }
 
     // MARK: Enqueueing
 
-    /// A change set that is made of the captured changes up to a number, or of a part of them.
-    private struct Fresh {
+    /// A change set to create from the captured changes up to a number, or from one part of them.
+    private struct NewChangeSet {
         let last: Int64
         let part: Int
         let isOutside: Bool
@@ -90,8 +92,8 @@ struct DrainCapture {
         let time: Int64
     }
 
-    /// Makes change sets of `temp.tidemark_reduced`; of a group of which nothing is left, none.
-    private func enqueueReduced(as sets: [Fresh]) throws {
+    /// Creates change sets from `temp.tidemark_reduced` and skips groups without remaining changes.
+    private func enqueueReduced(as sets: [NewChangeSet]) throws {
         guard try !addToSentSet() else { return }
         let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
             separator: ","
@@ -104,51 +106,58 @@ struct DrainCapture {
                 FROM json_each(?)
                 """
         ).execute(arguments: ["[\(list)]"])
-        let group = "FROM temp.tidemark_group WHERE last >= r.seq"
+        let group = "FROM temp.tidemark_group WHERE last >= reduced.seq"
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_changeset (id, time, epoch)
-                SELECT g.id, g.time, d.epoch
-                FROM temp.tidemark_group AS g CROSS JOIN tidemark_device AS d
-                WHERE g.last IN (SELECT (SELECT min(last) \(group)) FROM temp.tidemark_reduced AS r)
-                ORDER BY g.last, g.part
+                SELECT new_set.id, new_set.time, device.epoch
+                FROM temp.tidemark_group AS new_set
+                CROSS JOIN tidemark_device AS device
+                WHERE new_set.last IN (
+                    SELECT (SELECT min(last) \(group)) FROM temp.tidemark_reduced AS reduced)
+                ORDER BY new_set.last, new_set.part
                 """
         ).execute()
         try db.cachedStatement(
             sql: """
                 UPDATE temp.tidemark_group
-                SET seq = (SELECT seq FROM tidemark_changeset AS c WHERE c.id = tidemark_group.id)
+                SET seq = (
+                    SELECT seq FROM tidemark_changeset AS changeset WHERE changeset.id = tidemark_group.id)
                 """
         ).execute()
-        try noteOutside()
+        try storeOutsideIDs()
         let part = """
-            coalesce((SELECT d.part FROM temp.tidemark_division AS d
-            WHERE d.tbl = r.tbl AND d.key = r.key), 0)
+            coalesce((
+                SELECT division.part FROM temp.tidemark_division AS division
+                WHERE division.tbl = reduced.tbl AND division.key = reduced.key), 0)
             """
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
                 SELECT (SELECT seq \(group) AND part = \(part) ORDER BY last LIMIT 1),
-                    tbl, key, operation, before, attributes, base FROM temp.tidemark_reduced AS r
+                    tbl, key, operation, before, attributes, base
+                FROM temp.tidemark_reduced AS reduced
                 """
         ).execute()
-        // What the server confirmed is what stood there before the first waiting change.
+        // The confirmed row is the row before the first pending change.
         try db.cachedStatement(
             sql: "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
         ).execute()
     }
 
-    /// Notes which change sets no known transaction made, for as long as they wait or are parked.
-    private func noteOutside() throws {
+    /// Stores the ids of change sets of unknown transactions, while these are pending or parked.
+    private func storeOutsideIDs() throws {
         try db.cachedStatement(
             sql: """
-                DELETE FROM tidemark_outside WHERE id NOT IN (SELECT id FROM tidemark_changeset)
+                DELETE FROM tidemark_outside
+                WHERE id NOT IN (SELECT id FROM tidemark_changeset)
                     AND id NOT IN (SELECT id FROM tidemark_conflict)
                 """
         ).execute()
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_outside SELECT id FROM temp.tidemark_group
+                INSERT INTO tidemark_outside
+                SELECT id FROM temp.tidemark_group
                 WHERE outside AND seq IS NOT NULL
                 """
         ).execute()
@@ -156,8 +165,9 @@ struct DrainCapture {
 }
 
 extension DrainCapture {
-    /// What ``TidemarkCore/PlantedBug/thawsSentSets`` does wrong: the last waiting change set may
-    /// have been sent, and what is added to it never arrives.
+    /// Implements ``TidemarkCore/PlantedBug/thawsSentSets``: adds changes to the last pending change set.
+    ///
+    /// The device may have sent that already, and then the additions never arrive.
     private func addToSentSet() throws -> Bool {
         let last = "(SELECT max(seq) FROM tidemark_changeset)"
         guard planted(PlantedBug.thawsSentSets), try Int64.fetchOne(db, sql: "SELECT \(last)") != nil else {
@@ -173,15 +183,20 @@ extension DrainCapture {
         return true
     }
 
-    /// What ``TidemarkCore/PlantedBug/dropsCreationsDeletedLater`` does wrong: a creation may have
-    /// been sent, and then the server has it.
+    /// Implements ``TidemarkCore/PlantedBug/dropsCreationsDeletedLater``: drops creations with a deletion.
+    ///
+    /// The device may have sent the creation already, and then the server keeps the record.
     private static func dropDeletedCreations(in db: Database) throws {
         try db.execute(
             sql: """
-                DELETE FROM tidemark_outbox WHERE EXISTS (
-                    SELECT 1 FROM tidemark_outbox AS d JOIN tidemark_outbox AS c USING (tbl, key)
+                DELETE FROM tidemark_outbox
+                WHERE EXISTS (
+                    SELECT 1
+                    FROM tidemark_outbox AS deletion
+                    JOIN tidemark_outbox AS creation USING (tbl, key)
                     WHERE tbl = tidemark_outbox.tbl AND key = tidemark_outbox.key
-                        AND d.operation = 'delete' AND c.operation = 'create' AND c.seq < d.seq)
+                        AND deletion.operation = 'delete' AND creation.operation = 'create'
+                        AND creation.seq < deletion.seq)
                 """
         )
     }

@@ -1,24 +1,26 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Short change sets are frozen together, with as many statements for one as for a thousand; the
-/// text of a long one is made and kept in pieces.
+/// Freezes short change sets in batches, with a constant number of statements for each batch.
+///
+/// It renders and stores a long change set in pieces.
 extension FreezeChangeSets {
-    /// Change sets that are frozen at once: many short ones, or a long one.
+    /// Change sets to freeze at once: many short ones, or one long one.
     struct Batch {
         var sets: ArraySlice<Waiting>
         var isLong = false
         var seqs: StatementArguments { [sets.first?.seq, sets.last?.seq] }
     }
 
-    /// From so many characters of keys and values on a change set is long, and so many are frozen
-    /// together.
-    private static let (longMin, togetherMax) = (TextPieces.bytesTarget / 4, 1 << 20)
-    /// What a change set has besides, in bytes, about.
+    /// The size from which a change set is long, in characters of keys and values.
+    private static let longMin = TextPieces.bytesTarget / 4
+    /// The largest size of a batch, in characters of keys and values.
+    private static let batchMax = 1 << 20
+    /// The approximate size of a change set's other members, in bytes.
     private static let envelopeBytes = 128
 
-    /// The first of some change sets: as many as fill so many bytes, at least one.
+    /// Returns the next batch: the first change sets, at least one, up to a size.
     func next(_ sets: ArraySlice<Waiting>, bytes: Int) throws -> Batch {
         let sizes = try Row.fetchCursor(
             db.cachedStatement(
@@ -29,7 +31,7 @@ extension FreezeChangeSets {
             ),
             arguments: Batch(sets: sets).seqs
         )
-        var left = min(bytes, Self.togetherMax)
+        var room = min(bytes, Self.batchMax)
         while let row = try sizes.next() {
             let seq = try row.value(0) as Int64
             let size = try row.value(1) as Int
@@ -38,13 +40,13 @@ extension FreezeChangeSets {
                 let before = sets.prefix { $0.seq < seq }
                 return before.isEmpty ? Batch(sets: sets.prefix(1), isLong: true) : Batch(sets: before)
             }
-            left -= size + Self.envelopeBytes
-            if left <= 0 { return Batch(sets: sets.prefix { $0.seq <= seq }) }
+            room -= size + Self.envelopeBytes
+            if room <= 0 { return Batch(sets: sets.prefix { $0.seq <= seq }) }
         }
         return Batch(sets: sets)
     }
 
-    /// Freezes change sets; those of which nothing travels are gone.
+    /// Freezes change sets and removes those without anything to send.
     func freeze(_ batch: Batch) throws -> [Waiting] {
         for set in batch.sets { try UnservedValues(db: db, schema: schema).settle(set.seq) }
         if planted(PlantedBug.movesBaseWhenSending) { try PendingChanges(db: db, schema: schema).refreshBase() }
@@ -53,7 +55,7 @@ extension FreezeChangeSets {
             ? try batch.sets.compactMap { try freezeInPieces($0, tables) } : try freezeTogether(batch, tables)
     }
 
-    /// The tables of which change sets have records, parents first.
+    /// Returns the tables of the change sets' records, parents first.
     private func touchedTables(_ batch: Batch) throws -> [SyncedTable] {
         let first = try Row.fetchAll(
             db.cachedStatement(
@@ -66,15 +68,15 @@ extension FreezeChangeSets {
         )
         let tables = schema.tables + schema.difference.unknownTables
         let touched = try Set(first.map { try $0.value(0) as String })
-        let known = Set(tables.map(\.name))
-        if let row = try first.first(where: { try !known.contains($0.value(0)) }) {
-            let gone = try row.value(0) as String
+        let names = Set(tables.map(\.name))
+        if let row = try first.first(where: { try !names.contains($0.value(0)) }) {
+            let missing = try row.value(0) as String
             let seq = try row.value(1) as Int64
             throw TidemarkError(
                 .serverBehind,
-                "The zone has no table \(gone) any more, or not yet.",
+                "The zone has no table \(missing) any more, or not yet.",
                 fix: "Retry the change when it has, or drop it: `tidemark device resolve`.",
-                place: .init(id: batch.sets.first { $0.seq == seq }?.id, table: gone)
+                place: .init(id: batch.sets.first { $0.seq == seq }?.id, table: missing)
             )
         }
         return tables.filter { touched.contains($0.name) }
@@ -84,19 +86,20 @@ extension FreezeChangeSets {
         var parts: [Int: [ChangeSetJSON.Part]] = [:]
         let sets = "(SELECT seq AS ord FROM tidemark_changeset WHERE seq BETWEEN ? AND ?) AS p"
         for table in tables {
+            // The alias `p` belongs to the statement of `ChangeSetJSON.parts`.
             let sql = OutboxRecords(schema: schema).sql(table, seq: "p.ord")
-            for (seq, part) in try ChangeSetJSON.parts(table, sql, of: sets, batch.seqs, in: db) {
+            for (seq, part) in try ChangeSetJSON.parts(table, sql: sql, of: sets, arguments: batch.seqs, in: db) {
                 parts[seq, default: []].append(part)
             }
         }
-        for set in batch.sets where parts[Int(set.seq)] == nil { try forgetEmpty(set) }
+        for set in batch.sets where parts[Int(set.seq)] == nil { try removeEmpty(set) }
         let after = try after(batch)
         return try batch.sets.compactMap { set in
             guard let parts = parts[Int(set.seq)] else { return nil }
             var frozen = set
             let text = ChangeSetJSON.text(Self.envelope(set, after: after), parts)
             frozen.wire = Wire(beginning: text)
-            try WireText.keep(0, text, of: set.seq, in: db)
+            try WireText.store(0, text, of: set.seq, in: db)
             return frozen
         }
     }
@@ -113,20 +116,20 @@ extension FreezeChangeSets {
         let envelope = Self.envelope(set, after: try after(Batch(sets: [set])))
         let count = try ChangeSetJSON.render(envelope: envelope, sources, in: db) { number, piece in
             guard number > 0 else { return wire.beginning = piece }
-            wire.rest += piece.utf8.count
-            try WireText.keep(number, piece, of: set.seq, in: db)
+            wire.overflow += piece.utf8.count
+            try WireText.store(number, piece, of: set.seq, in: db)
         }
         guard count > 0 else {
-            try forgetEmpty(set)
+            try removeEmpty(set)
             return nil
         }
-        try WireText.keep(0, wire.beginning, of: set.seq, in: db)
+        try WireText.store(0, wire.beginning, of: set.seq, in: db)
         var frozen = set
         frozen.wire = wire
         return frozen
     }
 
-    /// What change sets build on, as JSON, by their numbers.
+    /// Returns the dependencies of change sets as JSON, by sequence number.
     private func after(_ batch: Batch) throws -> [Int64: String] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
@@ -149,19 +152,19 @@ extension FreezeChangeSets {
         return [#""id":"\#(set.id)""#] + after + [#""time":\#(set.time)"#]
     }
 
-    /// Removes a change set of which nothing travels: it changed only columns that the zone does
-    /// not have, and these stay in the rows.
-    private func forgetEmpty(_ set: Waiting) throws {
+    /// Removes a change set that changed only columns that the zone lacks; the rows keep those values.
+    private func removeEmpty(_ set: Waiting) throws {
         try db.execute(
             sql: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
-                SELECT d.seq, a.id FROM tidemark_after AS d, tidemark_after AS a
-                WHERE d.id = ?1 AND a.seq = ?2
+                SELECT dependent.seq, predecessor.id
+                FROM tidemark_after AS dependent, tidemark_after AS predecessor
+                WHERE dependent.id = ?1 AND predecessor.seq = ?2
                 """,
             arguments: [set.id, set.seq]
         )
         try db.execute(sql: "DELETE FROM tidemark_after WHERE id = ?", arguments: [set.id])
         try Outbox.remove(set.id, in: db)
-        try Outbox.forgetBases(in: db)
+        try Outbox.deleteUnusedBases(in: db)
     }
 }

@@ -1,25 +1,25 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Turns waiting change sets into what is sent.
+/// Freezes pending change sets: renders the JSON to send and stores it.
 ///
-/// From then on a change set is frozen: it is sent again, however often, byte for byte, because the
-/// server may have it already.
+/// The device sends a frozen change set byte for byte at every retry, because the server may have it
+/// already.
 struct FreezeChangeSets {
     let db: Database
     let schema: SyncSchema
-    /// The history that the file is in.
+    /// The file's history.
     let epoch: String
     let limits: Limits
 
-    /// What goes into a request.
+    /// The change sets of a request.
     struct Outgoing {
         /// The ids of the change sets.
         var ids: [String] = []
-        /// The change sets as they are sent, with commas between them.
+        /// The frozen JSON of the change sets, separated by commas.
         var text: [UInt8] = []
-        /// Whether some of them were frozen just now, so that no server can have seen them.
+        /// Whether some were frozen for this request, so that no server can know them.
         var hasFresh = false
     }
 
@@ -29,21 +29,22 @@ struct FreezeChangeSets {
         let id: String
         let epoch: String?
         let time: Int64
-        /// Its text, once it is frozen.
+        /// The frozen text; nil before the freeze.
         var wire: Wire?
     }
 
-    /// A frozen text: what stands in the change set's row, and how much more there is of it.
+    /// A frozen text: the first piece, from the change set's row, and the size of the overflow.
     struct Wire {
         var beginning = ""
-        var rest = 0
+        /// In bytes or characters; it serves to reserve memory.
+        var overflow = 0
     }
 
-    /// The change sets to send now, oldest first: at least one, then as many as the limits allow.
+    /// Returns the change sets to send now, oldest first: at least one, then as many as the limits allow.
     ///
-    /// With `freezesMore` false, only those that were frozen before.
+    /// Without `freezesMore`, it returns only change sets that are already frozen.
     func outgoing(countMax: Int, freezesMore: Bool) throws -> Outgoing {
-        try RenumberUsed(db: db, schema: schema).run()
+        try ReplaceReusedIDs(db: db, schema: schema).run()
         var outgoing = Outgoing()
         var rest = try waiting(countMax)[...]
         while let first = rest.first, outgoing.ids.isEmpty || outgoing.text.count < limits.outgoingBytesTarget {
@@ -58,7 +59,7 @@ struct FreezeChangeSets {
                 rest.prefix { $0.wire == nil && $0.epoch == epoch },
                 bytes: limits.outgoingBytesTarget - outgoing.text.count
             )
-            // Numbers that are out of order would give a batch of none, for ever.
+            // In a damaged file, unsorted numbers could give empty batches in an endless loop.
             guard !batch.sets.isEmpty else { throw TidemarkError.unreadable("The outbox") }
             for set in try freeze(batch) {
                 try append(set, to: &outgoing)
@@ -74,13 +75,18 @@ struct FreezeChangeSets {
             db.cachedStatement(
                 sql: """
                     SELECT seq, id, epoch, time, wire, (
-                        SELECT sum(length(text)) FROM tidemark_wire_rest AS r WHERE r.seq = c.seq) AS rest
-                    FROM tidemark_changeset AS c ORDER BY seq LIMIT ?
+                        SELECT sum(length(text)) FROM tidemark_wire_rest AS piece
+                        WHERE piece.seq = changeset.seq) AS overflow
+                    FROM tidemark_changeset AS changeset
+                    ORDER BY seq
+                    LIMIT ?
                     """
             ),
             arguments: [countMax]
         ).map { row in
-            let wire = try (row.value("wire") as String?).map { try Wire(beginning: $0, rest: row.value("rest") ?? 0) }
+            let wire = try (row.value("wire") as String?).map {
+                try Wire(beginning: $0, overflow: row.value("overflow") ?? 0)
+            }
             return Waiting(
                 seq: try row.value("seq"),
                 id: try row.value("id"),
@@ -95,18 +101,18 @@ struct FreezeChangeSets {
         guard let wire = set.wire else { return }
         if !outgoing.ids.isEmpty { outgoing.text.append(UInt8(ascii: ",")) }
         outgoing.text += wire.beginning.utf8
-        if wire.rest > 0, !planted(PlantedBug.cutsLongSets) {
-            try WireText.appendRest(of: set.seq, wire.rest, to: &outgoing.text, in: db)
+        if wire.overflow > 0, !planted(PlantedBug.cutsLongSets) {
+            try WireText.appendOverflow(of: set.seq, wire.overflow, to: &outgoing.text, in: db)
         }
         outgoing.ids.append(set.id)
     }
 
-    /// A base is a revision of one history, and is never read in another.
+    /// Makes the error for a change set of another history, in which its bases mean nothing.
     private static func otherHistory(_ id: String) -> TidemarkError {
         TidemarkError(
             .epochMismatch,
             "The change set \(id) was made on rows of another history.",
-            fix: "The rows are taken anew from a snapshot, and the change set is judged by them."
+            fix: "The device takes its rows from a new snapshot and compares the change set with them."
         )
     }
 }

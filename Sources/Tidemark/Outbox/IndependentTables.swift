@@ -1,13 +1,12 @@
 import Foundation
 import GRDB
 
-/// The tables in which edits that other programs made between two syncs are independent of each
-/// other, so that one that is refused leaves the others alone.
+/// The tables in which other programs' edits are independent: a refused one does not block the others.
 ///
-/// Nobody knows where the transactions of other programs end, so all that they wrote since the last
-/// look is one change set. Where it is declared that they write independent edits, it is divided
-/// along references: a record goes with those that it refers to and those that exchange a unique
-/// value with it, and never otherwise. Transactions of the app's own database are not divided.
+/// The engine cannot see where transactions of other programs end, so all their writes since the last
+/// poll become one change set. In independent tables, it divides that change set: a record stays with
+/// those that it refers to and those that exchange a unique value with it. The engine never divides
+/// transactions of the app's own database connection.
 public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
     private let names: Set<String>
     private static let every = "*"
@@ -19,7 +18,7 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     /// Some tables, by their names.
     ///
-    /// Edits in other tables stay together with whatever is connected to them.
+    /// Edits in other tables stay in one change set, with all records connected to them.
     public init(_ names: some Sequence<String>) { self.init(names: Set(names)) }
 
     /// Some tables, by their names.
@@ -27,12 +26,12 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     private init(names: Set<String>) { self.names = names }
 
-    /// Reads what is declared for a file.
+    /// Reads the declaration of a file.
     init(declaredIn db: Database) throws {
         names = try String.fetchSet(db.cachedStatement(sql: "SELECT tbl FROM tidemark_independent"))
     }
 
-    /// Declares it for a file, until something else is declared.
+    /// Stores the declaration in a file, in place of the last one.
     func declare(in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_independent")
         for name in names.sorted() {
@@ -40,10 +39,10 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
         }
     }
 
-    /// Whether no table is meant.
+    /// Whether no table is declared.
     var isNone: Bool { names.isEmpty }
 
-    /// Whether a table is meant; names are compared as SQLite does.
+    /// Returns whether a table is declared, ignoring case as SQLite does.
     func contains(_ table: String) -> Bool {
         names.contains(Self.every) || names.contains { $0.caseInsensitiveCompare(table) == .orderedSame }
     }

@@ -1,48 +1,55 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The device's own change sets that were acknowledged, the newest of them, for a while.
+/// Keeps the device's newest acknowledged change sets.
 ///
-/// A server that is put back from a backup forgets what it acknowledged since; whoever did it is
-/// the only one who can offer it again. How many are kept is bounded by number and size, whichever
-/// is reached first.
+/// A server restored from a backup has forgotten the change sets that it acknowledged since. Only
+/// their author can offer them again. The number and the total size of kept change sets are bounded.
 struct KeptChangeSets {
     let db: Database
     let limits: Limits
 
-    /// Keeps the accepted change sets of the staged answer, which are about to leave the outbox, as
-    /// far as the limits allow.
+    /// Keeps the accepted change sets of the staged answer, which are about to leave the outbox.
     ///
-    /// One that is too large by itself takes the place of no other.
+    /// A change set that exceeds the limit by itself is not kept and displaces no other.
     func keepAccepted(epoch: String) throws {
         try db.cachedStatement(
             sql: """
                 INSERT OR REPLACE INTO tidemark_kept (id, epoch, revision, time, bytes)
                 SELECT id, ?1, revision, time, size FROM (
                     SELECT *, row_number() OVER newest AS place, sum(size) OVER newest AS total FROM (
-                        SELECT c.seq, c.id, a.revision, c.time, sum(length(o.key)
-                            + coalesce(length(o.before), 0) + coalesce(length(o.attributes), 0)) AS size
-                        FROM temp.tidemark_answered AS a JOIN tidemark_changeset AS c USING (id)
-                            JOIN tidemark_outbox AS o USING (seq)
-                        WHERE NOT a.conflict GROUP BY c.seq HAVING size <= ?3
+                        SELECT changeset.seq, changeset.id, answered.revision, changeset.time,
+                            sum(length(pending.key) + coalesce(length(pending.before), 0)
+                                + coalesce(length(pending.attributes), 0)) AS size
+                        FROM temp.tidemark_answered AS answered
+                        JOIN tidemark_changeset AS changeset USING (id)
+                        JOIN tidemark_outbox AS pending USING (seq)
+                        WHERE NOT answered.conflict
+                        GROUP BY changeset.seq
+                        HAVING size <= ?3
                     ) WINDOW newest AS (ORDER BY seq DESC)
-                ) WHERE place <= ?2 AND total <= ?3 ORDER BY seq
+                )
+                WHERE place <= ?2 AND total <= ?3
+                ORDER BY seq
                 """
         ).execute(arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_kept_record (number, tbl, key, operation, before, attributes)
-                SELECT k.number, o.tbl, o.key, o.operation, o.before, o.attributes
-                FROM temp.tidemark_answered AS a JOIN tidemark_kept AS k USING (id)
-                    JOIN tidemark_changeset AS c USING (id) JOIN tidemark_outbox AS o USING (seq)
-                WHERE NOT a.conflict
+                SELECT kept_set.number, pending.tbl, pending.key, pending.operation, pending.before,
+                    pending.attributes
+                FROM temp.tidemark_answered AS answered
+                JOIN tidemark_kept AS kept_set USING (id)
+                JOIN tidemark_changeset AS changeset USING (id)
+                JOIN tidemark_outbox AS pending USING (seq)
+                WHERE NOT answered.conflict
                 """
         ).execute()
         try prune()
     }
 
-    /// Forgets the oldest, beyond what the limits allow.
+    /// Deletes the oldest kept change sets beyond the limits.
     private func prune() throws {
         try db.cachedStatement(
             sql: """
@@ -62,21 +69,20 @@ struct KeptChangeSets {
         ).execute()
     }
 
-    /// The ids to ask a server about: those kept, and those under which they would be offered
-    /// again.
-    static func known(in db: Database) throws -> [String] {
+    /// Returns the ids to ask a server about: those of kept change sets, and their ids when offered again.
+    static func idsToRecall(in db: Database) throws -> [String] {
         try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").flatMap {
             [$0, idOfferedAgain($0)]
         }
     }
 
-    /// The id under which a forgotten change set is offered again.
+    /// Returns the id under which the device offers a forgotten change set again.
     ///
-    /// It follows from the forgotten one, so that two copies of a file offer one change set.
+    /// It is derived from the old id, so that two copies of a file offer the same change set.
     static func idOfferedAgain(_ id: String) -> String {
         let hash = Array(ContentHash.of("offered again: \(id)"))
         let parts = [0..<8, 8..<12, 13..<16, 17..<20, 20..<32].map { String(hash[$0]) }
-        // A UUID of version 8: the hash of something.
+        // A UUID of version 8 may hold a custom hash.
         return "\(parts[0])-\(parts[1])-8\(parts[2])-8\(parts[3])-\(parts[4])"
     }
 }

@@ -1,24 +1,23 @@
 import TidemarkCore
 
-/// The transactions that the app is known to have made, as the numbers of what they captured.
+/// The app's observed transactions, as ranges of capture numbers.
 ///
-/// What lies between them was written by other programs: nobody knows where their transactions
-/// begin and end.
+/// Changes between the ranges come from other programs, whose transaction boundaries are unknown.
 package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
-    /// The first and the last number of each, in their order.
+    /// The first and the last number of each transaction, in order.
     private(set) var ranges: [ClosedRange<Int64>] = []
-    /// Whether whatever was captured is one transaction.
+    /// Whether all captured changes belong to one known transaction.
     private let isAll: Bool
 
     private static let countMax = 10_000
 
-    /// What is captured is one transaction of the engine's own.
+    /// All captured changes are one transaction of the engine.
     static let all = KnownTransactions(isAll: true)
 
-    /// Knows of no transaction.
+    /// Makes an empty list.
     package init() { self.init(isAll: false) }
 
-    /// Knows of some transactions, in their order.
+    /// Makes a list of transactions, in order.
     package init(arrayLiteral ranges: ClosedRange<Int64>...) {
         self.init(isAll: false)
         self.ranges = ranges
@@ -26,24 +25,24 @@ package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
 
     private init(isAll: Bool) { self.isAll = isAll }
 
-    /// Notes a transaction that is later than all others.
-    mutating func note(first: Int64, last: Int64) {
+    /// Appends a transaction that is later than all others.
+    mutating func append(first: Int64, last: Int64) {
         guard first <= last, last > ranges.last?.upperBound ?? 0 else { return }
         ranges.append(first...last)
     }
 
-    /// Forgets the older half when there are too many to keep.
-    mutating func forgetOldest() { if ranges.count > Self.countMax { ranges.removeFirst(Self.countMax / 2) } }
+    /// Drops the older half if there are too many.
+    mutating func dropOldest() { if ranges.count > Self.countMax { ranges.removeFirst(Self.countMax / 2) } }
 
-    /// The numbers of a range at which transactions end, in their order; the last one does.
+    /// Returns the numbers of a range at which transactions end, in order; its last number is one.
     func ends(in range: ClosedRange<Int64>) -> [Int64] {
         if planted(PlantedBug.splitsTransactions) { return Array(range) }
         let ends = ranges.flatMap { [$0.lowerBound - 1, $0.upperBound] }.filter(range.contains)
         return Set(ends + [range.upperBound]).sorted()
     }
 
-    /// Which of these ends are those of known transactions.
-    func known(among ends: [Int64]) -> Set<Int64> {
+    /// Returns those of `ends` at which known transactions end.
+    func knownEnds(among ends: [Int64]) -> Set<Int64> {
         isAll ? Set(ends) : Set(ranges.map(\.upperBound)).intersection(ends)
     }
 }

@@ -1,15 +1,17 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// A value that is too large is refused before it is sent: its change set is parked, and those
-/// that have nothing to do with it go on.
+/// Refuses values that are too large, before the device sends them.
+///
+/// The device parks such a change set, and unrelated ones continue.
 extension FreezeChangeSets {
-    /// A character has at most so many bytes.
+    /// The most bytes of one character in UTF-8.
     private static let characterBytesMax = 4
 
-    /// Refuses a change set with a value that is larger than the limit; its longest attributes
-    /// have `longest` characters.
+    /// Refuses a change set with a value above the limit.
+    ///
+    /// `longest` is the length of its longest attributes, in characters.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set, the
     ///   record and the column.

@@ -11,24 +11,26 @@ enum Outbox {
                 arguments: [id]
             )
         else { return }
-        try WireText.forgetRest(where: "seq = ?", arguments: [seq], in: db)
+        try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
         try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(arguments: [seq])
         try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [seq])
     }
 
-    /// A planted bug: what was edited since the request leaves with what was sent.
-    static func forgetNewerEdits(in db: Database) throws {
+    /// Implements a planted bug: removes edits made since the request along with the sent ones.
+    static func removeNewerEdits(in db: Database) throws {
         guard planted(PlantedBug.acknowledgesNewerEdits) else { return }
         let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
         for id in try String.fetchAll(db, sql: unsent) { try remove(id, in: db) }
     }
 
-    /// Forgets the bases of records that nothing waits for any more.
-    static func forgetBases(in db: Database) throws {
+    /// Deletes the bases of records without pending changes.
+    static func deleteUnusedBases(in db: Database) throws {
         try db.cachedStatement(
             sql: """
-                DELETE FROM tidemark_base WHERE NOT EXISTS (
-                    SELECT 1 FROM tidemark_outbox AS o WHERE o.tbl = tidemark_base.tbl AND o.key = tidemark_base.key)
+                DELETE FROM tidemark_base
+                WHERE NOT EXISTS (
+                    SELECT 1 FROM tidemark_outbox AS pending
+                    WHERE pending.tbl = tidemark_base.tbl AND pending.key = tidemark_base.key)
                 """
         ).execute()
     }

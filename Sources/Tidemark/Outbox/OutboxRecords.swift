@@ -1,12 +1,11 @@
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What travels of the records in the outbox, as SQL.
+/// Builds SQL that renders the outbox's records for the wire.
 struct OutboxRecords {
     let schema: SyncSchema
 
-    /// The records of one table in the change set that `seq` names, with temporary ids as they
-    /// travel: negative.
+    /// Returns SQL for the records of one table in the change set `seq`, with negative temporary ids.
     func sql(_ table: SyncedTable, seq: String) -> String {
         let base = planted(PlantedBug.takesBaseWhenSending) ? "(SELECT revision FROM tidemark_state)" : "base"
         let references = Set(Catalog.integerReferences(of: table, in: schema).map(\.column))
@@ -31,8 +30,9 @@ struct OutboxRecords {
             """
     }
 
-    /// The attributes that the zone has columns for, under the zone's names, and with the ids in
-    /// `references` as they travel.
+    /// Returns SQL for the attributes that the zone has columns for, under the zone's column names.
+    ///
+    /// It negates temporary ids in `references`, as the wire format requires.
     private func attributes(of table: SyncedTable, _ references: Set<String>) -> String {
         let path = { (name: String) in SQLText.literal("$.\"\(name)\"") }
         let unserved = schema.difference.unservedColumns[table.name, default: []].map(\.name)
@@ -46,28 +46,28 @@ struct OutboxRecords {
         }
         guard !names.isEmpty else { return result }
         let renamed = names.map { name in
-            let value = "attributes -> \(path(name.key))"
-            let sent =
+            let member = path(name.key)
+            let value = "attributes -> \(member)"
+            let wireValue =
                 references.contains(name.key)
-                ? "iif(\(isTemporary(path(name.key), in: "attributes")), -(attributes ->> \(path(name.key))), \(value))"
+                ? "iif(\(temporaryIDCondition(member, in: "attributes")), -(attributes ->> \(member)), \(value))"
                 : "(\(value))"
-            // NULL, and no member, where the record has no such attribute.
-            return "\(SQLText.literal(ChangeSetJSON.quote(name.value) + ":")) || \(sent)"
+            // If the record has no such attribute, this is NULL and adds no member.
+            return "\(SQLText.literal(ChangeSetJSON.quote(name.value) + ":")) || \(wireValue)"
         }
         let members = "substr(\(result), 2, length(\(result)) - 2)"
         return "tidemark_object(\(members), \(renamed.joined(separator: ", ")))"
     }
 
-    /// JSON with the temporary ids negated that stand at some paths of a column, from which the
-    /// JSON is made.
+    /// Returns SQL for JSON in which temporary ids at some paths are negated; it reads them from `column`.
     ///
-    /// All at once: SQLite nests no expression as deeply as a table may have references.
+    /// One call handles all paths, because a table can have more references than SQLite nests expressions.
     private func negated(_ json: String, in column: String, at paths: [String]) -> String {
         guard !paths.isEmpty else { return json }
-        let ids = paths.map { isTemporary($0, in: column) }
-        let pairs = zip(paths, ids).map { path, isTemporary in
-            // A path that is nowhere changes nothing.
-            "iif(\(isTemporary), \(path), '$.\"\"'), -(\(column) ->> \(path))"
+        let ids = paths.map { temporaryIDCondition($0, in: column) }
+        let pairs = zip(paths, ids).map { path, condition in
+            // The path `$.""` does not exist, so it changes nothing.
+            "iif(\(condition), \(path), '$.\"\"'), -(\(column) ->> \(path))"
         }
         return """
             CASE WHEN \(ids.joined(separator: " OR ")) THEN \(call("json_replace", on: json, pairs))
@@ -75,15 +75,18 @@ struct OutboxRecords {
             """
     }
 
-    private func isTemporary(_ path: String, in column: String) -> String {
+    private func temporaryIDCondition(_ path: String, in column: String) -> String {
         let value = "(\(column) ->> \(path))"
         return "(typeof\(value) = 'integer' AND \(value) >= \(TemporaryID.reservedMin))"
     }
 
-    /// Calls a function on JSON, of as many arguments at a time as SQLite takes.
+    /// How many arguments one call gets; each may be a pair, and SQLite allows 127.
+    private static let argumentsMax = 60
+
+    /// Returns nested calls of a JSON function, each with as many arguments as SQLite allows.
     private func call(_ function: String, on json: String, _ arguments: [String]) -> String {
-        stride(from: 0, to: arguments.count, by: 60).reduce(json) { json, start in
-            let part = arguments[start..<min(start + 60, arguments.count)]
+        stride(from: 0, to: arguments.count, by: Self.argumentsMax).reduce(json) { json, start in
+            let part = arguments[start..<min(start + Self.argumentsMax, arguments.count)]
             return "\(function)(\(json), \(part.joined(separator: ", ")))"
         }
     }

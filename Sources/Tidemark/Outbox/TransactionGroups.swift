@@ -1,9 +1,10 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Divides what was captured into groups, of which each becomes a change set: transactions of the
-/// app, united where they have to be.
+/// Divides captured changes into groups; each becomes a change set.
+///
+/// A group is one transaction of the app, or several that must stay together.
 struct TransactionGroups {
     let db: Database
     let schema: SyncSchema
@@ -11,33 +12,37 @@ struct TransactionGroups {
     /// SQLite takes 500 queries in a compound; a table has two.
     private static let tablesMax = 200
 
-    /// The earlier transactions with which one has to do, by their places.
+    /// The earlier transactions that are related to one, by position.
     private struct Reach {
-        /// The one that it has to be united with.
+        /// The transaction to unite it with.
         let back: Int?
-        /// The latest one, but for its neighbour, that touched one of the same records.
+        /// The latest non-adjacent transaction that touched one of the same records.
         let previous: Int?
     }
 
-    /// Captured changes that become a change set.
+    /// A range of captured changes that becomes a change set.
     struct Group {
         let range: ClosedRange<Int64>
-        /// Whether no known transaction is among them: other programs made all of them.
+        /// Whether other programs wrote all of them.
         let isOutside: Bool
     }
 
-    /// The groups in a captured range, in runs: no two groups of a run have a record in common, so
-    /// what is captured of a run says without their bounds what happened to each record.
+    /// Returns the groups in a captured range, in runs.
+    ///
+    /// No two groups of a run share a record, so the run can be reduced at once.
     func runs(in range: ClosedRange<Int64>, boundaries: KnownTransactions) throws -> [[Group]] {
         let ends = boundaries.ends(in: range)
-        let known = boundaries.known(among: ends)
-        guard ends.count > 1 else { return [[Group(range: range, isOutside: known.isEmpty)]] }
+        let knownEnds = boundaries.knownEnds(among: ends)
+        guard ends.count > 1 else { return [[Group(range: range, isOutside: knownEnds.isEmpty)]] }
         let reach = try reach(ends)
         var runs: [[Group]] = []
         var first = 0
         for segments in Self.unite(reach, count: ends.count) {
             let low = segments.lowerBound == 0 ? range.lowerBound : ends[segments.lowerBound - 1] + 1
-            let group = Group(range: low...ends[segments.upperBound], isOutside: known.isDisjoint(with: ends[segments]))
+            let group = Group(
+                range: low...ends[segments.upperBound],
+                isOutside: knownEnds.isDisjoint(with: ends[segments])
+            )
             let previous = segments.compactMap { reach[$0]?.previous }.max()
             if let last = runs.indices.last, (previous ?? -1) < first {
                 runs[last].append(group)
@@ -49,12 +54,12 @@ struct TransactionGroups {
         return runs
     }
 
-    /// The transactions of each group, by their places.
+    /// Returns the transactions of each group, by position.
     private static func unite(_ reach: [Int: Reach], count: Int) -> [ClosedRange<Int>] {
         var groups: [ClosedRange<Int>] = []
         for index in 0..<count {
             var first = index
-            // Joins every group from the one that holds the transaction that this one reaches.
+            // Join all groups since the one that contains the related transaction.
             if let back = reach[index]?.back, let at = groups.lastIndex(where: { $0.lowerBound <= back }) {
                 first = groups[at].lowerBound
                 groups.removeLast(groups.count - at)
@@ -64,10 +69,10 @@ struct TransactionGroups {
         return groups
     }
 
-    /// What each transaction, by the number of its last change, has to do with earlier ones.
+    /// Returns the earlier transactions that are related to each transaction.
     ///
-    /// It is united with its neighbour when they share a record, and with the one where a record
-    /// was created that it deletes.
+    /// A transaction is united with the previous one if they share a record, and with the one that
+    /// created a record that it deletes.
     private func reach(_ ends: [Int64]) throws -> [Int: Reach] {
         let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
         let rows = try Row.fetchAll(
@@ -79,7 +84,7 @@ struct TransactionGroups {
                                 tbl, key, kind
                             FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
                         ) WHERE kind IS NOT NULL
-                    ), record (tbl, key, segment, made, gone, previous) AS (
+                    ), record (tbl, key, segment, is_created, is_deleted, previous) AS (
                         SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
                             lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
                         FROM touch GROUP BY tbl, key, segment
@@ -89,8 +94,10 @@ struct TransactionGroups {
                             iif(previous < segment - 1, previous, NULL) AS other
                         FROM record WHERE previous IS NOT NULL
                         UNION ALL
-                        SELECT g.segment, m.segment, NULL FROM record AS g JOIN record AS m USING (tbl, key)
-                        WHERE g.gone AND m.made AND m.segment < g.segment
+                        SELECT deletion.segment, creation.segment, NULL
+                        FROM record AS deletion
+                        JOIN record AS creation USING (tbl, key)
+                        WHERE deletion.is_deleted AND creation.is_created AND creation.segment < deletion.segment
                     ) GROUP BY segment
                     """
             ),
@@ -103,7 +110,7 @@ struct TransactionGroups {
         )
     }
 
-    /// The records that captured changes name, as a query.
+    /// A query for the records of the captured changes.
     private var touched: String {
         let union = "\nUNION ALL "
         let tables = schema.tables.map { table -> String in

@@ -1,19 +1,17 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What waiting change sets say about columns that the zone does not have.
+/// Handles values of pending change sets in columns that the zone does not have.
 ///
-/// Nobody else has a say in those: an update of one is done when the app has written it, and the
-/// row keeps it whatever becomes of the rest of its change set. If the change set said it again,
-/// shown anew or retried, it would undo what the app has written since. Only a record that is new
-/// has no row to fall back on if it is refused: what is new there says all of it.
+/// These values are local: the row keeps them even if the server refuses the change set. If the
+/// change set kept them as well, a replay or a retry would undo later edits of the app. Only a pending
+/// creation keeps them, because the row of a refused creation is removed.
 struct UnservedValues {
     let db: Database
     let schema: SyncSchema
 
-    /// Takes them out of the updates of a change set that is about to be frozen, and hands them to
-    /// the waiting change sets that made the records.
+    /// Moves the values from a change set's updates to the pending creations of the same records.
     func settle(_ seq: Int64) throws {
         for (table, columns) in schema.difference.unservedColumns.sorted(by: { $0.key < $1.key }) {
             let paths = columns.map { SQLText.literal("$.\"\($0.name)\"") }
@@ -30,19 +28,20 @@ struct UnservedValues {
                     WHERE seq = ? AND tbl = ? AND operation = 'update' AND attributes = '{}'
                     """
             ).execute(arguments: [seq, table])
-            if db.changesCount > 0 { try Outbox.forgetBases(in: db) }
+            if db.changesCount > 0 { try Outbox.deleteUnusedBases(in: db) }
         }
     }
 
     private func handOver(_ path: String, of table: String, _ seq: Int64) throws {
         try db.cachedStatement(
             sql: """
-                UPDATE tidemark_outbox AS made
-                SET attributes = json_set(made.attributes, \(path), json(o.attributes -> \(path)))
-                FROM tidemark_outbox AS o
-                WHERE o.seq = ? AND o.tbl = ? AND o.operation = 'update'
-                    AND json_type(o.attributes, \(path)) IS NOT NULL
-                    AND made.tbl = o.tbl AND made.key = o.key AND made.seq < o.seq AND made.operation = 'create'
+                UPDATE tidemark_outbox AS creation
+                SET attributes = json_set(creation.attributes, \(path), json(change.attributes -> \(path)))
+                FROM tidemark_outbox AS change
+                WHERE change.seq = ? AND change.tbl = ? AND change.operation = 'update'
+                    AND json_type(change.attributes, \(path)) IS NOT NULL
+                    AND creation.tbl = change.tbl AND creation.key = change.key
+                    AND creation.seq < change.seq AND creation.operation = 'create'
                 """
         ).execute(arguments: [seq, table])
     }

@@ -1,11 +1,11 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Replaces confirmed rows that turned out not to be the server's.
+/// Replaces confirmed rows that differ from the server's.
 ///
-/// As in ``ApplyResponse``, waiting edits go back first and come again afterwards. Those whose
-/// record was another one than their author thought are parked as a conflict instead.
+/// As in ``ApplyResponse``, the device rewinds pending edits first and replays them afterwards. It
+/// parks edits of a replaced record as a conflict.
 struct RepairRows {
     let db: Database
     let file: DeviceFile
@@ -14,11 +14,10 @@ struct RepairRows {
     /// Whether an id may stand for another record than before.
     let hasOtherHistory: Bool
 
-    /// Puts the server's rows, a change set, into the ranges, which lose all rows that it does not
-    /// have.
+    /// Replaces all rows in the ranges with the server's rows, which are a change set.
     ///
-    /// Runs in the caller's transaction, without foreign keys, when everything captured is
-    /// drained. A trial tells what it would do.
+    /// The caller has drained all captured changes, and runs this in a transaction without foreign
+    /// keys. With `isTrial` it only reports the differences.
     func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool) throws -> (
         records: [Verification.Record], events: [SyncEvent]
     ) {
@@ -26,11 +25,11 @@ struct RepairRows {
         var events: [SyncEvent] = []
         let body = Array("[\(changeSet ?? "")]".utf8)
         try stage(ChangeSetStaging(body: body, limits: limits, in: db))
-        try refuseUnasked(ranges)
+        try refuseRowsOutside(ranges)
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
                 let pending = PendingChanges(db: db, schema: file.schema)
-                let parents = hasOtherHistory ? try OldParents(noting: file.schema, in: db) : nil
+                let parents = hasOtherHistory ? try OldParents(of: file.schema, in: db) : nil
                 try pending.rewind()
                 try stageSurplus(ranges)
                 records = try differences()
@@ -41,7 +40,7 @@ struct RepairRows {
                     firstWaiting: 0,
                     parents: parents,
                     now: now,
-                    cause: "This record was not the server's when it was edited; it is now."
+                    cause: "When it was edited, this record differed from the server's. A repair has replaced it."
                 ).park()
                 try pending.refreshBase()
                 try pending.replay()
@@ -52,7 +51,7 @@ struct RepairRows {
         return (records, events + [.repaired(records: records.count)])
     }
 
-    /// Stages the server's rows as creations: they replace what is there, or are new.
+    /// Stages the server's rows as creations, which insert or replace rows.
     private func stage(_ staging: ChangeSetStaging) throws {
         do { try staging.stage(changeSets: staging.outline) } catch let error as TidemarkError {
             throw TidemarkError(
@@ -65,28 +64,34 @@ struct RepairRows {
         try db.execute(sql: "UPDATE temp.tidemark_staged SET operation = 'create' WHERE ord = 0")
     }
 
-    /// Refuses rows that nobody has asked for.
-    private func refuseUnasked(_ ranges: [KeyRange]) throws {
+    /// Refuses rows outside the requested ranges.
+    private func refuseRowsOutside(_ ranges: [KeyRange]) throws {
         try RangeFingerprints(db, schema: file.schema).load(ranges)
         let row = try Row.fetchOne(
             db,
             sql: """
-                SELECT s.tbl, s.key FROM (
-                    SELECT s.tbl, s.key, CASE t.kind WHEN 'integer' THEN CAST(s.key AS INTEGER)
-                        ELSE s.key END AS place
-                    FROM temp.tidemark_staged AS s JOIN temp.tidemark_table AS t USING (tbl)
-                    WHERE s.ord = 0
-                ) AS s WHERE NOT EXISTS (
-                    SELECT 1 FROM temp.tidemark_range AS r WHERE r.tbl = s.tbl
-                        AND (r.low IS NULL OR s.place >= r.low)
-                        AND (r.high IS NULL OR s.place < r.high)) LIMIT 1
+                SELECT staged_row.tbl, staged_row.key
+                FROM (
+                    SELECT staged.tbl, staged.key,
+                        CASE table_info.kind WHEN 'integer' THEN CAST(staged.key AS INTEGER)
+                            ELSE staged.key END AS place
+                    FROM temp.tidemark_staged AS staged
+                    JOIN temp.tidemark_table AS table_info USING (tbl)
+                    WHERE staged.ord = 0
+                ) AS staged_row
+                WHERE NOT EXISTS (
+                    SELECT 1 FROM temp.tidemark_range AS key_range
+                    WHERE key_range.tbl = staged_row.tbl
+                        AND (key_range.low IS NULL OR staged_row.place >= key_range.low)
+                        AND (key_range.high IS NULL OR staged_row.place < key_range.high))
+                LIMIT 1
                 """
         )
         guard let row else { return }
         throw TidemarkError(
             .invalidResponse,
-            "The server sent a row that was not asked for.",
-            fix: "Nothing was changed. Check the URL, and that nobody is in between.",
+            "The server sent a row that the device did not request.",
+            fix: "Nothing was changed. Check the URL, and that no proxy changes answers.",
             place: try .init(table: row.value("tbl"), key: row.value("key"))
         )
     }
@@ -99,9 +104,10 @@ struct RepairRows {
             try StagedImages.stage(
                 """
                 SELECT \(name) AS tbl, key, 'delete' AS operation, NULL AS attributes
-                FROM (\(RangeFingerprints.rows(of: table))) AS here WHERE NOT EXISTS (
-                    SELECT 1 FROM temp.tidemark_staged AS s
-                    WHERE s.ord = 0 AND s.tbl = \(name) AND s.key = here.key)
+                FROM (\(RangeFingerprints.rows(of: table))) AS own_row
+                WHERE NOT EXISTS (
+                    SELECT 1 FROM temp.tidemark_staged AS staged
+                    WHERE staged.ord = 0 AND staged.tbl = \(name) AND staged.key = own_row.key)
                 """,
                 ord: 0,
                 in: db
@@ -109,27 +115,29 @@ struct RepairRows {
         }
     }
 
-    /// What the staged rows change.
+    /// Compares the staged rows with the file's.
     private func differences() throws -> [Verification.Record] {
         let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = 0")
         return try file.schema.tables.filter { names.contains($0.name) }.flatMap { table in
-            let isHere = "t.\(SQLText.name(table.key[0])) IS NOT NULL"
+            let exists = "own_row.\(SQLText.name(table.key[0])) IS NOT NULL"
             return try Row.fetchAll(
                 db,
                 sql: """
-                    SELECT s.key, s.operation = 'delete' AS surplus, \(isHere) AS here,
-                        json_remove(s.attributes, '$.revision') AS theirs,
-                        \(RowJSON.image(table, prefix: "t.")) AS mine
-                    FROM temp.tidemark_staged AS s LEFT JOIN main.\(SQLText.name(table.name)) AS t
-                        ON \(KeySQL.match(table, key: "s.key", alias: "t."))
-                    WHERE s.ord = 0 AND s.tbl = ? ORDER BY length(s.key), s.key
+                    SELECT staged.key, staged.operation = 'delete' AS surplus, \(exists) AS here,
+                        json_remove(staged.attributes, '$.revision') AS theirs,
+                        \(RowJSON.image(table, prefix: "own_row.")) AS mine
+                    FROM temp.tidemark_staged AS staged
+                    LEFT JOIN main.\(SQLText.name(table.name)) AS own_row
+                        ON \(KeySQL.match(table, key: "staged.key", alias: "own_row."))
+                    WHERE staged.ord = 0 AND staged.tbl = ?
+                    ORDER BY length(staged.key), staged.key
                     """,
                 arguments: [table.name]
             ).compactMap { row -> Verification.Record? in
                 let columns = try columns(row.value("mine"), row.value("theirs"))
                 let difference: Verification.Record.Difference =
                     try row.value("surplus") ? .surplus : row.value("here") ? .changed : .missing
-                // A range has rows that are equal, too.
+                // A range also contains equal rows.
                 guard difference != .changed || !columns.isEmpty else { return nil }
                 return Verification.Record(
                     table: table.name,
@@ -141,14 +149,17 @@ struct RepairRows {
         }
     }
 
-    /// The members in which two JSON objects differ.
+    /// Returns the members in which two JSON objects differ.
     private func columns(_ mine: String?, _ theirs: String?) throws -> [String] {
         guard let mine, let theirs else { return [] }
         return try String.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT m.key FROM json_each(?) AS m JOIN json_each(?) AS t ON t.key = m.key
-                    WHERE m.type <> t.type OR m.value IS NOT t.value ORDER BY m.key
+                    SELECT mine.key
+                    FROM json_each(?) AS mine
+                    JOIN json_each(?) AS theirs ON theirs.key = mine.key
+                    WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
+                    ORDER BY mine.key
                     """
             ),
             arguments: [mine, theirs]
@@ -159,20 +170,20 @@ struct RepairRows {
         do { try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: 0) } catch let error
             as DatabaseError where error.isCollision
         {
-            // A record that differs as well, in a range still open, stands in the way.
+            // Another differing record, in a range not yet compared, holds the same unique value.
             throw TidemarkError(
                 .snapshotRequired,
                 "The rows cannot be repaired one by one: \(error.message ?? "a constraint fails").",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+                fix: "The device takes its rows from a new snapshot; the outbox is kept."
             )
         }
     }
 }
 
 extension DatabaseError {
-    /// Whether a row stands in the way of another, which the server has found to fit.
+    /// Whether a row collides with another one that has the same key or unique value.
     ///
-    /// A trigger of the app's that refuses a row is not meant.
+    /// It excludes rows that a trigger of the app refuses.
     var isCollision: Bool {
         [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
             extendedResultCode

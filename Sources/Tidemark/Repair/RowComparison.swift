@@ -1,20 +1,21 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Finds the records in which this file's confirmed rows differ from the server's, and replaces
-/// them: a machine without input or output, as ``SyncRound`` is, which drives it.
+/// Finds the records in which this file's confirmed rows differ from the server's, and replaces them.
 ///
-/// Each level is one exchange. The first asks for whole tables. What differs is divided into
-/// ``Limits/repairWays`` ranges of about as many rows each and asked for again, until a range has
-/// at most one row here; of these the server sends its rows. So `k` differing records among `n`
+/// A state machine without input or output; ``SyncRound`` drives it.
+///
+/// Each level is one exchange. The first compares whole tables. The device divides each differing
+/// range into ``Limits/repairWays`` ranges of similar size and compares again, until a range has at
+/// most one row here. For those ranges the server sends its rows. So `k` differing records among `n`
 /// cost about `k` times the logarithm of `n`.
 ///
-/// Rows can be compared at one revision only. When the zone moves meanwhile, ``isBehind`` asks for
-/// the news, and the comparison goes on with the ranges that it had.
+/// Rows can be compared at one revision only. If the zone commits meanwhile, ``isBehind`` is set: the
+/// device applies the new revisions and continues with the same ranges.
 package struct RowComparison: Sendable {
-    /// A request to carry, and what it asks.
+    /// A request to send, and its ranges.
     package struct Question: Sendable {
         let zone: String
         /// The request, JSON.
@@ -23,7 +24,7 @@ package struct RowComparison: Sendable {
         let ranges: [KeyRange]
         let isFirst: Bool
 
-        /// Asks for the fingerprint of the server's rows, computed from all of them.
+        /// Makes a request for the fingerprint that the server computes from all its rows.
         static func confirmation(_ file: DeviceFile) throws -> Question {
             let request = ComparisonRequest(
                 epoch: file.epoch,
@@ -43,16 +44,16 @@ package struct RowComparison: Sendable {
     }
 
     private let limits: Limits
-    /// Whether what differs is replaced, and not only told.
+    /// Whether differing rows are replaced, not only reported.
     private let replaces: Bool
-    /// Whether somebody has said that many records may be deleted here.
+    /// Whether the caller permits the deletion of many records here.
     private let acceptsDeletion: Bool
     /// Whether an id may stand for another record than before.
     private let hasOtherHistory: Bool
-    /// Whether the file has to take in what is new first.
+    /// Whether the device must apply newer revisions first.
     var isBehind = true
-    /// Ranges that differ and have to be divided; nil before the first level.
-    private var open: [KeyRange]?
+    /// The differing ranges to divide; nil before the first level.
+    private var openRanges: [KeyRange]?
     private(set) var report = Verification()
 
     init(limits: Limits, replaces: Bool, acceptsDeletion: Bool = false, hasOtherHistory: Bool = false) {
@@ -62,17 +63,17 @@ package struct RowComparison: Sendable {
         self.hasOtherHistory = hasOtherHistory
     }
 
-    /// The rounds after which rows are taken from a snapshot; 2^53 rows need 14 at 16 ways.
+    /// The rounds after which the device takes a snapshot instead; 2^53 rows need 14 at 16 ways.
     private static let roundsMax = 64
 
-    /// Whether every range has been asked for.
-    var isDone: Bool { open?.isEmpty == true }
+    /// Whether every range has been compared.
+    var isDone: Bool { openRanges?.isEmpty == true }
 
-    // MARK: Asking
+    // MARK: Requests
 
-    /// The next question, about the rows that the server has confirmed.
+    /// Builds the next request, about the confirmed rows.
     ///
-    /// The caller is outside a transaction.
+    /// The caller must not be in a transaction.
     func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws -> Question {
         var question: Question?
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
@@ -83,8 +84,8 @@ package struct RowComparison: Sendable {
                 now: environment.now(),
                 newID: environment.newID
             )
-            if open == nil, replaces {
-                // Nobody else has them, so they are no rows to be replaced.
+            if openRanges == nil, replaces {
+                // Only this device has unsent rows, so they must not be replaced.
                 try UnsentRows(db: db, schema: file.schema).captureAgain()
                 try DrainCapture(db: db, schema: file.schema).drain(
                     boundaries: [],
@@ -92,7 +93,7 @@ package struct RowComparison: Sendable {
                     newID: environment.newID
                 )
             }
-            let ranges = try ConfirmedRows(db: db, file: file).whileAlone { try measure(db, file) }
+            let ranges = try ConfirmedRows(db: db, file: file).withConfirmedRows { try measure(db, file) }
             question = try ranges.map { try self.question($0, file) }
         }
         guard let question else {
@@ -102,9 +103,11 @@ package struct RowComparison: Sendable {
     }
 
     private func measure(_ db: Database, _ file: DeviceFile) throws -> [KeyRange] {
-        let here = RangeFingerprints(db, schema: file.schema)
-        guard let open else { return try here.measured(file.schema.tables.map { KeyRange(table: $0.name) }) }
-        return try here.split(Array(open.prefix(limits.repairRangesMax)), ways: limits.repairWays)
+        let fingerprints = RangeFingerprints(db, schema: file.schema)
+        guard let openRanges else {
+            return try fingerprints.measure(file.schema.tables.map { KeyRange(table: $0.name) })
+        }
+        return try fingerprints.split(Array(openRanges.prefix(limits.repairRangesMax)), ways: limits.repairWays)
     }
 
     private func question(_ ranges: [KeyRange], _ file: DeviceFile) throws -> Question {
@@ -114,7 +117,7 @@ package struct RowComparison: Sendable {
             epoch: file.epoch,
             schema: file.tables.servedHash,
             revision: file.revision,
-            recompute: open == nil,
+            recompute: openRanges == nil,
             ranges: ranges
         )
         let encoder = JSONEncoder()
@@ -124,16 +127,16 @@ package struct RowComparison: Sendable {
             body: Array(try encoder.encode(request)),
             revision: file.revision,
             ranges: ranges,
-            isFirst: open == nil
+            isFirst: openRanges == nil
         )
     }
 
-    // MARK: Hearing
+    // MARK: Answers
 
-    /// Takes an answer in.
+    /// Applies an answer.
     ///
-    /// The caller is outside a transaction.
-    mutating func answered(
+    /// The caller must not be in a transaction.
+    mutating func apply(
         _ body: [UInt8],
         to question: Question,
         in db: Database,
@@ -160,10 +163,10 @@ package struct RowComparison: Sendable {
                 next.isBehind = true
                 return
             }
-            events = try next.take(
+            events = try next.apply(
                 answer,
-                question,
-                RepairRows(
+                question: question,
+                rows: RepairRows(
                     db: db,
                     file: file,
                     limits: limits,
@@ -177,72 +180,75 @@ package struct RowComparison: Sendable {
         return events
     }
 
-    private mutating func take(_ answer: ComparisonAnswer, _ question: Question, _ rows: RepairRows) throws
+    private mutating func apply(_ answer: ComparisonAnswer, question: Question, rows: RepairRows) throws
         -> [SyncEvent]
     {
         let differing = answer.differing.map { question.ranges[$0] }
-        let divided = differing.filter { $0.send != true }
-        open = divided + (open ?? []).dropFirst(question.isFirst ? 0 : limits.repairRangesMax)
+        let rangesToDivide = differing.filter { $0.send != true }
+        openRanges = rangesToDivide + (openRanges ?? []).dropFirst(question.isFirst ? 0 : limits.repairRangesMax)
         if question.isFirst {
             report.fingerprint = answer.fingerprint
             report.expected = rows.file.fingerprint
         }
         // Each round divides all open ranges, unless a damaged table has a key twice.
-        guard (open ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax else {
+        guard (openRanges ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax else {
             throw TidemarkError(
                 .snapshotRequired,
                 "More than \(limits.repairRangesMax) ranges of rows differ from the server's.",
-                fix: "The rows are taken anew from a snapshot; the outbox is kept."
+                fix: "The device takes its rows from a new snapshot; the outbox is kept."
             )
         }
-        let asked = differing.filter { $0.send == true }
-        guard !asked.isEmpty else { return [] }
-        let (records, events) = try rows.replace(asked, by: answer.changeSet, isTrial: !replaces)
+        let rangesWithRows = differing.filter { $0.send == true }
+        guard !rangesWithRows.isEmpty else { return [] }
+        let (records, events) = try rows.replace(rangesWithRows, by: answer.changeSet, isTrial: !replaces)
         report.records += records
         try refuseMassDeletion(rows, unless: answer.fingerprint)
         return events
     }
 
-    /// A server that lacks most of the records here deletes none of them unasked, unless this
-    /// file's own books say that it is right: then the records came here behind the triggers' back.
+    /// Refuses to delete most records only because the server lacks them.
     ///
-    /// - Throws: `massDeletion`; the caller's transaction is rolled back.
+    /// It permits the deletion if the file's stored fingerprint agrees with the server: then the
+    /// records were inserted without the triggers.
+    ///
+    /// - Throws: `massDeletion`; the caller must then roll back its transaction.
     private func refuseMassDeletion(_ rows: RepairRows, unless confirmed: Fingerprint?) throws {
         guard replaces, !acceptsDeletion else { return }
-        let expected = ConfirmedRows(db: rows.db, file: rows.file).expected
+        let expected = ConfirmedRows(db: rows.db, file: rows.file).expectedFingerprint
         guard expected == nil || expected != confirmed else { return }
         let surplus = Dictionary(grouping: report.records.filter { $0.difference == .surplus }) { $0.table }.map {
             (name: $0.key, records: $0.value.count)
         }.sorted { $0.name < $1.name }
         let count = surplus.reduce(0) { $0 + $1.records }
-        let total = try MassDeletion.total(rows.db, rows.file.schema) + count
+        let total = try MassDeletion.countRows(rows.db, rows.file.schema) + count
         guard let deletion = MassDeletion(surplus, of: total, limits: limits) else { return }
         throw deletion.error(because: "the server's rows lack them.")
     }
 
-    /// Looks whether all rows are the server's now.
+    /// Checks that all rows are the server's now, and stores their fingerprint.
     private func finish(_ answer: ComparisonAnswer, file: DeviceFile, in db: Database, now: Date) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
-        let mine = try confirmed.computed()
+        let mine = try confirmed.computeFingerprint()
         guard let mine, mine == answer.fingerprint else {
             throw TidemarkError(
                 .fingerprintMismatch,
                 "The rows still differ from the server's after they were repaired.",
-                fix:
-                    "A trigger of the app's may be changing rows while they are written: give it WHEN (SELECT applying FROM tidemark_state) = 0."
+                fix: "A trigger of the app's may be changing rows while they are written: "
+                    + "give it WHEN (SELECT applying FROM tidemark_state) = 0."
             )
         }
-        try confirmed.keep(mine)
-        try confirmed.noteCheck(now)
+        try confirmed.store(mine)
+        try confirmed.recordCheck(now)
     }
 }
 
-/// An answer about ranges, checked.
+/// A validated answer to a comparison request.
 struct ComparisonAnswer {
     let revision: Int64
     let fingerprint: Fingerprint?
+    /// The indexes of differing ranges in the request.
     let differing: [Int]
-    /// The server's rows of the ranges that were asked for, as a change set.
+    /// The server's rows of the ranges with `send`, as a change set.
     let changeSet: String?
 
     init(_ body: [UInt8], to question: RowComparison.Question, file: DeviceFile, in db: Database) throws {
@@ -262,7 +268,7 @@ struct ComparisonAnswer {
         guard let row, try row.value("epoch") as String? == file.epoch else {
             throw TidemarkError(
                 .invalidResponse,
-                "The answer about differing rows is not Tidemark's, or of another history.",
+                "The answer about differing rows is not Tidemark's, or belongs to another history.",
                 fix: "Nothing was changed; sync again."
             )
         }

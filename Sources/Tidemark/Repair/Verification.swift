@@ -1,6 +1,6 @@
 public import TidemarkCore
 
-/// What a comparison of a device's rows with the server's found.
+/// The result of comparing a device's rows with the server's.
 public struct Verification: Hashable, Sendable, Codable {
     /// A record in which the two differ.
     public struct Record: Hashable, Sendable, Codable {
@@ -12,8 +12,9 @@ public struct Verification: Hashable, Sendable, Codable {
             case missing
             /// This file has it, the server does not.
             case surplus
-            /// This file has it under a temporary id, and nothing that waits sends it: what was
-            /// captured of it is lost. A repair captures it anew, as a new record.
+            /// This file has it under a temporary id, but no pending change set creates it.
+            ///
+            /// Its capture entry was lost. A repair captures it again, as a new record.
             case unsent
         }
 
@@ -23,19 +24,19 @@ public struct Verification: Hashable, Sendable, Codable {
         public let key: String
         /// How they differ.
         public let difference: Difference
-        /// The columns whose values differ, by name; empty unless the record is `changed`.
+        /// The names of columns whose values differ; empty unless the record is `changed`.
         public let columns: [String]
     }
 
-    /// The fingerprint that the file should have by its own books; nil when it has none.
+    /// The fingerprint that the file has stored; nil if it has none.
     public var expected: Fingerprint?
     /// The fingerprint of the server's rows, computed from all of them.
     public var fingerprint: Fingerprint?
-    /// The records that differ, in the order in which they were found.
+    /// The records that differ, in the order of discovery.
     public var records: [Record] = []
-    /// How often something was asked.
+    /// The number of requests.
     public var roundTrips = 0
-    /// The bytes of the questions, before compression.
+    /// The bytes of the requests, before compression.
     public var bytesSent = 0
     /// The bytes of the answers, before compression.
     public var bytesReceived = 0

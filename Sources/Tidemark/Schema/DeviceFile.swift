@@ -1,9 +1,9 @@
 import Foundation
 package import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// What the bookkeeping of a device's file says about it.
+/// The state of a device's file, read from its bookkeeping.
 package struct DeviceFile: Sendable {
     package let device: String
     let server: String
@@ -11,32 +11,33 @@ package struct DeviceFile: Sendable {
     let epoch: String?
     let revision: Int64
     let contact: String?
-    /// The number of the last note of overruled values that was taken in.
+    /// The number of the last note of overruled values that the device received.
     let overruled: Int64
-    /// The fingerprint of the confirmed rows, and the hash of the tables' shape at that time.
+    /// The fingerprint of the confirmed rows.
     let fingerprint: Fingerprint?
+    /// The hash of the columns and their order that the fingerprint covers.
     let fingerprintShape: String?
     /// When the fingerprint was last computed from all rows, in seconds since 1970.
     let checked: Int64?
     /// The tables that sync, as they are in this file now.
     package var schema: SyncSchema { tables.common }
-    /// The tables, held against the zone's.
+    /// The file's tables, compared with the zone's.
     let tables: FileSchema
-    /// The zone's schema as it was sent; nil before the first snapshot.
+    /// The zone's schema, as the server sent it; nil before the first snapshot.
     let served: String?
-    /// What the bookkeeping was fitted to last: this file's tables, and the zone's.
+    /// The local and the zone's schema that the bookkeeping was last adapted to.
     let fitted: (local: String?, served: String?)
     /// The renames that the app declares.
     let renames: String?
-    /// Whether the rows have to be taken from a snapshot: the file has forgotten some of them.
+    /// Whether the file lacks confirmed rows and needs a snapshot.
     let isStale: Bool
-    /// The names of tables that have to be compared with the zone's, as JSON: they were rebuilt.
+    /// The names of rebuilt tables to compare with the zone's, as JSON; nil if there are none.
     let rebuilt: String?
 
     /// Reads a device's file.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the file has not joined a server, or what it
-    ///   has kept cannot be read.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the file has not joined a server, or its bookkeeping
+    ///   is unreadable.
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
@@ -51,7 +52,7 @@ package struct DeviceFile: Sendable {
         fingerprintShape = try row.value("fingerprint_shape")
         checked = try row.value("checked")
         let revision = try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state"))
-        // Without that row the triggers capture nothing, and no revision could be kept.
+        // Without that row the triggers capture nothing, and no revision can be stored.
         let range = 0...TemporaryID.reservedMax
         guard let revision, [revision, overruled].allSatisfy(range.contains),
             checked?.magnitude ?? 0 <= range.upperBound
@@ -65,7 +66,7 @@ package struct DeviceFile: Sendable {
         do { tables = try FileSchema(served: served, renames: renames, in: db) } catch let error as TidemarkError
             where error.code == .invalidResponse
         {
-            // It was read once before it was kept.
+            // The schema was valid when the device stored it, so the file is damaged.
             throw TidemarkError.unreadable("The zone's schema, as this file has kept it,")
         }
     }
@@ -95,7 +96,7 @@ package struct DeviceFile: Sendable {
             .execute(arguments: [device.uuidString.lowercased(), server, zone])
     }
 
-    /// Runs `body` with capture switched off: what it writes is the server's truth, not an edit.
+    /// Runs `body` with capture switched off, because it writes the server's rows, not edits.
     static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
         if !planted(PlantedBug.capturesWhatItApplies) {
             try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
@@ -106,9 +107,10 @@ package struct DeviceFile: Sendable {
         return result
     }
 
-    /// Notes that the server has answered, to the minute: a sync that finds nothing new writes
-    /// nothing, so the disk has nothing to flush.
-    static func noteContact(_ now: Date, in db: Database) throws {
+    /// Stores the time of the server's last answer, at most once a minute.
+    ///
+    /// So a sync without news writes nothing, and the disk has nothing to flush.
+    static func storeContact(_ now: Date, in db: Database) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE tidemark_device SET contact = ?1

@@ -1,29 +1,29 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// The bookkeeping of a device's file, beside the app's own tables.
 ///
 /// | table | a row is |
 /// | --- | --- |
-/// | `tidemark_device` | who this device is, what it syncs with, the last time of its clock, and the fingerprint of its confirmed rows |
-/// | `tidemark_lock` | the process that syncs the file just now, and until when it may |
-/// | `tidemark_changeset` | a change set in the outbox; `wire` is what was sent, frozen; `epoch` the history of its bases |
-/// | `tidemark_wire_rest` | a piece of a long change set's text, behind what its row holds |
-/// | `tidemark_outbox` | what a waiting change set does to one record |
-/// | `tidemark_after` | a change set that another one depends on |
-/// | `tidemark_base` | a record with waiting changes, as the server confirmed it (NULL: not at all) |
-/// | `tidemark_kept` | an acknowledged change set, for the case that the server forgets it |
-/// | `tidemark_kept_record` | what it did to one record, and the record before |
-/// | `tidemark_idmap` | the permanent id that a temporary one became |
-/// | `tidemark_unknown` | a value that the zone has in a column or table which this file does not have |
-/// | `tidemark_former_T` | a row of the table T as it was when the zone dropped that |
-/// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all are |
-/// | `tidemark_outside` | a change set, waiting or parked, that no known transaction made |
-/// | `tidemark_conflict` | a refused change set, or values that were overruled, until somebody resolves it |
+/// | `tidemark_device` | the device's identity, server, zone, clock and fingerprint of confirmed rows |
+/// | `tidemark_lock` | the process that syncs the file now, and the end of its lease |
+/// | `tidemark_changeset` | a pending change set; `wire` is its frozen text, `epoch` the history of its bases |
+/// | `tidemark_wire_rest` | an overflow piece of a long change set's text |
+/// | `tidemark_outbox` | a pending change set's effect on one record |
+/// | `tidemark_after` | a change set's dependency on another one |
+/// | `tidemark_base` | a record with pending changes, as the server confirmed it; NULL: it did not exist |
+/// | `tidemark_kept` | an acknowledged change set, kept in case the server loses it |
+/// | `tidemark_kept_record` | a kept change set's effect on one record, and the record before |
+/// | `tidemark_idmap` | the permanent id of a temporary one |
+/// | `tidemark_unknown` | a value of a column or table that only the zone has |
+/// | `tidemark_former_T` | a row of the table T from before the zone dropped T |
+/// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all tables |
+/// | `tidemark_outside` | a pending or parked change set that another program wrote |
+/// | `tidemark_conflict` | a refused change set, or overruled values, until the app or the user resolves it |
 /// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
 ///
-/// Nothing drops the outbox: its rows leave only with the server's verdict on them.
+/// Nothing drops the outbox: a row leaves only with the server's verdict.
 enum DeviceTables {
     static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_device (
@@ -150,7 +150,7 @@ enum DeviceTables {
         ) WITHOUT ROWID;
         """
 
-    /// Makes plain inserts draw their ids from the reserved region, which the server never assigns.
+    /// Makes plain inserts draw ids from the reserved region, which the server never assigns.
     static func reserveIds(_ schema: SyncSchema, in db: Database) throws {
         for table in schema.tables where table.isAutoincrement {
             let floor = TemporaryID.reservedMin - 1

@@ -1,23 +1,22 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// A device's tables, held against those that its zone serves.
+/// A device's tables, compared with its zone's.
 struct FileSchema: Sendable {
-    /// The tables that sync, as they are in the file, with what both sides do not have in common.
+    /// The tables that sync, as they are in the file, with their differences from the zone's.
     let common: SyncSchema
-    /// Why they cannot sync; empty when they can.
+    /// The reasons why the tables cannot sync; empty if they can.
     let problems: [TidemarkError]
-    /// The hash of the zone's schema as the file knows it; nil before the first snapshot.
+    /// The hash of the zone's schema that the file has stored; nil before the first snapshot.
     let servedHash: String?
-    /// Whether all of the zone's tables and columns are here, under the same names, and no others
-    /// in those tables.
+    /// Whether the tables have exactly the zone's columns, under the same names.
     let isZones: Bool
-    /// The tables that sync, as they are in the file, in a form that can be kept.
+    /// The tables that sync, as they are in the file, as JSON for storage.
     let localText: String
 
-    /// Reads the file's own tables, limited to those that the server syncs once that is known.
+    /// Reads the file's tables, limited to the zone's tables after the first snapshot.
     init(served: String?, renames: String?, in db: Database) throws {
         let local = try String.fetchOne(
             db.cachedStatement(
@@ -30,7 +29,7 @@ struct FileSchema: Sendable {
         self = try SchemaMemo.schema(for: [served, renames, local]) {
             let introspection = try SchemaIntrospection(db)
             guard let served else {
-                return try FileSchema(common: introspection.validated(), problems: [], servedHash: nil, isZones: false)
+                return try FileSchema(common: introspection.makeSchema(), problems: [], servedHash: nil, isZones: false)
             }
             return try FileSchema(local: introspection.tables, served: served, renames: Renames.decode(renames))
         }
@@ -59,15 +58,15 @@ struct FileSchema: Sendable {
         localText = String(decoding: try encoder.encode(common.tables.sorted { $0.name < $1.name }), as: UTF8.self)
     }
 
-    /// Reads what ``localText`` was kept as.
+    /// Decodes a stored ``localText``.
     static func tables(_ text: String) throws -> [SyncedTable] {
         try JSONDecoder().decode([SyncedTable].self, from: Data(text.utf8))
     }
 }
 
-/// The renames that an app declares, as they are kept in its file.
+/// Encodes the renames that an app declares, for storage in its file.
 enum Renames {
-    /// As JSON: `[["notes","body","text"]]`.
+    /// Returns JSON such as `[["notes","body","text"]]`.
     static func encode(_ renames: [ColumnRename]) throws -> String {
         let parts = renames.map { [$0.table, $0.old, $0.new] }
         return String(decoding: try JSONEncoder().encode(parts), as: UTF8.self)

@@ -1,17 +1,17 @@
 import Synchronization
 import TidemarkCore
 
-/// Remembers the schemas that were read last.
+/// Caches the schemas read last.
 ///
-/// A schema is a pure function of the statements that made the tables, and reading it takes longer
-/// than most rounds of a sync.
+/// A schema is a pure function of the statements that created the tables. Reading it takes longer than
+/// most sync rounds.
 enum SchemaMemo {
     private static let entryCountMax = 16
     private static let entries = Mutex<[[String?]: FileSchema]>([:])
 
-    /// The schema that stands under `statements`, read by `read` when it is not there.
+    /// Returns the cached schema for `statements`, or calls `read` and caches the result.
     static func schema(for statements: [String?], read: () throws -> FileSchema) throws -> FileSchema {
-        if let known = entries.withLock({ $0[statements] }) { return known }
+        if let entry = entries.withLock({ $0[statements] }) { return entry }
         let schema = try read()
         entries.withLock { entries in
             if entries.count >= entryCountMax { entries.removeAll() }

@@ -3,33 +3,32 @@ package import GRDB
 import Synchronization
 import TidemarkCore
 
-/// Notes where the app's own transactions end, so that each becomes a change set, and wakes the
-/// background loop for them, or for what the server hints at.
+/// Records the boundaries of the app's transactions, and wakes the background loop.
 ///
-/// It notes the first and the last number that capture's triggers have taken. What it knows is lost
-/// with the process; then neighbouring transactions go together, which is still atomic.
+/// Each recorded transaction becomes a change set. A boundary is the first and the last number that
+/// the capture triggers have used. The list is lost with the process; then adjacent transactions are
+/// combined, which is still atomic. A commit or a hint of the server wakes the loop.
 package final class CommitObserver: TransactionObserver, Sendable {
-    /// State: everything under one lock.
-    ///
-    /// Written on GRDB's writer queue, read by the engine.
+    /// The state under the mutex, written on GRDB's writer queue and read by the engine.
     private struct State {
-        /// The first number that was captured in the transaction that is open; nil: nothing was.
+        /// The first number captured in the open transaction; nil if there is none.
         var first: Int64?
-        var known = KnownTransactions()
+        var transactions = KnownTransactions()
         var hasNews = false
         var waiter: CheckedContinuation<Void, Never>?
-        /// Whether the pause was over before anybody waited for it.
+        /// Whether the pause ended before the engine waited for it.
         var isOver = false
-        /// What the server has told last, and nobody has looked at.
+        /// The server's last hint, until the engine takes it.
         var hint: Hint?
-        /// Whether a commit wakes the waiter, or a hint, or the end of its pause alone.
+        /// Whether a commit wakes the waiter.
         var wakesWithEdit = true
+        /// Whether a hint wakes the waiter.
         var wakesWithHint = false
     }
 
     private let state = Mutex(State())
 
-    /// Makes an observer that has seen nothing.
+    /// Makes an observer without recorded transactions.
     package init() {}
 
     package func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool {
@@ -39,7 +38,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     package func databaseDidChange(with event: DatabaseEvent) {
         let number = event.rowID
-        // Those of a statement that failed are given out again, so the lowest is the first.
+        // SQLite reuses the numbers of a failed statement, so the lowest is the first.
         state.withLock { $0.first = min($0.first ?? number, number) }
     }
 
@@ -48,7 +47,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         let last = lastCaptured(db)
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.first = nil
-            if let last { state.known.note(first: first, last: last) }
+            if let last { state.transactions.append(first: first, last: last) }
             state.hasNews = true
             guard state.wakesWithEdit else { return nil }
             defer { state.waiter = nil }
@@ -59,29 +58,30 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     package func databaseDidRollback(_ db: Database) { state.withLock { $0.first = nil } }
 
-    /// The number of the last captured change that waits in the file; nil: none does.
+    /// Returns the number of the last captured change in the file; nil if there is none.
     ///
-    /// The numbers of a statement that failed are given out again, and nobody tells of that; so
-    /// what its rows were numbered is not believed.
+    /// SQLite reuses the numbers of a failed statement without an event, so the events' numbers are not
+    /// reliable.
     private func lastCaptured(_ db: Database) -> Int64? {
         do { return try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")) } catch {
-            // An end that is not noted unites neighbours. What is wrong, the next sync will say.
+            // A missing boundary combines adjacent transactions. The next sync reports the error.
             return nil
         }
     }
 
-    /// The transactions noted so far.
+    /// Returns the recorded transactions.
     ///
-    /// They stay noted: a drain that is rolled back needs them again, and numbers are never reused.
+    /// The list keeps them, because a drain after a rollback needs them again. Committed numbers are
+    /// never reused.
     package func takeBoundaries() -> KnownTransactions {
         state.withLock { state in
             state.hasNews = false
-            state.known.forgetOldest()
-            return state.known
+            state.transactions.dropOldest()
+            return state.transactions
         }
     }
 
-    /// Wakes the waiter for what another program has written.
+    /// Wakes the waiter for a write of another program.
     package func wakeForEdit() {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.hasNews = true
@@ -92,7 +92,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         waiter?.resume()
     }
 
-    /// Notes what the server says that the zone is at.
+    /// Stores a hint of the server and wakes the waiter if it waits for one.
     package func hear(_ hint: Hint) {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.hint = hint
@@ -103,7 +103,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         waiter?.resume()
     }
 
-    /// What the server has told since the last call; nil: nothing.
+    /// Returns the server's last hint since the previous call; nil if there is none.
     package func takeHint() -> Hint? {
         state.withLock { state in
             defer { state.hint = nil }
@@ -111,12 +111,13 @@ package final class CommitObserver: TransactionObserver, Sendable {
         }
     }
 
-    /// Returns after the next commit of captured changes, if `orEdit`, or with a hint of the
-    /// server, if `orHint`, or after a pause, or on cancellation.
+    /// Waits for a pause or until cancellation.
+    ///
+    /// With `orEdit`, the next commit of captured changes ends it early; with `orHint`, a hint does.
     package func wait(atMost pause: Duration, orEdit: Bool, orHint: Bool = false) async {
         state.withLock { $0.isOver = false }
         let timer = Task { [self] in
-            // Cancelled, it has been waited for, or the waiting itself was cancelled.
+            // Cancellation means that the wait has ended already.
             do { try await Task.sleep(for: pause) } catch { return }
             wake()
         }

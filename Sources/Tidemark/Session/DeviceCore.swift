@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 package import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// The device's synchronous core: builds requests from the outbox and applies responses to the tables.
 ///
@@ -23,9 +23,9 @@ package struct DeviceCore: Sendable {
         /// The request as JSON; empty after the shell has sent it.
         package private(set) var body: [UInt8]
         /// The conditional GET that replaces the request; nil if the device must send the whole request.
-        package var short: Short?
+        package var conditionalGet: ConditionalGet?
         /// The response, if the server pushed it before the request.
-        package var told: [UInt8]?
+        package var pushedAnswer: [UInt8]?
         /// The file's revision when the request was built; a response for another revision is not applied.
         package let revision: Int64
         /// The ids of the change sets in the request.
@@ -38,9 +38,9 @@ package struct DeviceCore: Sendable {
         let isConfirmed: Bool
 
         /// Whether the shell sends a conditional GET.
-        var asksShort: Bool { short != nil && told == nil }
+        var sendsConditionalGet: Bool { conditionalGet != nil && pushedAnswer == nil }
         /// Whether the request is a conditional GET or already has its response.
-        var isSettled: Bool { short != nil || told != nil }
+        var isSettled: Bool { conditionalGet != nil || pushedAnswer != nil }
 
         /// A copy without the body, which may be large and is not needed after sending.
         var carried: Outgoing {
@@ -51,7 +51,7 @@ package struct DeviceCore: Sendable {
     }
 
     /// The conditional GET that a settled device sends instead of a whole request.
-    package struct Short: Hashable, Sendable {
+    package struct ConditionalGet: Hashable, Sendable {
         /// The device's id.
         package let device: String
         /// The tag of the device's rows.
@@ -107,8 +107,8 @@ package struct DeviceCore: Sendable {
         try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
         let epoch = try joinedEpoch(of: file)
         let rows = ConfirmedRows(db: db, file: file)
-        let isConfirmed = checksRows && rows.expected != nil
-        let fingerprint = checksRows ? try rows.checked(limits, now: now) : nil
+        let isConfirmed = checksRows && rows.expectedFingerprint != nil
+        let fingerprint = checksRows ? try rows.verifyFingerprint(limits, now: now) : nil
         var laps = try Laps(db)
         var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
             countMax: changeSetsMax,
@@ -142,7 +142,7 @@ package struct DeviceCore: Sendable {
         return Outgoing(
             zone: file.zone,
             body: outgoing.text,
-            short: isSettled ? short(file, epoch, fingerprint) : nil,
+            conditionalGet: isSettled ? conditionalGet(file, epoch: epoch, fingerprint: fingerprint) : nil,
             revision: file.revision,
             changeSets: sets,
             takesIds: takesIds,
@@ -155,7 +155,7 @@ package struct DeviceCore: Sendable {
         guard let epoch = file.epoch else {
             throw TidemarkError(
                 .snapshotRequired,
-                "This file has taken in no snapshot yet.",
+                "This file has no snapshot yet.",
                 fix: "Sync when the server can be reached; edits are kept."
             )
         }
@@ -167,7 +167,7 @@ package struct DeviceCore: Sendable {
         let file = try DeviceFile(db)
         if file.epoch == nil { return .nothing }
         guard !file.isStale, let epoch = file.epoch, let schema = file.tables.servedHash,
-            ConfirmedRows(db: db, file: file).expected != nil
+            ConfirmedRows(db: db, file: file).expectedFingerprint != nil
         else { return nil }
         return DeltaBase(epoch: epoch, revision: file.revision, schema: schema)
     }
@@ -175,13 +175,13 @@ package struct DeviceCore: Sendable {
     /// Builds the conditional GET for a device with nothing to send.
     ///
     /// It omits the overruled-value cursor; a server that still has such notes asks for the whole request.
-    private func short(_ file: DeviceFile, _ epoch: String, _ fingerprint: Fingerprint?) -> Short? {
+    private func conditionalGet(_ file: DeviceFile, epoch: String, fingerprint: Fingerprint?) -> ConditionalGet? {
         guard let schema = file.tables.servedHash, let fingerprint else { return nil }
         let nothingNew =
             #"{"maxRevision":\#(file.revision),"epoch":"\#(epoch)","schema":"\#(schema)","#
             + #""more":false,"fingerprint":"\#(fingerprint)","changeSets":[]}"#
         let tag = ZoneTag(epoch: epoch, schema: schema, revision: file.revision, fingerprint: fingerprint)
-        return Short(device: file.device, tag: tag, nothingNew: Array(nothingNew.utf8))
+        return ConditionalGet(device: file.device, tag: tag, nothingNew: Array(nothingNew.utf8))
     }
 
     /// Returns whether the outbox holds a frozen change set that the server has not acknowledged.
@@ -200,18 +200,18 @@ package struct DeviceCore: Sendable {
             arguments: [limits.changeSetsPerRequestMax]
         )
         let list = { (ids: [String]) in ids.map { "\"\($0)\"" }.joined(separator: ",") }
-        let known = try KeptChangeSets.known(in: db)
+        let acknowledged = try KeptChangeSets.idsToRecall(in: db)
         let members = [
             ("epoch", file.epoch), ("schema", file.tables.servedHash),
-            ("fingerprint", ConfirmedRows(db: db, file: file).expected?.hex),
+            ("fingerprint", ConfirmedRows(db: db, file: file).expectedFingerprint?.hex),
         ].compactMap { name, value in value.map { #""\#(name)":"\#($0)","# } }
         let body =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)",\#(members.joined())"#
-            + #""recall":[\#(list(waiting))],"known":[\#(list(known))]}"#
+            + #""recall":[\#(list(waiting))],"known":[\#(list(acknowledged))]}"#
         return Outgoing(
             zone: file.zone,
             body: Array(body.utf8),
-            short: nil,
+            conditionalGet: nil,
             revision: file.revision,
             changeSets: [],
             takesIds: false,
@@ -234,9 +234,9 @@ extension DeviceCore {
         consent: MassDeletion.Consent,
         now: Date,
         newID: @escaping () -> UUID,
-        finally: (Applied) throws -> Void = { _ in }
-    ) throws -> Applied {
-        var applied = Applied()
+        finally: (ApplyResult) throws -> Void = { _ in }
+    ) throws -> ApplyResult {
+        var applied = ApplyResult()
         if planted(PlantedBug.storesRevisionFirst) {
             try db.execute(
                 sql: "UPDATE tidemark_state SET revision = max(revision, ? ->> '$.maxRevision')",
@@ -261,9 +261,9 @@ extension DeviceCore {
             throw TidemarkError(
                 .invalidResponse,
                 "A trigger of this file refuses the server's rows: \(error.message ?? "no reason").",
-                fix: "Nothing was changed, and what waits is kept. Drop or change the trigger."
+                fix: "Nothing was changed, and the outbox is kept. Drop or change the trigger."
             )
-        } catch let error as DatabaseError where AnswerCheck.blames(error) {
+        } catch let error as DatabaseError where AnswerCheck.isDataError(error) {
             throw AnswerCheck.inapplicable("\(error.message ?? "it does not fit the tables").")
         }
         return applied

@@ -1,12 +1,11 @@
 import Foundation
 public import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Makes a device's file from a zone's snapshot: the way in for programs that bring no tables of
-/// their own.
+/// Creates a device's file from a zone's snapshot, for programs without tables of their own.
 public struct DeviceFileJoin: Sendable {
-    /// Writes a snapshot, decompressed, to a path; told what the new file has already.
+    /// Writes a decompressed snapshot to a path; `base` describes the rows that the file already has.
     private typealias Fetch =
         @Sendable (
             _ base: DeltaBase?, _ path: String, _ progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
@@ -20,7 +19,7 @@ public struct DeviceFileJoin: Sendable {
     /// Makes a join.
     ///
     /// - Parameters:
-    ///   - transport: The way to the server.
+    ///   - transport: The transport to the server.
     ///   - server: The server's URL, kept in the file.
     ///   - zone: The zone.
     ///   - environment: Time and randomness.
@@ -36,7 +35,7 @@ public struct DeviceFileJoin: Sendable {
         self.environment = environment
     }
 
-    /// Makes a join that takes the rows from this machine, not from a server.
+    /// Makes a join that reads the rows on this machine, not from a server.
     ///
     /// - Parameters:
     ///   - server: The server's URL, kept in the file.
@@ -56,13 +55,13 @@ public struct DeviceFileJoin: Sendable {
         self.environment = environment
     }
 
-    /// Downloads the snapshot and makes the file.
+    /// Downloads the snapshot and creates the file.
     ///
-    /// Cut short, it leaves no file.
+    /// If it fails or is cancelled, it leaves no file.
     ///
     /// - Parameters:
-    ///   - path: Where the file will be; nothing may be there.
-    ///   - progress: Told the compressed bytes received so far, and how many there will be.
+    ///   - path: The path of the new file; no file may exist there.
+    ///   - progress: Called with the compressed bytes received so far, and their total if known.
     /// - Returns: The status of the new device.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public func join(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
@@ -73,16 +72,16 @@ public struct DeviceFileJoin: Sendable {
         return try await join(path: path, in: scratch, since: .nothing, progress: progress) { _ in }
     }
 
-    /// Downloads the snapshot and makes a file to ship inside an app: no device yet, one file that
-    /// may be read where nothing can be written.
+    /// Downloads the snapshot and creates a file to ship inside an app.
     ///
-    /// Whoever opens a copy of it with a ``SyncEngine`` makes that copy a device of its own, which
-    /// asks only for what is new since. Cut short, it leaves no file.
+    /// The file has no identity yet and can be read from a read-only folder. A ``SyncEngine`` that
+    /// opens a copy makes it a device of its own, which fetches only newer revisions. If this function
+    /// fails or is cancelled, it leaves no file.
     ///
     /// - Parameters:
-    ///   - path: Where the file will be; nothing may be there.
-    ///   - progress: Told the compressed bytes received so far, and how many there will be.
-    /// - Returns: The status that each device begins with.
+    ///   - path: The path of the new file; no file may exist there.
+    ///   - progress: Called with the compressed bytes received so far, and their total if known.
+    /// - Returns: The initial status of each device.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public func ship(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> DeviceStatus
@@ -105,20 +104,20 @@ public struct DeviceFileJoin: Sendable {
         let snapshot = scratch.path("snapshot")
         let file = scratch.path("file")
         try await fetch(base, snapshot, progress)
-        let status = try await make(file, isShipped, from: snapshot, takeOver)
+        let status = try await make(file, isShipped: isShipped, from: snapshot, takeOver: takeOver)
         try scratch.place("file", at: path)
         return status
     }
 
-    /// Downloads the snapshot and makes an ordinary SQLite file of it: the zone's tables with their
-    /// indexes and rows, and nothing of Tidemark's, to be served as a new history.
+    /// Downloads the snapshot and creates an ordinary SQLite file, which can be served as a new history.
     ///
-    /// Cut short, it leaves no file.
+    /// It contains the zone's tables with their indexes and rows, and no bookkeeping. If this function
+    /// fails or is cancelled, it leaves no file.
     ///
     /// - Parameters:
-    ///   - path: Where the file will be; nothing may be there.
-    ///   - progress: Told the compressed bytes received so far, and how many there will be.
-    /// - Returns: What the file holds.
+    ///   - path: The path of the new file; no file may exist there.
+    ///   - progress: Called with the compressed bytes received so far, and their total if known.
+    /// - Returns: A description of the file.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public func copy(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> PlainCopy
@@ -127,7 +126,7 @@ public struct DeviceFileJoin: Sendable {
         defer { scratch.remove() }
         let snapshot = scratch.path("snapshot")
         let file = scratch.path("file")
-        // Not the one for beginners, which may be older.
+        // Without a base, the snapshot is of the latest revision.
         try await fetch(nil, snapshot, progress)
         let copy = try await makePlain(file, from: snapshot)
         try scratch.place("file", at: path)
@@ -146,22 +145,21 @@ public struct DeviceFileJoin: Sendable {
             }
             try database.close()
             return copy
-        } catch { throw TidemarkError.typed(error, of: file) }
+        } catch { throw TidemarkError.translateStorageError(error, of: file) }
     }
 
-    /// Makes a new file in place of a damaged one: the rows from the server, and from the damaged
-    /// file what waits in it, edits, outbox and conflicts.
+    /// Creates a new file in place of a damaged one.
     ///
-    /// The new file is the same device. The damaged one is not changed; it must not be synced
-    /// again.
+    /// The rows come from the server; edits, outbox and conflicts come from the damaged file. The new
+    /// file is the same device. The damaged file stays unchanged and must not be synced again.
     ///
     /// - Parameters:
-    ///   - path: Where the new file will be; nothing may be there.
+    ///   - path: The path of the new file; no file may exist there.
     ///   - damaged: The damaged file, which no program may write meanwhile.
-    ///   - progress: Told the compressed bytes received so far, and how many there will be.
-    /// - Returns: The status of the device in its new file, and what is lost.
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the code `fileDamaged` when what waits
-    ///   cannot be read, or cannot be synced from the new file; then there is no new file.
+    ///   - progress: Called with the compressed bytes received so far, and their total if known.
+    /// - Returns: The status of the device in its new file, and the lost data.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with the code `fileDamaged` if the unsent data is
+    ///   unreadable, or cannot be synced from the new file; then there is no new file.
     public func rescue(
         path: String,
         damaged: String,
@@ -170,37 +168,37 @@ public struct DeviceFileJoin: Sendable {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
         let copy = scratch.path("damaged")
-        // Reading a file that was not closed well changes it, so a copy is read.
+        // SQLite recovers a file that was not closed properly, which changes it. So read a copy.
         for suffix in ["", "-wal", "-journal"] where FileManager.default.fileExists(atPath: damaged + suffix) {
             try FileManager.default.copyItem(atPath: damaged + suffix, toPath: copy + suffix)
         }
         let now = environment.now()
         let newID = environment.newID
-        // What waits may have seen the latest revision.
         let lost = Remembered<[String]>([])
+        // Pending changes may depend on the latest revision, so fetch a snapshot without a base.
         let status = try await join(path: path, in: scratch, since: nil, progress: progress) { db in
-            let words = try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
-            lost.update { $0 = words }
+            let descriptions = try RescueOutbox(db: db, damagedPath: copy, now: now, newID: newID).takeOver()
+            lost.update { $0 = descriptions }
         }
         return RescuedDevice(status: status, lost: lost.update { $0 })
     }
 
     private func make(
         _ scratch: String,
-        _ isShipped: Bool,
+        isShipped: Bool,
         from snapshot: String,
-        _ takeOver: @escaping @Sendable (Database) throws -> Void
+        takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
-        do { return try await fill(scratch, isShipped, from: snapshot, takeOver) } catch {
-            throw TidemarkError.typed(error, of: scratch)
+        do { return try await fill(scratch, isShipped: isShipped, from: snapshot, takeOver: takeOver) } catch {
+            throw TidemarkError.translateStorageError(error, of: scratch)
         }
     }
 
     private func fill(
         _ scratch: String,
-        _ isShipped: Bool,
+        isShipped: Bool,
         from snapshot: String,
-        _ takeOver: @escaping @Sendable (Database) throws -> Void
+        takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
         let database = try DatabaseQueue(path: scratch)
         let server = server
@@ -220,7 +218,7 @@ public struct DeviceFileJoin: Sendable {
         if isShipped { try await database.vacuum() }
         try database.close()
         guard !isShipped else { return status }
-        // From here on in WAL mode, so that the app can read while a sync writes.
+        // WAL mode lets the app read while a sync writes.
         let file = try DatabaseQueue(path: scratch)
         try await file.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
         try file.close()
@@ -228,47 +226,48 @@ public struct DeviceFileJoin: Sendable {
     }
 }
 
-/// A device's file that was made anew in place of a damaged one.
+/// The result of a rescue: a new file in place of a damaged one.
 public struct RescuedDevice: Hashable, Sendable {
     /// The status of the device in its new file.
     public let status: DeviceStatus
-    /// What could not be read and is not needed to sync, in words; mostly nothing.
+    /// Descriptions of unreadable data that a sync does not need; mostly empty.
     public let lost: [String]
 }
 
 extension SyncEngine {
-    /// The server and zone that a file has joined.
+    /// Returns the server and zone that a file has joined.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined none.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if it has joined none.
     public static func membership(in db: Database) throws -> (server: String, zone: String) {
-        let file = try TidemarkError.typingStorage(of: "this file") { try DeviceFile(db) }
+        let file = try TidemarkError.translatingStorageErrors(of: "this file") { try DeviceFile(db) }
         return (file.server, file.zone)
     }
 
-    /// Where a device's file stands, without an engine on it; a read-only connection will do.
+    /// Returns the status of a device's file without an engine; a read-only connection suffices.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if it has joined no server.
     public static func status(in db: Database) throws -> DeviceStatus {
-        try TidemarkError.typingStorage(of: "this file") { try DeviceStatus(db) }
+        try TidemarkError.translatingStorageErrors(of: "this file") { try DeviceStatus(db) }
     }
 
-    /// The conflicts of a device's file, oldest first, without an engine on it; a read-only
-    /// connection will do.
+    /// Returns the conflicts of a device's file without an engine, oldest first.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined no server.
+    /// A read-only connection suffices.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` if it has joined no server.
     public static func conflicts(in db: Database) throws -> [Conflict] {
-        try TidemarkError.typingStorage(of: "this file") {
+        try TidemarkError.translatingStorageErrors(of: "this file") {
             try Conflict.withReferrers(db, schema: DeviceFile(db).schema)
         }
     }
 
-    /// The server and zone that a file has joined, also when the rest of the file is damaged.
+    /// Returns the server and zone that a file has joined, even if the rest of the file is damaged.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when it has joined none, or says so no more.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if it has joined none, or that part is unreadable.
     public static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
         try RescueOutbox.membership(ofFileAt: path)
     }
 
-    /// Ends the event streams that were handed out so far, once what was sent has been read.
+    /// Ends the existing event streams after their readers have read all sent events.
     public func finishEvents() { eventHub.finish() }
 }

@@ -1,17 +1,16 @@
 import GRDB
 
-/// What a device's file has of its server, and the server may have of it, at one moment.
+/// The sync state of a file at one moment: its identity, revision and laps.
 ///
-/// A question about the file, and a snapshot for it, are about this state. Once another process has
-/// taken something in or sent something, the file is in another one: what comes then is older than
-/// what is there, or knows nothing of what was committed meanwhile, which would be done again.
+/// A recall or snapshot applies to one state only. Another process may sync in between; then the
+/// answer is outdated, and applying it could repeat changes that the server has committed meanwhile.
 struct FileState: Hashable, Sendable {
     private let device: String
     private let epoch: String?
     private let revision: Int64
     private let laps: Laps
 
-    /// Reads the state that a file is in.
+    /// Reads the state of a file.
     init(_ file: DeviceFile, in db: Database) throws {
         device = file.device
         epoch = file.epoch

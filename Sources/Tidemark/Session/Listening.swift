@@ -2,11 +2,10 @@ package import GRDB
 import Synchronization
 package import TidemarkCore
 
-/// Keeps a connection open on which the server tells that the zone has moved on.
+/// Keeps a connection open on which the server announces new revisions.
 ///
-/// What is heard is a hint: it makes the background loop look earlier than it would have anyway,
-/// and perhaps brings what the loop would have asked for. A connection that cannot be had, or is
-/// cut, costs promptness and nothing else.
+/// An event is only a hint: it starts the next round early, and may carry the change itself. Without a
+/// connection, changes arrive later, but nothing is lost.
 final class Listening: Sendable {
     private let database: any DatabaseWriter
     private let transport: any Transport
@@ -25,21 +24,21 @@ final class Listening: Sendable {
     func run() async {
         while !Task.isCancelled {
             do {
-                let (device, known) = try await database.read { db in
+                let (device, revision) = try await database.read { db in
                     (try DeviceFile(db).device, try ZoneRevision(knownIn: db))
                 }
-                try await transport.listen(zone: zone, device: device, from: known) { heard($0) }
+                try await transport.listen(zone: zone, device: device, from: revision) { receive($0) }
             } catch {
                 let seconds = (error as? TidemarkError)?.retryAfterSeconds
-                pace.withLock { $0.refused(retryAfterSeconds: seconds) }
+                pace.withLock { $0.recordRefusal(retryAfterSeconds: seconds) }
             }
-            let pause = pace.withLock { $0.ended(jitter: Pace.systemJitter()) }
+            let pause = pace.withLock { $0.nextPause(jitter: Pace.systemJitter()) }
             do { try await Task.sleep(for: pause) } catch { return }
         }
     }
 
-    private func heard(_ event: PushEvent) {
-        pace.withLock { $0.heard(event) }
+    private func receive(_ event: PushEvent) {
+        pace.withLock { $0.recordEvent(event) }
         switch event {
         case .moved(let revision): commits.hear(Hint(end: revision))
         case .changed(let change): commits.hear(Hint(end: change.end, change: change))
@@ -48,11 +47,11 @@ final class Listening: Sendable {
     }
 }
 
-/// What the server has told unasked.
+/// An event of the server about a new revision.
 package struct Hint: Hashable, Sendable {
-    /// What the zone is at.
+    /// The zone's revision.
     package let end: ZoneRevision
-    /// How it came there, if the server has said so.
+    /// The change that led to it, if the server pushed it.
     package var change: PushedChange?
 
     /// Makes a hint.
@@ -63,7 +62,7 @@ package struct Hint: Hashable, Sendable {
 }
 
 extension ZoneRevision {
-    /// What a device's file is at; nil before its first snapshot.
+    /// Reads the revision of a device's file; nil before its first snapshot.
     package init?(knownIn db: Database) throws {
         let file = try DeviceFile(db)
         guard let epoch = file.epoch else { return nil }

@@ -1,43 +1,49 @@
-/// When a device that listens tries again after its connection has ended: growing pauses, spread by
-/// chance, and what the server asked for.
+/// Computes the pause before a listening device reconnects.
+///
+/// Pauses grow and have jitter; the server can request a longer one.
 ///
 /// A value; the shell sleeps.
 struct ListeningPace: Sendable {
     private var failures = 0
-    private var heardOfThisOne = 0
-    private var asked = Duration.zero
+    private var eventCount = 0
+    private var requestedPause = Duration.zero
 
     /// The longest pause that the device chooses by itself.
     static let pauseMax = Duration.seconds(60)
-    /// A connection on which so much was heard was a good one: a proxy may let the first words
-    /// through and cut then, again and again.
-    private static let heardMin = 3
+    /// The number of events after which a connection counts as good.
+    ///
+    /// A proxy may deliver the first events and then cut every connection.
+    private static let goodEventsMin = 3
+    /// The failures after which the pause grows no more.
+    private static let failuresMax = 16
 
-    /// Notes that something was heard.
-    mutating func heard(_ event: PushEvent) {
-        heardOfThisOne += 1
-        if heardOfThisOne >= Self.heardMin { failures = 0 }
-        // Who says good bye is in order.
+    /// Records an event.
+    mutating func recordEvent(_ event: PushEvent) {
+        eventCount += 1
+        if eventCount >= Self.goodEventsMin { failures = 0 }
+        // A server that announces its shutdown is not a failure.
         guard case .bye(let milliseconds) = event else { return }
         failures = 0
-        ask(.milliseconds(milliseconds ?? 0))
+        requestPause(.milliseconds(milliseconds ?? 0))
     }
 
-    /// Notes that the server refused, and the seconds that it asked to be left alone for.
-    mutating func refused(retryAfterSeconds: Int?) { ask(.seconds(retryAfterSeconds ?? 0)) }
+    /// Records a refusal, and the seconds that the server told the device to wait.
+    mutating func recordRefusal(retryAfterSeconds: Int?) { requestPause(.seconds(retryAfterSeconds ?? 0)) }
 
-    /// Notes that the connection has ended, or never came about.
+    /// Records the end of a connection, or a failed one, and returns the pause before the next.
     ///
-    /// `jitter` is a random factor from 0.5 to 1.5: devices that lost one server together do not
-    /// come to the next one together.
-    ///
-    /// - Returns: The pause before the next one.
-    mutating func ended(jitter: Double) -> Duration {
-        failures = min(failures + 1, 16)
-        defer { (heardOfThisOne, asked) = (0, .zero) }
-        let grown = min(Duration.seconds(1) * (1 << (failures - 1)), Self.pauseMax)
-        return max(grown * jitter, asked * max(jitter, 1))
+    /// `jitter` is a random factor from 0.5 to 1.5, so that the devices of a failed server do not all
+    /// reconnect at once.
+    mutating func nextPause(jitter: Double) -> Duration {
+        failures = min(failures + 1, Self.failuresMax)
+        let ownPause = min(Duration.seconds(1) * (1 << (failures - 1)), Self.pauseMax)
+        let pause = max(ownPause * jitter, requestedPause * max(jitter, 1))
+        eventCount = 0
+        requestedPause = .zero
+        return pause
     }
 
-    private mutating func ask(_ pause: Duration) { asked = min(max(pause, .zero), Pace.askedMax) }
+    private mutating func requestPause(_ pause: Duration) {
+        requestedPause = min(max(pause, .zero), Pace.requestedPauseMax)
+    }
 }

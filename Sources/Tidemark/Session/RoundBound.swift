@@ -1,32 +1,32 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The bound of a sync: how many requests may leave the file where it was.
+/// Bounds the number of requests without progress in a sync.
 ///
-/// Each answer that does not end a sync moves the file on: it raises the revision while the device
-/// catches up, and otherwise settles the oldest waiting change set. In a damaged file both can fail
-/// without an error: an index has lost the entry by which a change set is deleted, so that it is
-/// sent again for ever. All other steps of a sync have bounds of their own.
+/// Each answer that does not end a sync makes progress: it raises the revision while the device
+/// catches up, and otherwise settles the oldest pending change set. In a damaged file both can fail
+/// without an error. For instance, an index may lack a change set's entry, so that it cannot be deleted
+/// and is sent for ever. All other steps of a sync have bounds of their own.
 struct RoundBound: Sendable {
-    /// Where a file is, as far as requests move it on.
+    /// The progress of a file.
     private enum Mark: Hashable {
         case revision(Int64)
-        /// The waiting change sets: the oldest, and the latest that the file has ever had.
+        /// The oldest pending change set, and the latest that the file has ever had.
         case waiting(oldest: Int64?, latest: Int64?)
     }
 
-    /// More than what a sync repeats for good reasons, such as a schema that is altered meanwhile
-    /// or an answer that another process has overtaken.
+    /// The most requests without progress.
+    ///
+    /// A sync repeats fewer for good reasons, such as an altered schema or a concurrent process.
     static let repeatsMax = 16
 
     private var last: Mark?
     private var repeats = 0
 
-    /// Notes that a request is about to be made.
+    /// Records the start of a request.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fileDamaged` when too many have changed
-    ///   nothing.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `fileDamaged` after too many without progress.
     mutating func begin(isCatchingUp: Bool, _ file: DeviceFile, in db: Database) throws {
         let mark = isCatchingUp ? Mark.revision(file.revision) : try Self.waiting(in: db)
         repeats = mark == last ? repeats + 1 : 0

@@ -1,9 +1,9 @@
 package import GRDB
 import TidemarkCore
 
-/// A comparison of the rows, within a sync or for its own sake.
+/// The comparison of rows, within a sync or by ``SyncEngine/verify(repairing:)``.
 extension SyncRound {
-    /// The next question of a comparison that is under way and has all that is new.
+    /// Returns the next request of a running comparison; nil if the file is not up to date yet.
     mutating func comparisonStep(_ db: Database) throws -> RowComparison.Question? {
         guard let comparison else { return nil }
         let file = try DeviceFile(db)
@@ -26,8 +26,9 @@ extension SyncRound {
         return try comparison.next(db, boundaries: boundaries(), environment: environment)
     }
 
-    /// Takes in what the server says about differing rows.
-    package mutating func compared(_ answer: [UInt8], to question: RowComparison.Question, in db: Database) throws
+    /// Applies the server's answer about differing rows.
+    package mutating func applyComparison(_ answer: [UInt8], to question: RowComparison.Question, in db: Database)
+        throws
         -> [SyncEvent]
     {
         guard !needsConfirmation else {
@@ -37,7 +38,7 @@ extension SyncRound {
             return []
         }
         guard var comparison else { return [] }
-        let events = try comparison.answered(
+        let events = try comparison.apply(
             answer,
             to: question,
             in: db,
@@ -54,15 +55,16 @@ extension SyncRound {
             if !isRepairing, verification?.records.isEmpty == false {
                 try ConfirmedRows(db: db, file: DeviceFile(db)).requireCheck()
             }
-            if !isRepairing { try noteUnsent(in: db) }
+            if !isRepairing { try reportUnsent(in: db) }
             try lock.release(db)
         }
         return events
     }
 
-    /// Names the rows that neither the server nor the outbox knows; a repair has captured them
-    /// before it compared.
-    private mutating func noteUnsent(in db: Database) throws {
+    /// Adds the rows that neither the server nor the outbox has to the report.
+    ///
+    /// A repair has captured them before the comparison instead.
+    private mutating func reportUnsent(in db: Database) throws {
         let unsent = try UnsentRows(db: db, schema: DeviceFile(db).schema).find()
         let names = Set(unsent.map { [$0.table, $0.key] })
         verification?.records.removeAll { names.contains([$0.table, $0.key]) }

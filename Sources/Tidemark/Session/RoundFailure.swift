@@ -1,18 +1,18 @@
 package import GRDB
 package import TidemarkCore
 
-/// What an error means for a sync.
+/// Decides how a sync continues after an error.
 ///
 /// | error | what follows |
 /// | --- | --- |
-/// | `snapshotRequired` | a snapshot, after a question if something was sent; at most four times |
-/// | `renew`, `resync` | a question, then a snapshot under a new identity |
-/// | `predecessorMissing` | the same: the server has forgotten what this device did |
-/// | `repair` | what is new is taken in, then the rows are compared and replaced, at most twice |
-/// | any refusal of a short question | the same question in full |
-/// | `invalidResponse`, about what was told unasked | the question |
+/// | `snapshotRequired` | a snapshot, after a recall if change sets are unanswered; at most four times |
+/// | `renew`, `resync` | a recall, then a snapshot under a new identity |
+/// | `predecessorMissing` | the same: the server has forgotten change sets of this device |
+/// | `repair` | newer revisions, then the comparison and replacement of rows, at most twice |
+/// | any refusal of a conditional GET | the whole request |
+/// | `invalidResponse`, about a pushed answer | the request |
 /// | `tooLarge` | half as many change sets; a single one is parked |
-/// | `permanent`, about one change set | that one is parked with what depends on it |
+/// | `permanent`, about one change set | the device parks it and its dependents |
 /// | `serverBehind` or `tooLarge`, before one is sent | the same |
 /// | an answer that cannot be applied | the same request again; the second time, a snapshot |
 /// | any other | the sync ends with it |
@@ -20,22 +20,22 @@ extension SyncRound {
     /// Decides what an error means for the sync.
     ///
     /// - Throws: The error, when it ends the sync.
-    package mutating func failed(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
+    package mutating func handle(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
         -> [SyncEvent]
     {
-        // Told unasked what is no answer, the device asks.
-        if outgoing?.told != nil, error.code == .invalidResponse { return [] }
-        if outgoing?.asksShort == true, let outcome = ShortQuestions.Outcome(refusal: error) {
-            asksShort = false
-            shortOutcome = outcome
+        // The pushed answer is invalid, so the device sends its request.
+        if outgoing?.pushedAnswer != nil, error.code == .invalidResponse { return [] }
+        if outgoing?.sendsConditionalGet == true, let outcome = ConditionalGetPolicy.Outcome(refusal: error) {
+            sendsConditionalGet = false
+            conditionalGetOutcome = outcome
             return []
         }
         var error = error
-        // A change set that cannot be read is refused before its id is: its place is its index.
-        if let sent = outgoing?.changeSets, error.place.id == nil, let index = error.place.changeSet,
-            sent.indices.contains(index)
+        // The server names an unreadable change set by its index, because it has not read its id.
+        if let ids = outgoing?.changeSets, error.place.id == nil, let index = error.place.changeSet,
+            ids.indices.contains(index)
         {
-            error.place.id = sent[index]
+            error.place.id = ids[index]
         }
         if error.code == .tooLarge, error.place.id == nil, let first = outgoing?.changeSets.first {
             changeSetsMax = max(1, (outgoing?.changeSets.count ?? 0) / 2)
@@ -48,7 +48,7 @@ extension SyncRound {
             return []
         case .resync, .renew,
             .retry where error.code == .predecessorMissing:
-            // Another process may have dealt with it meanwhile: then this was about an older state.
+            // Another process may have handled it meanwhile; then the error is about an older state.
             if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
             try require(.question(isDoubted: true), after: error)
             return []
@@ -58,11 +58,10 @@ extension SyncRound {
         case .permanent where outgoing?.changeSets.contains(error.place.id ?? "") == true:
             return try park(error, in: db)
         case .permanent where outgoing == nil && Self.codesBeforeSending.contains(error.code):
-            // Caught while it waited, on a table that the zone has dropped, it cannot be written;
-            // nor when a value in it is too large.
+            // A pending change set cannot be sent: the zone dropped its table, or a value is too large.
             if let id = error.place.id, try isWaiting(id, in: db) { return try park(error, in: db) }
             guard error.code == .tooLarge else { throw error }
-            // It was drained for this request, and is captured again: the transaction is undone.
+            // The rollback of the request undid the drain that made this change set. Drain again.
             try drain(db)
             return []
         case .retry where planted(PlantedBug.parksAfterTransientError) && outgoing != nil:
@@ -76,29 +75,29 @@ extension SyncRound {
         }
     }
 
-    /// Asks again after an answer that cannot be applied, and then takes the rows anew.
+    /// Repeats the request after an inapplicable answer; the second time, requires a snapshot.
     ///
-    /// Either side may be wrong about what the device has; a snapshot makes them agree and keeps
-    /// the outbox. A server whose answers fit no file gets three requests, then the sync ends.
+    /// Either side may be wrong about the device's rows. A snapshot makes them agree and keeps the
+    /// outbox. After a third inapplicable answer, the sync ends.
     private mutating func repeatOrRenew(after error: TidemarkError) throws {
         inapplicableAnswers += 1
         switch inapplicableAnswers {
-        case 1: asksShort = false
+        case 1: sendsConditionalGet = false
         case 2: try require(.snapshot(nil), after: error)
         default: throw error
         }
     }
 
-    /// What a change set is refused with before it is sent.
+    /// The codes with which the device itself refuses a change set before it sends it.
     private static let codesBeforeSending: Set<ErrorCode> = [.serverBehind, .tooLarge]
 
-    /// An answer that does not fit may be right, and the file damaged: SQLite can tell.
+    /// Throws `fileDamaged` if SQLite finds damage, which can make a correct answer inapplicable.
     private static func refuseDamage(_ db: Database) throws {
-        let words = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)")
-        guard let words, words != "ok" else { return }
+        let report = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)")
+        guard let report, report != "ok" else { return }
         throw TidemarkError(
             .fileDamaged,
-            "The file is damaged, so no answer can be applied: \(words).",
+            "The file is damaged, so no answer can be applied: \(report).",
             fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
         )
     }
@@ -112,7 +111,7 @@ extension SyncRound {
         try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
-    /// Parks the change set that an error is about.
+    /// Parks the change set that the error names.
     private func park(_ error: TidemarkError, in db: Database) throws -> [SyncEvent] {
         try DeviceCore.park(error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
@@ -125,22 +124,22 @@ extension SyncRound {
         if case .verify = purpose { throw error }
     }
 
-    /// Has the rows compared with the server's, and those that differ replaced.
+    /// Starts a comparison that replaces rows that differ from the server's.
     ///
-    /// When the server had once confirmed the same rows, its history is another one than before:
-    /// what waits may refer to records that are others now.
+    /// `hasOtherHistory` means that the server had confirmed the same rows before. Then its history has
+    /// changed, and references of pending changes may point to other records now.
     private mutating func requireComparison(after error: TidemarkError, hasOtherHistory: Bool) throws {
         guard comparisonsStarted < Self.comparisonsMax else { throw error }
         comparisonsStarted += 1
         var isAccepted = false
-        if case .given = consent { isAccepted = true }
+        if case .approved = consent { isAccepted = true }
         comparison = RowComparison(
             limits: core.limits,
             replaces: true,
             acceptsDeletion: isAccepted,
             hasOtherHistory: hasOtherHistory
         )
-        // A snapshot that is taken instead is judged like one of another history.
+        // If a snapshot replaces the comparison, it is judged like one of another history.
         hasMismatch = true
     }
 }

@@ -1,10 +1,10 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 extension DatabaseReader {
-    /// Runs work on the file, and makes a storage error of SQLite's in it a typed one.
+    /// Runs work on the file and turns storage errors of SQLite into ``TidemarkError``.
     func typingStorage<Result>(_ work: () async throws -> Result) async throws -> Result {
-        do { return try await work() } catch { throw TidemarkError.typed(error, of: path) }
+        do { return try await work() } catch { throw TidemarkError.translateStorageError(error, of: path) }
     }
 }

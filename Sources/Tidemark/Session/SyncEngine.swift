@@ -1,15 +1,15 @@
 public import Foundation
 public import GRDB
 public import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// Keeps a SQLite file in sync with a server.
 ///
 /// The only object that an app must create.
 ///
-/// The app goes on using its GRDB database with ordinary SQL, records and observations; triggers
-/// in the file capture what it, or any other program, writes. The engine carries change sets to
-/// the server and the answers into the tables.
+/// The app uses its GRDB database as before, with SQL, records and observations. Triggers in the file
+/// capture all writes, also those of other programs. The engine sends change sets to the server and
+/// applies its answers to the tables.
 ///
 /// ```swift
 /// let sync = try await SyncEngine(database, server: "https://sync.example.org")
@@ -17,8 +17,8 @@ import TidemarkSQLite
 /// for await event in sync.events { ... }    // conflicts, remote changes, new ids
 /// ```
 ///
-/// Observe with `ValueObservation.trackingConstantRegion` where you can: with `tracking`, GRDB has
-/// SQLite compile the engine's statements anew after each commit that it observes.
+/// Prefer `ValueObservation.trackingConstantRegion`: with `tracking`, GRDB makes SQLite compile the
+/// engine's statements again after each observed commit.
 ///
 /// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()``
 /// share it.
@@ -69,7 +69,7 @@ public actor SyncEngine {
     let commits: CommitObserver
     private let merge: [String: MergeFunction]
     private let zone: String
-    private let shortQuestions = Remembered(ShortQuestions())
+    private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
 
     // MARK: State: touched on the actor only
 
@@ -83,14 +83,14 @@ public actor SyncEngine {
     private var listening: Task<Void, Never>?
     /// The task that polls for commits of other programs, and the version that its last poll saw.
     var watching: Task<Void, Never>?
-    var versionSeen: Int64?
+    var lastDataVersion: Int64?
 
     /// Prepares a database for syncing: bookkeeping tables, triggers, identity.
     ///
     /// It makes no network request.
     ///
-    /// The tables that sync are the file's own at this moment, later those that the server has.
-    /// They must be empty the first time: rows arrive with the first sync.
+    /// Before the first sync, all tables of the file sync; afterwards, those that the server has too.
+    /// The tables must be empty the first time: rows arrive with the first sync.
     ///
     /// - Parameters:
     ///   - database: The app's `DatabaseQueue` or `DatabasePool`, migrated.
@@ -100,9 +100,8 @@ public actor SyncEngine {
     ///   - transport: A transport to use instead of HTTP with these credentials.
     ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
     ///     rename may stay here for ever.
-    ///   - independent: The tables in which edits that other programs made between two looks are
-    ///     independent of each other; nil: those that were declared last for the file, at first
-    ///     none.
+    ///   - independent: The tables in which other programs' edits between two polls are independent of
+    ///     each other; nil keeps the file's last declaration, initially none.
     ///   - environment: Time and randomness.
     ///   - limits: The bounds on requests and responses.
     ///   - merge: By table, a function that merges a record automatically when the server refuses a
@@ -170,16 +169,16 @@ public actor SyncEngine {
     /// - Throws: ``TidemarkCore/TidemarkError``; the outbox is kept, and the error's recovery says
     ///   whether to try again.
     public func sync(acceptingMassDeletion: Bool = false) async throws {
-        try await sync(acceptingMassDeletion: acceptingMassDeletion, told: nil)
+        try await sync(acceptingMassDeletion: acceptingMassDeletion, pushedChange: nil)
     }
 
     /// Syncs once, optionally with a change that the server pushed.
     ///
-    /// With `told`, the engine does not ask the server for newer changes.
-    package func sync(acceptingMassDeletion: Bool = false, told: PushedChange?) async throws {
+    /// With `pushedChange`, the engine does not ask the server for newer changes.
+    package func sync(acceptingMassDeletion: Bool = false, pushedChange: PushedChange?) async throws {
         var isFirst = true
         while let inFlight {
-            let suffices = (isAsking || told != nil) && !acceptingMassDeletion
+            let suffices = (isAsking || pushedChange != nil) && !acceptingMassDeletion
             let result = await inFlight.result
             if self.inFlight == inFlight { self.inFlight = nil }
             switch result {
@@ -195,11 +194,11 @@ public actor SyncEngine {
             }
             isFirst = false
         }
-        let task = Task { _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), told) }
+        let task = Task { _ = try await rounds(.sync(acceptingMassDeletion: acceptingMassDeletion), pushedChange) }
         inFlight = task
-        isAsking = told == nil
+        isAsking = pushedChange == nil
         do {
-            // Whoever asks from now on has edits that this round has not seen.
+            // A later caller has edits that this round has not seen.
             defer { if inFlight == task { inFlight = nil } }
             try await withTaskCancellationHandler {
                 try await database.typingStorage { try await task.value }
@@ -217,18 +216,17 @@ public actor SyncEngine {
         try await announceStatus()
     }
 
-    /// Syncs in the background: after local commits, when the server tells of others' commits, and
-    /// at least every `interval`.
+    /// Syncs in the background: after local commits, after commits at the server, and every `interval`.
     ///
-    /// Commits of other programs are noticed one by one, a tenth of a second apart, and become
-    /// change sets of their own; those that are closer go together.
+    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one
+    /// change set.
     ///
-    /// Failures are retried with growing, jittered pauses and told as events.
+    /// It retries failed rounds after growing pauses with jitter, and sends an event for each failure.
     ///
     /// - Parameters:
-    ///   - interval: The longest pause while all is well.
-    ///   - isLive: Whether to hold a connection on which the server tells of news. Without it, or
-    ///     while it is broken, others' commits arrive with the next round.
+    ///   - interval: The longest pause after a successful round.
+    ///   - isLive: Whether to hold a connection on which the server announces new revisions. Without
+    ///     it, or while it is broken, remote changes arrive with the next round.
     public func start(every interval: Duration = .seconds(30), isLive: Bool = true) {
         guard loop == nil else { return }
         if isLive { listen() }
@@ -236,18 +234,19 @@ public actor SyncEngine {
         let pace = Pace(interval: interval)
         loop = Task { [weak self] in
             var pace = pace
-            var told: PushedChange?
+            var pushedChange: PushedChange?
             while !Task.isCancelled {
                 guard let self else { return }
-                await self.round(&pace, told)
-                told = await self.pause(atMost: pace.pause(jitter: Pace.systemJitter()), canEndEarly: pace.endsWithEdit)
+                await self.round(&pace, pushedChange)
+                let pause = pace.pause(jitter: Pace.systemJitter())
+                pushedChange = await self.pause(atMost: pause, canEndEarly: pace.endsWithEdit)
             }
         }
     }
 
     /// Ends the background sync.
     ///
-    /// A round in flight is cancelled; its effects are whole or none.
+    /// It cancels a round in flight; each transaction is applied completely or not at all.
     public func stop() {
         loop?.cancel()
         listening?.cancel()
@@ -260,23 +259,22 @@ public actor SyncEngine {
     /// Begins to listen to the server, until ``stop()``.
     package func listen() {
         guard listening == nil else { return }
-        let ears = Listening(database, transport, zone: zone, waking: commits)
-        listening = Task { await ears.run() }
+        let connection = Listening(database, transport, zone: zone, waking: commits)
+        listening = Task { await connection.run() }
     }
 
-    /// Waits between two rounds; if it can end early, for an edit or for news that are not in this
-    /// file.
+    /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
     ///
-    /// - Returns: The news, if the server has told them.
+    /// - Returns: The change, if the server pushed it.
     package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
         let start = ContinuousClock.now
         let end = start + pause
-        let rested = start + Pace.hintGap
+        let earliestEnd = start + Pace.hintGap
         while !Task.isCancelled {
             await commits.wait(atMost: end - .now, orEdit: canEndEarly, orHint: canEndEarly)
             guard canEndEarly, let hint = commits.takeHint() else { return nil }
             guard await isNews(hint.end) else { continue }
-            await commits.wait(atMost: rested - .now, orEdit: true)
+            await commits.wait(atMost: earliestEnd - .now, orEdit: true)
             return (commits.takeHint() ?? hint).change
         }
         return nil
@@ -284,26 +282,27 @@ public actor SyncEngine {
 
     private func isNews(_ hint: ZoneRevision) async -> Bool {
         do { return hint.isNews(to: try await database.read { try ZoneRevision(knownIn: $0) }) } catch {
-            // A round will say what is wrong with the file.
+            // The next round will report the file's error.
             return true
         }
     }
 
-    /// Syncs; `sync()` tells the app of a failure, what is left to decide is when to try again.
-    private func round(_ pace: inout Pace, _ told: PushedChange?) async {
+    /// Runs one round and sets the pace; `sync()` reports a failure to the app.
+    private func round(_ pace: inout Pace, _ pushedChange: PushedChange?) async {
         do {
-            try await sync(told: told)
-            pace.succeeded()
-        } catch { pace.failed(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds) }
+            try await sync(pushedChange: pushedChange)
+            pace.recordSuccess()
+        } catch { pace.recordFailure(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds) }
     }
 
-    /// Compares all rows of this file with the server's, and tells which records differ.
+    /// Compares all rows of this file with the server's.
     ///
-    /// Takes in what is new first, since rows can be compared at one revision only; sends nothing.
+    /// It applies newer revisions first, because rows can be compared at one revision only. It sends no
+    /// change sets.
     ///
-    /// - Parameter repairing: Whether the records that differ are replaced by the server's. Waiting
-    ///   edits stay, but those of a record that differed are parked as a conflict.
-    /// - Returns: What differed, and what finding it cost.
+    /// - Parameter repairing: Whether to replace differing records by the server's. Pending edits stay,
+    ///   but edits of a replaced record are parked as a conflict.
+    /// - Returns: The differing records, and the cost of the comparison.
     /// - Throws: ``TidemarkCore/TidemarkError``, for instance `unreachable`.
     public func verify(repairing: Bool = false) async throws -> Verification {
         _ = await inFlight?.result
@@ -312,10 +311,10 @@ public actor SyncEngine {
         return verification ?? Verification()
     }
 
-    /// Compares this file's rows with its own books, without a server.
+    /// Compares this file's rows with their stored fingerprint, without a server.
     ///
-    /// - Returns: The fingerprint of the confirmed rows by the books, and that computed from the
-    ///   rows; nil where it is not known.
+    /// - Returns: The stored fingerprint of the confirmed rows, and the one computed from them; nil if
+    ///   unknown.
     public func checkRows() async throws -> (expected: Fingerprint?, computed: Fingerprint?) {
         let commits = commits
         let environment = environment
@@ -328,11 +327,13 @@ public actor SyncEngine {
                 newID: environment.newID
             )
             let rows = ConfirmedRows(db: db, file: file)
-            return (rows.expected, try rows.computed())
+            return (rows.expectedFingerprint, try rows.computeFingerprint())
         }
     }
 
-    private func rounds(_ purpose: SyncRound.Purpose, _ told: PushedChange? = nil) async throws -> Verification? {
+    private func rounds(_ purpose: SyncRound.Purpose, _ pushedChange: PushedChange? = nil) async throws
+        -> Verification?
+    {
         let session = SyncSession(
             database: database,
             transport: transport,
@@ -340,49 +341,49 @@ public actor SyncEngine {
             limits: limits,
             commits: commits,
             merge: merge,
-            shortQuestions: shortQuestions,
-            told: told
+            conditionalGetPolicy: conditionalGetPolicy,
+            pushedChange: pushedChange
         )
         return try await session.run(purpose) { [eventHub] in eventHub.send($0) }
     }
 
-    // MARK: Looking
+    // MARK: State
 
-    /// Where the device stands.
+    /// Returns the device's status.
     public func status() async throws -> DeviceStatus {
         try await database.typingStorage { try await database.read { try DeviceStatus($0) } }
     }
 
-    /// The refused change sets that wait for a decision, oldest first.
+    /// Returns the refused change sets that need a decision, oldest first.
     public func conflicts() async throws -> [Conflict] {
         try await database.typingStorage { try await database.read { try SyncEngine.conflicts(in: $0) } }
     }
 
-    /// The records of a conflict that somebody else has deleted, and that ``Resolution/retry``
-    /// makes anew; where the server gives ids, under new ones.
+    /// Returns the deleted records of a conflict that ``Resolution/retry`` would create again.
+    ///
+    /// In tables with integer ids, they would get new ids.
     ///
     /// - Parameter conflict: The conflict's id, or its number.
-    /// - Returns: The records, as the conflict has them.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict.
+    /// - Returns: The records, as stored in the conflict.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict.
     public func madeAnew(byRetrying conflict: String) async throws -> [Conflict.Record] {
         try await database.typingStorage {
             try await database.write { db in
-                try ResolveConflict(db: db, schema: DeviceFile(db).schema).madeAnew(conflict)
+                try ResolveConflict(db: db, schema: DeviceFile(db).schema).recordsToRecreate(conflict)
             }
         }
     }
 
-    /// Decides what becomes of a conflict, or of values that were overruled.
+    /// Resolves a conflict, or an entry with overruled values.
     ///
-    /// The outcome is an ordinary change set.
+    /// The result is an ordinary change set.
     ///
     /// - Parameters:
     ///   - conflict: The conflict's id, or its number.
-    ///   - resolution: Whose version stays.
-    /// - Returns: The conflicts that were parked because they build on this one, in the order in
-    ///   which they are resolved next.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such conflict, when it builds on
-    ///   one that is parked itself, or when a retried change does not fit the rows any more.
+    ///   - resolution: The version to keep.
+    /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if it depends on another
+    ///   parked one, or if a retried change no longer fits the rows.
     @discardableResult public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
         let dependents = try await database.typingStorage {
             try await database.write { db in
@@ -393,7 +394,7 @@ public actor SyncEngine {
         return dependents
     }
 
-    /// Whether a record has changes that the server has not acknowledged.
+    /// Returns whether a record has changes that the server has not acknowledged.
     public func isPending(table: String, key: String) async throws -> Bool {
         try await database.typingStorage {
             try await database.write { [commits, environment] db in
@@ -413,7 +414,7 @@ public actor SyncEngine {
         }
     }
 
-    /// The permanent id that a temporary one became; nil while the server has not answered.
+    /// Returns the permanent id of a temporary one; nil until the server has answered.
     public func permanentID(for id: Int64, in table: String) async throws -> Int64? {
         try await database.typingStorage {
             try await database.read { try TemporaryIDs.permanentID(for: id, in: table, $0) }

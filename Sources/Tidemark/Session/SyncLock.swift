@@ -1,19 +1,18 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The row that says who syncs a file, so that two processes do not do the same work twice.
+/// The lease on a file, so that two processes do not do the same work twice.
 ///
-/// It saves work and noise; nothing rests on it, because an answer to an older state of the file is
-/// not taken in, nor a snapshot for one. A lock is free when its time is over, when its process has
-/// ended, or when its time lies so far ahead that a clock must have been wrong.
+/// Correctness does not depend on it, because the device rejects answers and snapshots for an older
+/// state of the file. The lock is free if its lease is over, if its process has ended, or if the lease
+/// ends so far in the future that a clock must have been wrong.
 struct SyncLock: Sendable {
     private let owner: String
     private let environment: SyncEngine.Environment
 
-    /// How long a step may take before others may begin, in seconds; as long as a file arrives, the
-    /// lease is renewed.
+    /// The length of a lease in seconds; the device renews it while a snapshot arrives.
     static let lease: TimeInterval = 60
 
     /// Makes a lock with an owner of its own.
@@ -22,9 +21,9 @@ struct SyncLock: Sendable {
         self.environment = environment
     }
 
-    /// Takes the lock, or keeps it for longer, inside a transaction of the caller's.
+    /// Takes or renews the lock, inside the caller's transaction.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody else has it.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` if another owner has it.
     func take(_ db: Database) throws {
         try refuseOthers(db)
         try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)").execute(arguments: [
@@ -32,16 +31,16 @@ struct SyncLock: Sendable {
         ])
     }
 
-    /// Keeps the lock for longer, if it is still this owner's.
+    /// Renews the lock if this owner still has it.
     func renew(_ db: Database) throws {
         try db.cachedStatement(sql: "UPDATE tidemark_lock SET until = ? WHERE owner = ?").execute(arguments: [
             until, owner,
         ])
     }
 
-    /// Looks whether somebody else syncs, and writes nothing.
+    /// Checks that no other owner has the lock, and writes nothing.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` when somebody does.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` if one has.
     func refuseOthers(_ db: Database) throws {
         let now = environment.now()
         if let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")),
@@ -54,18 +53,18 @@ struct SyncLock: Sendable {
                 throw TidemarkError(
                     .syncInProgress,
                     "Process \(process) is syncing this file, until \(Timestamp.text(until)) at the latest.",
-                    fix: "Wait for it; what was edited here goes along with its next round."
+                    fix: "Wait for it; its next round sends the edits made here."
                 )
             }
         }
     }
 
-    /// Frees the lock, if it is this owner's.
+    /// Releases the lock if this owner has it.
     func release(_ db: Database) throws {
         try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(arguments: [owner])
     }
 
-    /// When a lease that begins now is over.
+    /// The end of a lease that begins now.
     private var until: Int64 { Self.milliseconds(environment.now().addingTimeInterval(Self.lease)) }
 
     private static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }

@@ -1,37 +1,36 @@
 package import GRDB
 package import TidemarkCore
 
-/// One sync, as a machine without input or output: it says what has to be carried, is told what
-/// came back, and decides what that means.
+/// One sync, as a state machine without input or output.
 ///
-/// The shell loops: ``next(_:)``, do what the step says, then ``answered(_:to:in:)``,
-/// ``took(snapshotAt:in:)`` or ``took(schema:in:)``; an error that any of these throws, or the
-/// network, goes to ``failed(_:during:in:)``, which decides what follows. Every function is given
-/// the database outside a transaction and runs one of its own, so a process may end between any two
-/// of them; what the machine itself remembers may be lost at any time.
+/// The shell loops: it calls ``next(_:)``, performs the step, and passes the result to
+/// ``applyAnswer(_:to:in:)``, ``applyComparison(_:to:in:)``, ``applySnapshot(at:in:)`` or
+/// ``applySchema(_:in:)``. It passes each error of these functions or the network to
+/// ``handle(_:during:in:)``. Every function runs a transaction of its own; the caller must not be in
+/// one. The process may end between any two calls, and the state in memory may be lost at any time.
 ///
-/// An answer or a snapshot that deletes suspiciously much is held back until the server has
-/// computed its fingerprint from all rows, and is then asked for once more; see ``MassDeletion``.
+/// If an answer or a snapshot would delete suspiciously many records, the server first computes its
+/// fingerprint from all rows. Then the device fetches it again; see ``MassDeletion``.
 package struct SyncRound: Sendable {
-    /// What a round is for.
+    /// The purpose of a round.
     package enum Purpose: Sendable {
-        /// To send what waits and take in what is new.
+        /// To send pending change sets and apply newer revisions.
         case sync(acceptingMassDeletion: Bool)
         /// To compare all rows with the server's.
         case verify(repairing: Bool)
     }
 
-    /// What the shell has to do next.
+    /// The next task of the shell.
     package enum Step: Sendable {
-        /// Carry a request to the server.
+        /// Send a request to the server.
         case send(DeviceCore.Outgoing)
-        /// Carry a question about differing rows to the server.
+        /// Send a comparison request to the server.
         case compare(RowComparison.Question)
-        /// Fetch a snapshot of a zone into a file; with a base, a delta will do.
+        /// Download a snapshot of a zone into a file; with a base, a delta suffices.
         case fetchSnapshot(zone: String, since: DeltaBase?)
         /// Fetch the zone's schema.
         case fetchSchema(zone: String)
-        /// Nothing: both sides are even.
+        /// Nothing: both sides have the same state.
         case finish
     }
 
@@ -42,50 +41,48 @@ package struct SyncRound: Sendable {
     private let merge: [String: MergeFunction]
     var changeSetsMax: Int
     var snapshotsTaken = 0
-    /// How many answers could not be applied.
+    /// The number of answers that could not be applied.
     var inapplicableAnswers = 0
     private var isCatchingUp = false
     private var bound = RoundBound()
     private var schemasTaken = 0
     private var hasCompared = false
     var need = Need.request
-    /// The state of the file that the last question, or the snapshot asked for without one, is
-    /// about.
-    private var asked: FileState?
+    /// The file's state at the last recall, or at a snapshot request without recall.
+    private var requestState: FileState?
     var isEven = false
     let lock: SyncLock
 
-    /// What comes next.
+    /// The data that the round needs from the server next.
     enum Need {
         case request
-        /// What became of what was sent; `isDoubted` where the file's history may be another than
-        /// the server's.
+        /// The verdicts on sent change sets; with `isDoubted`, the server's history may have changed.
         case question(isDoubted: Bool)
         case snapshot(Recall?)
-        /// A snapshot too, but only to compare rebuilt tables with it.
+        /// A snapshot to compare rebuilt tables with.
         case comparison
         case schema
     }
 
     let purpose: Purpose
-    /// What the server has told unasked; of use for the first question alone.
-    private var told: PushedChange?
-    /// Whether a settled device may ask in a few bytes.
-    var asksShort: Bool
-    /// What became of that; nil while it has not.
-    var shortOutcome: ShortQuestions.Outcome?
-    /// Whether the new ids alone may come back of what is sent.
+    /// The change that the server pushed; it can answer only the first request.
+    private var pushedChange: PushedChange?
+    /// Whether a settled device may send a conditional GET.
+    var sendsConditionalGet: Bool
+    /// The outcome of the conditional GET; nil until then.
+    var conditionalGetOutcome: ConditionalGetPolicy.Outcome?
+    /// Whether the server may answer accepted change sets with the new ids alone.
     private var takesIds = true
-    /// Set while rows are compared, because they differ or because that is the purpose.
+    /// The running comparison of rows; nil if there is none.
     var comparison: RowComparison?
     var comparisonsStarted = 0
-    /// What the last comparison found.
+    /// The result of the last comparison.
     var verification: Verification?
-    /// What may be done with an answer that deletes much.
+    /// Whether an answer may delete many records.
     var consent: MassDeletion.Consent
     var needsConfirmation = false
-    private var confirmationsAsked = 0
-    /// Whether the rows of this file turned out not to be those that its revision stands for.
+    private var confirmationCount = 0
+    /// Whether the file's rows differ from the rows of its revision.
     var hasMismatch = false
 
     static let snapshotsMax = 4
@@ -93,26 +90,26 @@ package struct SyncRound: Sendable {
     static let comparisonsMax = 2
     private static let confirmationsMax = 5
 
-    /// Makes a machine at its start.
+    /// Makes a round in its initial state.
     ///
-    /// `boundaries` are the numbers of captured changes at which transactions of the app are known
-    /// to have ended; `merge` are the app's functions, by table. Without `asksShort` every question
-    /// is asked in full; one whose answer has been `told` is not asked at all.
+    /// `boundaries` returns the known transactions of the app; `merge` are the app's merge functions,
+    /// by table. Without `sendsConditionalGet`, the device sends no conditional GET. It sends no request that
+    /// `pushedChange` answers.
     package init(
         for purpose: Purpose = .sync(acceptingMassDeletion: false),
-        asksShort: Bool = true,
+        sendsConditionalGet: Bool = true,
         limits: Limits,
         environment: SyncEngine.Environment,
         merge: [String: MergeFunction] = [:],
-        told: PushedChange? = nil,
+        pushedChange: PushedChange? = nil,
         boundaries: @escaping @Sendable () -> KnownTransactions
     ) {
         self.purpose = purpose
-        self.asksShort = asksShort
-        self.told = told
+        self.sendsConditionalGet = sendsConditionalGet
+        self.pushedChange = pushedChange
         consent = .none
         switch purpose {
-        case .sync(let isAccepting): if isAccepting { consent = .given }
+        case .sync(let isAccepting): if isAccepting { consent = .approved }
         case .verify(let isRepairing): comparison = RowComparison(limits: limits, replaces: isRepairing)
         }
         core = DeviceCore(limits: limits)
@@ -124,7 +121,7 @@ package struct SyncRound: Sendable {
         lock = SyncLock(environment)
     }
 
-    /// Decides the next step, and freezes what it sends.
+    /// Decides the next step, and freezes the change sets to send.
     package mutating func next(_ db: Database) throws -> Step {
         if isEven {
             // Rows of a rebuilt table can be compared only now that both sides are at one revision.
@@ -139,32 +136,32 @@ package struct SyncRound: Sendable {
         try db.inTransaction(.immediate) {
             try lock.refuseOthers(db)
             let file = try DeviceFile(db)
-            // Somebody else has been at it since, and the server would say something else now.
-            if case .snapshot(_?) = need, try asked != FileState(file, in: db) { need = .request }
-            // The zone may have been altered since, so that both agree by now.
+            // Another process has changed the file's state, so the recall is outdated.
+            if case .snapshot(_?) = need, try requestState != FileState(file, in: db) { need = .request }
+            // The zone's tables may have changed since, so that both sides agree now.
             if case .request = need, schemasTaken == 0, file.served != nil, !file.tables.problems.isEmpty {
                 try requireSchema()
             }
             if case .request = need, file.isStale { need = .snapshot(nil) }
-            // What was sent may be among the rows that come.
+            // The snapshot may contain sent change sets, so get their verdicts first.
             if case .snapshot(nil) = need, try core.hasFrozen(db) { need = .question(isDoubted: false) }
             switch need {
             case _ where needsConfirmation: step = .compare(try .confirmation(DeviceFile(db)))
             case .request:
-                try bound.begin(isCatchingUp: isTakingIn, file, in: db)
+                try bound.begin(isCatchingUp: isReceivingOnly, file, in: db)
                 step = .send(try prepare(db))
             case .question:
-                asked = try FileState(file, in: db)
+                requestState = try FileState(file, in: db)
                 step = .send(try core.prepareQuestion(db))
             case .snapshot(let recall):
-                if recall == nil { asked = try FileState(file, in: db) }
+                if recall == nil { requestState = try FileState(file, in: db) }
                 let isSame = recall?.isAboutOther != true
                 let base = isSame && takesDelta ? try core.deltaBase(db) : nil
                 step = .fetchSnapshot(zone: file.zone, since: base)
             case .comparison: step = .fetchSnapshot(zone: file.zone, since: nil)
             case .schema: step = .fetchSchema(zone: file.zone)
             }
-            // Whoever only asks what is new may do so beside others, and has written nothing.
+            // A request for news writes nothing, so it needs no lock.
             if case .send(let outgoing) = step, outgoing.isSettled { return .commit }
             try lock.take(db)
             return .commit
@@ -172,19 +169,19 @@ package struct SyncRound: Sendable {
         return step
     }
 
-    /// Takes an answer in.
-    package mutating func answered(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
+    /// Applies an answer.
+    package mutating func applyAnswer(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
         -> [SyncEvent]
     {
-        if outgoing.asksShort, shortOutcome == nil { shortOutcome = .answered }
+        if outgoing.sendsConditionalGet, conditionalGetOutcome == nil { conditionalGetOutcome = .answered }
         guard outgoing.exchange != .question else {
-            var known: String?
-            if case .question(isDoubted: false) = need { known = try DeviceFile(db).epoch }
-            need = .snapshot(try Recall(answer, known: known, in: db))
+            var fileEpoch: String?
+            if case .question(isDoubted: false) = need { fileEpoch = try DeviceFile(db).epoch }
+            need = .snapshot(try Recall(answer, fileEpoch: fileEpoch, in: db))
             return []
         }
         let isComparing = comparison != nil
-        let applied: Applied
+        let applied: ApplyResult
         do {
             applied = try core.apply(
                 answer,
@@ -195,27 +192,27 @@ package struct SyncRound: Sendable {
                 consent: consent,
                 now: environment.now(),
                 newID: environment.newID
-            ) { applied in if applied.isEven, !isComparing, merge.isEmpty { try lock.release(db) } }
+            ) { applied in if applied.isInSync, !isComparing, merge.isEmpty { try lock.release(db) } }
         } catch let deletion as MassDeletion {
             try requireConfirmation(of: deletion)
             return []
         }
-        if applied.knowsOldSchema { try requireSchema() }
+        if applied.needsSchema { try requireSchema() }
         if applied.needsEcho { takesIds = false }
         isCatchingUp = applied.hasMore
         guard !isComparing else {
             comparison?.isBehind = applied.hasMore || applied.isStale
             return applied.events
         }
-        isEven = applied.isEven
+        isEven = applied.isInSync
         if !isEven { try requireProgress(outgoing, applied) }
-        // Merged with rows that are not the latest, it would only be refused again.
+        // The server would refuse a merge with outdated rows again.
         guard !merge.isEmpty, !applied.hasMore, !applied.isStale else { return applied.events }
         return try mergeParked(applied.events, in: db)
     }
 
-    /// Takes a snapshot in.
-    package mutating func took(snapshotAt path: String, in db: Database) throws -> [SyncEvent] {
+    /// Applies a snapshot.
+    package mutating func applySnapshot(at path: String, in db: Database) throws -> [SyncEvent] {
         var recall: Recall?
         if case .snapshot(let answer) = need { recall = answer }
         var snapshot = TakeSnapshot(
@@ -235,10 +232,10 @@ package struct SyncRound: Sendable {
         }
         snapshot.hasMismatch = hasMismatch
         snapshot.consent = consent
-        snapshot.asked = asked
+        snapshot.requestState = requestState
         do {
             let applied = try snapshot.take()
-            // One that another process has overtaken is dropped, and the server is asked anew.
+            // The snapshot may be outdated and not applied; then the next request tries again.
             need = .request
             return applied.events
         } catch let deletion as MassDeletion {
@@ -247,8 +244,8 @@ package struct SyncRound: Sendable {
         }
     }
 
-    /// Takes the zone's schema in.
-    package mutating func took(schema answer: [UInt8], in db: Database) throws {
+    /// Applies the zone's schema.
+    package mutating func applySchema(_ answer: [UInt8], in db: Database) throws {
         need = .request
         try DeviceCore.take(
             schema: answer,
@@ -259,12 +256,12 @@ package struct SyncRound: Sendable {
         )
     }
 
-    /// Ends the machine before its time, so that others may sync at once.
-    package mutating func ended(in db: Database) throws { try lock.release(db) }
+    /// Ends the round early and releases the lock, so that other processes can sync at once.
+    package mutating func end(in db: Database) throws { try lock.release(db) }
 
     // MARK: Private
 
-    /// The app's tables were altered while the engine was open.
+    /// Adapts the bookkeeping if the app altered its tables while the engine was open.
     private func fitIfNeeded(_ db: Database) throws {
         guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
         try Transaction.withoutForeignKeys(db) {
@@ -285,62 +282,62 @@ package struct SyncRound: Sendable {
         need = .schema
     }
 
-    /// Whether rows that changed may come in a file: only where all others are the server's, and
-    /// nobody has to be asked.
+    /// Whether a delta suffices: only if all other rows are the server's and no consent is involved.
     private var takesDelta: Bool {
         guard comparison == nil, !hasMismatch, case .none = consent else { return false }
         return true
     }
 
-    /// Whether what waits is not sent yet: edits of rows that are not the server's are sent when
-    /// they are.
-    private var isTakingIn: Bool { isCatchingUp || comparison != nil }
+    /// Whether pending change sets are not sent yet, because the rows are not the server's latest.
+    private var isReceivingOnly: Bool { isCatchingUp || comparison != nil }
 
     private mutating func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
         var outgoing = try core.prepareRequest(
             db,
             boundaries: boundaries(),
-            changeSetsMax: isTakingIn ? 0 : changeSetsMax,
+            changeSetsMax: isReceivingOnly ? 0 : changeSetsMax,
             checksRows: comparison == nil,
             takesDelta: takesDelta,
             takesIds: takesIds,
             now: environment.now(),
             newID: environment.newID
         )
-        if let told, told.since == outgoing.short?.tag { outgoing.told = told.answer }
-        told = nil
-        if !asksShort { outgoing.short = nil }
+        if let pushedChange, pushedChange.since == outgoing.conditionalGet?.tag {
+            outgoing.pushedAnswer = pushedChange.answer
+        }
+        pushedChange = nil
+        if !sendsConditionalGet { outgoing.conditionalGet = nil }
         return outgoing
     }
 
-    /// Lets the app's functions merge what was refused; what they made is sent in this sync.
+    /// Merges refused change sets by the app's functions; this sync sends the results.
     private mutating func mergeParked(_ events: [SyncEvent], in db: Database) throws -> [SyncEvent] {
-        var settled: [String] = []
+        var mergedIDs: [String] = []
         try db.inTransaction(.immediate) {
-            settled = try MergeConflicts(db: db, schema: DeviceFile(db).schema, functions: merge, limits: limits).run(
+            mergedIDs = try MergeConflicts(db: db, schema: DeviceFile(db).schema, functions: merge, limits: limits).run(
                 boundaries: boundaries(),
                 now: environment.now(),
                 newID: environment.newID
             )
-            if isEven, settled.isEmpty { try lock.release(db) }
+            if isEven, mergedIDs.isEmpty { try lock.release(db) }
             return .commit
         }
-        if !settled.isEmpty { isEven = false }
-        let others = events.filter { event in !settled.contains { event == .conflict(id: $0) } }
-        return others + settled.map { .merged(id: $0) }
+        if !mergedIDs.isEmpty { isEven = false }
+        let others = events.filter { event in !mergedIDs.contains { event == .conflict(id: $0) } }
+        return others + mergedIDs.map { .merged(id: $0) }
     }
 
-    /// Has the server compute its fingerprint from all rows before the answer is applied.
+    /// Requires that the server computes its fingerprint from all rows before the answer is applied.
     private mutating func requireConfirmation(of deletion: MassDeletion) throws {
-        guard confirmationsAsked < Self.confirmationsMax else {
+        guard confirmationCount < Self.confirmationsMax else {
             throw deletion.error(because: "the zone changes faster than it can be asked.")
         }
-        confirmationsAsked += 1
+        confirmationCount += 1
         needsConfirmation = true
     }
 
-    /// An answer that settles nothing of what was sent would be asked for again for ever.
-    private func requireProgress(_ outgoing: DeviceCore.Outgoing, _ applied: Applied) throws {
+    /// Refuses an answer without any verdict on the sent change sets, because the loop would never end.
+    private func requireProgress(_ outgoing: DeviceCore.Outgoing, _ applied: ApplyResult) throws {
         guard !outgoing.changeSets.isEmpty, !applied.isStale, !applied.hasMore, applied.settledCount == 0 else {
             return
         }

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import Synchronization
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// The async shell of a sync: it sends the requests of ``SyncRound`` and feeds it the responses.
 ///
@@ -15,9 +15,9 @@ struct SyncSession: Sendable {
     let commits: CommitObserver
     let merge: [String: MergeFunction]
     /// The engine's record of conditional GETs, kept across syncs.
-    let shortQuestions: Remembered<ShortQuestions>
+    let conditionalGetPolicy: Remembered<ConditionalGetPolicy>
     /// The change that the server pushed without a request.
-    var told: PushedChange?
+    var pushedChange: PushedChange?
 
     /// Runs steps until ``SyncRound`` says that the sync is finished.
     ///
@@ -26,13 +26,13 @@ struct SyncSession: Sendable {
         let commits = commits
         var round = SyncRound(
             for: purpose,
-            asksShort: shortQuestions.update { $0.begins() },
+            sendsConditionalGet: conditionalGetPolicy.update { $0.beginSync() },
             limits: limits,
             environment: environment,
             merge: merge,
-            told: told
+            pushedChange: pushedChange
         ) { commits.takeBoundaries() }
-        defer { shortQuestions.update { [round] in $0.ended(round.shortOutcome) } }
+        defer { conditionalGetPolicy.update { [round] in $0.record(round.conditionalGetOutcome) } }
         do {
             try await run(&round, tell)
             return round.verification
@@ -44,7 +44,7 @@ struct SyncSession: Sendable {
             try await Task {
                 try await database.writeWithoutTransaction { db in
                     var round = last
-                    try round.ended(in: db)
+                    try round.end(in: db)
                 }
             }.value
             throw error
@@ -54,36 +54,39 @@ struct SyncSession: Sendable {
     private func run(_ round: inout SyncRound, _ tell: @Sendable (SyncEvent) -> Void) async throws {
         while true {
             try Task.checkCancellation()
-            var sent: DeviceCore.Outgoing?
+            var carriedRequest: DeviceCore.Outgoing?
             do {
                 switch try await advance(&round, { try $0.next($1) }) {
                 case .finish: return
                 case .send(let outgoing):
                     let carried = outgoing.carried
-                    sent = carried
+                    carriedRequest = carried
                     let answer = try await carry(outgoing)
-                    try await advance(&round) { try $0.answered(answer, to: carried, in: $1) }.forEach(tell)
+                    try await advance(&round) { try $0.applyAnswer(answer, to: carried, in: $1) }.forEach(tell)
                 case .compare(let question):
                     let answer = try await transport.fingerprints(zone: question.zone, body: question.body)
-                    try await advance(&round) { try $0.compared(answer, to: question, in: $1) }.forEach(tell)
+                    try await advance(&round) { try $0.applyComparison(answer, to: question, in: $1) }.forEach(tell)
                 case .fetchSnapshot(let zone, let base):
                     try await takeSnapshot(of: zone, since: base, &round).forEach(tell)
                 case .fetchSchema(let zone):
                     let schema = try await transport.schema(zone: zone)
-                    try await advance(&round) { try $0.took(schema: schema, in: $1) }
+                    try await advance(&round) { try $0.applySchema(schema, in: $1) }
                 }
             } catch let error as TidemarkError {
-                let outgoing = sent
-                try await advance(&round) { try $0.failed(error, during: outgoing, in: $1) }.forEach(tell)
+                let outgoing = carriedRequest
+                try await advance(&round) { try $0.handle(error, during: outgoing, in: $1) }.forEach(tell)
             }
         }
     }
 
     private func carry(_ outgoing: DeviceCore.Outgoing) async throws -> [UInt8] {
-        if let told = outgoing.told { return told }
+        if let pushedAnswer = outgoing.pushedAnswer { return pushedAnswer }
         let zone = outgoing.zone
-        guard let short = outgoing.short else { return try await transport.sync(zone: zone, body: outgoing.body) }
-        return try await transport.news(zone: zone, device: short.device, since: short.tag) ?? short.nothingNew
+        guard let question = outgoing.conditionalGet else {
+            return try await transport.sync(zone: zone, body: outgoing.body)
+        }
+        return try await transport.news(zone: zone, device: question.device, since: question.tag)
+            ?? question.nothingNew
     }
 
     /// Runs one step of the state machine on the database's thread.
@@ -111,18 +114,18 @@ struct SyncSession: Sendable {
         let lock = round.lock
         let start = environment.now()
         let (pieces, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
-        async let kept: Void = keep(lock, takenAt: start, while: pieces)
+        async let renewal: Void = renew(lock, takenAt: start, while: pieces)
         try await transport.snapshot(zone: zone, since: base, to: path) { _, _ in arrived.yield() }
         arrived.finish()
-        try await kept
-        return try await advance(&round) { try $0.took(snapshotAt: path, in: $1) }
+        try await renewal
+        return try await advance(&round) { try $0.applySnapshot(at: path, in: $1) }
     }
 
     /// Renews the sync lock while pieces of the snapshot arrive, at most once per half lease.
-    private func keep(_ lock: SyncLock, takenAt start: Date, while pieces: AsyncStream<Void>) async throws {
-        var renewed = start
-        for await _ in pieces where environment.now().timeIntervalSince(renewed) >= SyncLock.lease / 2 {
-            renewed = environment.now()
+    private func renew(_ lock: SyncLock, takenAt start: Date, while pieces: AsyncStream<Void>) async throws {
+        var lastRenewal = start
+        for await _ in pieces where environment.now().timeIntervalSince(lastRenewal) >= SyncLock.lease / 2 {
+            lastRenewal = environment.now()
             try await database.writeWithoutTransaction { try lock.renew($0) }
         }
     }

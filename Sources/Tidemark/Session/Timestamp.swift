@@ -1,10 +1,10 @@
 import Foundation
 
-/// The form in which the bookkeeping keeps times.
+/// The formats of times in the bookkeeping.
 enum Timestamp {
-    /// ISO 8601 in UTC, to the second.
+    /// Returns ISO 8601 in UTC, to the second.
     static func text(_ date: Date) -> String { date.ISO8601Format() }
 
-    /// Milliseconds since 1970; at most as many as the year 9999 has.
+    /// Returns milliseconds since 1970, clamped to 0...1e15.
     static func milliseconds(_ date: Date) -> Int64 { Int64(min(max(date.timeIntervalSince1970 * 1_000, 0), 1e15)) }
 }

@@ -1,5 +1,5 @@
 import GRDB
-import TidemarkSQLite
+import TidemarkSQL
 
 /// A device's sync status, for a status bar or `tidemark device status`.
 public struct DeviceStatus: Hashable, Sendable, Codable {

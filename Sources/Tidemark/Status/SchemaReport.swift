@@ -23,7 +23,7 @@ public struct SchemaReport: Hashable, Sendable, Codable {
     public let unknownTables: [String]
     /// Tables that only this file has; the app may not want to sync them.
     public let unservedTables: [String]
-    /// Why nothing can be synced; empty when it can.
+    /// The reasons why the tables cannot sync; empty if they can.
     public let problems: [String]
 
     /// Reads the report from a device's file.

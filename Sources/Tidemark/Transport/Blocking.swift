@@ -1,8 +1,8 @@
 internal import NIOPosix
 
-/// Runs work that takes long or waits for a disk on a thread that may block.
+/// Runs long or disk-bound work on a thread that may block.
 ///
-/// Work once begun is not cut short by a cancelled task, so that files are always put in order.
+/// Cancelling the task does not interrupt the work, so that it always cleans up its files.
 func blocking<Value: Sendable, Failure: Error>(_ work: @escaping @Sendable () throws(Failure) -> Value)
     async throws(Failure) -> Value
 {

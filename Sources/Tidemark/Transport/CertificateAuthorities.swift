@@ -3,11 +3,11 @@ internal import TidemarkCore
 
 /// The certificate authorities that a device trusts in place of the system's.
 enum CertificateAuthorities {
-    /// Makes TLS trust those of a PEM file, and no other.
+    /// Makes a TLS configuration that trusts only the authorities of a PEM file.
     static func configuration(trusting path: String) throws(TidemarkError) -> TLSConfiguration {
         let certificates: [NIOSSLCertificate]
         do { certificates = try NIOSSLCertificate.fromPEMFile(path) } catch {
-            // The error says no more than that.
+            // The error contains no details; the check below reports it.
             certificates = []
         }
         guard !certificates.isEmpty else {

@@ -7,13 +7,13 @@ internal import TidemarkCore
 internal import TidemarkGzip
 
 extension HTTPExchange {
-    /// What a failed exchange means, in words.
+    /// Turns the error of a failed exchange into a ``TidemarkError``.
     func failure(_ error: any Error) -> TidemarkError {
         if let failure = tlsFailure(error) { return failure }
         return switch error {
         case GzipError.truncated: address.unreachable("the answer ended too early")
         case GzipError.tooLarge(let bytesMax):
-            // Not `tooLarge`: that is about the request, whose change sets are innocent here.
+            // Not `tooLarge`: that code is about the request, but this answer is too large.
             TidemarkError(
                 .invalidResponse,
                 "The answer of \(address.hostAndPort) holds more than \(bytesMax) bytes.",

@@ -1,17 +1,17 @@
-/// Which bytes of a file an answer says that it holds: `bytes FIRST-LAST/TOTAL`.
+/// The byte range of a file in an answer: `bytes FIRST-LAST/TOTAL`.
 struct ContentRange: Hashable {
     let first: Int64
     let last: Int64
     let total: Int64
 
-    /// Everything of a file from one byte on.
+    /// Makes the range from a byte to the end of a file.
     init(from first: Int64, of total: Int64) {
         self.first = first
         last = total - 1
         self.total = total
     }
 
-    /// Reads a header; nil when it says anything else, or what cannot be.
+    /// Parses a header; nil if it has another form or an impossible range.
     init?(_ header: String) {
         let parts = header.split(separator: " ", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[0].lowercased() == "bytes" else { return nil }

@@ -80,7 +80,8 @@ public struct Credentials: Sendable {
             reason = "is longer than \(bytesMax) bytes"
         } else if let index = token.utf8.enumerated().first(where: { !visible.contains($0.element) }) {
             reason =
-                "has a space, a line break or another character that cannot stand in a header, at byte \(index.offset + 1)"
+                "has a space, a line break or another character that cannot stand in a header, "
+                + "at byte \(index.offset + 1)"
         } else {
             return
         }

@@ -4,7 +4,7 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import TidemarkCore
 
-/// The server's events on their way from the network to whoever wants to hear.
+/// Reads the server's events from the network and passes them to a callback.
 struct EventListening {
     let address: ServerAddress
     let zone: String
@@ -16,14 +16,16 @@ struct EventListening {
         var reader = EventStreamReader()
         for try await piece in response.body {
             do {
-                for item in try reader.take(piece.readableBytesView) { if let event = try event(item) { heard(event) } }
+                for item in try reader.parse(piece.readableBytesView) {
+                    if let event = try event(item) { heard(event) }
+                }
             } catch is EventStreamReader.TooLong {
                 throw address.foreign("an event without an end")
             } catch is DecodingError { throw address.foreign("an event of another kind") }
         }
     }
 
-    /// What an event says; nil for one that a later version sends.
+    /// Decodes an event; nil if only a later version knows it.
     private func event(_ item: EventStreamReader.Item) throws -> PushEvent? {
         guard case .event(let event) = item else { return .alive }
         switch event.name {
@@ -36,7 +38,7 @@ struct EventListening {
         }
     }
 
-    /// What an event says in whose data stand the tag that it is for and the answer, a line each.
+    /// Decodes a pushed change: one line with the tag of the device's rows, and one with the answer.
     private func change(_ event: EventStreamReader.Event) -> PushedChange? {
         let lines = event.data.split(separator: "\n", maxSplits: 1)
         guard lines.count == 2, let since = ZoneTag(entityTag: String(lines[0])),

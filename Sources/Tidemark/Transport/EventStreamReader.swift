@@ -1,33 +1,34 @@
-/// Reads server-sent events from the pieces in which they arrive, in bounded memory.
+/// Parses server-sent events from arriving pieces, in bounded memory.
 struct EventStreamReader {
-    /// An event, or a comment, which says that the other side is there.
+    /// An event, or a comment, which serves as a heartbeat.
     enum Item: Hashable {
         case comment
         case event(Event)
     }
 
-    /// What stands between two empty lines.
+    /// The fields between two empty lines.
     struct Event: Hashable {
         var name = "message"
         var id: String?
         var data = ""
-        /// When to come back, in milliseconds.
+        /// The pause before the next connection, in milliseconds.
         var retry: Int?
     }
 
-    /// An event that is longer than any of Tidemark's.
+    /// The error for an event that is longer than any of Tidemark's.
     struct TooLong: Error {}
 
     private static let bytesMax = 1 << 16
-    private static let (lineFeed, carriageReturn) = (UInt8(ascii: "\n"), UInt8(ascii: "\r"))
+    private static let lineFeed = UInt8(ascii: "\n")
+    private static let carriageReturn = UInt8(ascii: "\r")
 
     private var line: [UInt8] = []
     private var event = Event()
     private var hasFields = false
     private var followsReturn = false
 
-    /// Takes the next bytes, and returns what is complete with them.
-    mutating func take(_ bytes: some Sequence<UInt8>) throws(TooLong) -> [Item] {
+    /// Parses the next bytes and returns the items that they complete.
+    mutating func parse(_ bytes: some Sequence<UInt8>) throws(TooLong) -> [Item] {
         var items: [Item] = []
         for byte in bytes {
             defer { followsReturn = byte == Self.carriageReturn }
@@ -45,7 +46,10 @@ struct EventStreamReader {
     private mutating func endLine() -> Item? {
         defer { line.removeAll(keepingCapacity: true) }
         guard !line.isEmpty else {
-            defer { (event, hasFields) = (Event(), false) }
+            defer {
+                event = Event()
+                hasFields = false
+            }
             return hasFields ? .event(event) : nil
         }
         let text = String(decoding: line, as: UTF8.self)

@@ -6,50 +6,48 @@ internal import NIOSSL
 internal import TidemarkCore
 internal import TidemarkGzip
 
-/// One request and its answer, with every failure turned into a ``TidemarkError``.
+/// Sends a request and reads its answer; it turns every failure into a ``TidemarkError``.
 struct HTTPExchange: Sendable {
-    /// The largest error answer that is looked at, in bytes.
+    /// The largest error answer that the device reads, in bytes.
     private static let errorBytesMax = 1 << 20
 
-    /// The connections of the process, to a server one for each of the files that sync with it.
+    /// The process's connections for requests, one for each file that syncs at the same time.
     ///
     /// They live as long as the process does.
     private static let client = makeClient(connectionsMax: 64)
-    /// The connections on which the process listens, each held by one listener: they must not take
-    /// those away on which it asks.
+    /// The process's connections for events, separate so that listeners do not block requests.
     static let listeners = makeClient(connectionsMax: 10_000)
 
     private static func makeClient(connectionsMax: Int) -> HTTPClient {
         var configuration = HTTPClient.Configuration()
-        // A redirect is a captive portal, or an address that should be corrected.
+        // A redirect means a captive portal or a wrong address.
         configuration.redirectConfiguration = .disallow
         configuration.timeout.connect = .seconds(10)
         configuration.timeout.read = .seconds(60)
         configuration.timeout.write = .seconds(60)
-        // Less than a server's idle timeout, so that no request meets a connection about to close.
+        // Shorter than the server's idle timeout, so that no request uses a closing connection.
         configuration.connectionPool.idleTimeout = .seconds(20)
-        // Whether and when to try again is for the session to say.
+        // The session decides on retries.
         configuration.connectionPool.retryConnectionEstablishment = false
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = connectionsMax
         return HTTPClient(eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: configuration)
     }
 
     let address: ServerAddress
-    /// What says who asks.
+    /// The bearer token, or a provider of it.
     let credentials: Credentials
-    /// Whom to trust, if not whom the system trusts.
+    /// The trusted certificate authorities; nil for the system's.
     let tls: TLSConfiguration?
-    /// The largest answer in JSON, decompressed, in bytes.
+    /// The largest decompressed JSON answer, in bytes.
     let responseBytesMax: Int
 
-    /// Sends a request and reads its answer if it is a success, which `other` may be as well.
+    /// Sends a request and reads its answer if the status is 200 or `other`.
     ///
-    /// - Throws: The server's own ``TidemarkError``, one about the way there, or
-    ///   `CancellationError`.
+    /// - Throws: The server's ``TidemarkError``, one about the connection, or `CancellationError`.
     func answer<Value>(
         to request: HTTPClientRequest,
         over client: HTTPClient? = nil,
-        besides other: HTTPResponseStatus = .ok,
+        orStatus other: HTTPResponseStatus = .ok,
         read: (HTTPClientResponse) async throws -> Value
     ) async throws -> Value {
         do {
@@ -57,7 +55,7 @@ struct HTTPExchange: Sendable {
             var token = try await credentials.token(for: .request)
             var isLast = token == nil
             while true {
-                let request = with(token, request)
+                let request = prepare(request, token: token)
                 let response = try await client.execute(request, deadline: .distantFuture)
                 if [.ok, other].contains(response.status) { return try await read(response) }
                 var refusal = try await refusal(response, hasToken: token != nil)
@@ -74,15 +72,15 @@ struct HTTPExchange: Sendable {
         }
     }
 
-    /// A request that says who asks, and whom its sender trusts.
-    private func with(_ token: String?, _ request: HTTPClientRequest) -> HTTPClientRequest {
+    /// Returns the request with the token and the TLS configuration.
+    private func prepare(_ request: HTTPClientRequest, token: String?) -> HTTPClientRequest {
         var request = request
         if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
         if let tls { request.tlsConfiguration = tls }
         return request
     }
 
-    /// The body of an answer that must be a JSON object.
+    /// Reads the body of an answer that must be a JSON object.
     func json(_ response: HTTPClientResponse) async throws -> [UInt8] {
         let type = response.headers.first(name: "Content-Type") ?? "no content type"
         guard type.lowercased().hasPrefix("application/json") else { throw address.foreign("a page of \(type)") }
@@ -93,17 +91,17 @@ struct HTTPExchange: Sendable {
         return body
     }
 
-    /// Checks that nobody but a server of Tidemark says that nothing has changed.
-    func confirm(_ response: HTTPClientResponse, of tag: ZoneTag) async throws {
-        let told = response.headers.first(name: "ETag").flatMap(ZoneTag.init(entityTag:))
-        guard told == tag else { throw address.foreign("304 without the tag that was asked for") }
-        // Not read to its end, the connection would be closed.
+    /// Checks that a 304 comes from a Tidemark server: it must repeat the tag.
+    func checkNotModified(_ response: HTTPClientResponse, for tag: ZoneTag) async throws {
+        let responseTag = response.headers.first(name: "ETag").flatMap(ZoneTag.init(entityTag:))
+        guard responseTag == tag else { throw address.foreign("304 without the tag that was asked for") }
+        // The client closes a connection whose body is not read to its end.
         for try await _ in response.body {}
     }
 
     private static let whitespace = Set(" \t\r\n".utf8)
 
-    /// The whole body, decompressed.
+    /// Reads and decompresses the whole body.
     private func body(of response: HTTPClientResponse, bytesMax: Int) async throws -> [UInt8] {
         let coding = response.headers.first(name: "Content-Encoding")?.lowercased() ?? "identity"
         guard ["identity", "gzip", "x-gzip"].contains(coding) else {
@@ -124,22 +122,22 @@ struct HTTPExchange: Sendable {
         return body
     }
 
-    /// The error that an answer other than 200 stands for.
+    /// Returns the error for an answer with another status.
     private func refusal(_ response: HTTPClientResponse, hasToken: Bool) async throws -> TidemarkError {
         do {
             let body = try await body(of: response, bytesMax: Self.errorBytesMax)
             return try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
         } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
-            // These say it by their status, even if their words were cut off.
-            if let known = refusal(by: response, hasToken: hasToken) { return known }
+            // For some statuses the status suffices, even if the body is unreadable.
+            if let statusError = refusal(by: response, hasToken: hasToken) { return statusError }
             guard error is DecodingError || error is GzipError else { throw error }
             let status = "\(response.status.code) \(response.status.reasonPhrase)"
             return address.foreign("status \(status)", fix: advice(response))
         }
     }
 
-    /// The error that a status stands for, whoever on the way it comes from.
+    /// Returns the error for a status that a proxy may have sent; nil if there is none.
     private func refusal(by response: HTTPClientResponse, hasToken: Bool) -> TidemarkError? {
         switch response.status {
         case .unauthorized:
@@ -159,12 +157,12 @@ struct HTTPExchange: Sendable {
         }
     }
 
-    /// The seconds of `Retry-After`; its other form, a date, counts as none.
+    /// Returns the seconds of `Retry-After`; nil if it is missing or a date.
     private func retryAfter(_ response: HTTPClientResponse) -> Int? {
         response.headers.first(name: "Retry-After").flatMap { Int($0) }.flatMap { $0 < 0 ? nil : $0 }
     }
 
-    /// What to do about a status that did not come from Tidemark.
+    /// Returns the advice for a status that did not come from Tidemark.
     private func advice(_ response: HTTPClientResponse) -> String {
         switch response.status.code {
         case 300..<400:

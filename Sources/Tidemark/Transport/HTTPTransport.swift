@@ -6,7 +6,7 @@ internal import NIOSSL
 public import TidemarkCore
 internal import TidemarkGzip
 
-/// The way to a server over HTTP, with gzip in both directions.
+/// A transport over HTTP, with gzip in both directions.
 ///
 /// ```swift
 /// let transport = try HTTPTransport(url: "https://sync.example.com")
@@ -14,9 +14,9 @@ internal import TidemarkGzip
 ///
 /// A value without state of its own: all transports of a process share their connections.
 public struct HTTPTransport: Transport {
-    /// Smaller requests travel as they are.
+    /// The size above which a request is compressed, in bytes.
     private static let compressedBytesMin = 1 << 10
-    /// The largest snapshot taken, decompressed, when nobody says otherwise: 64 GiB.
+    /// The default size limit of a decompressed snapshot: 64 GiB.
     public static let snapshotBytesMaxDefault = 64 << 30
 
     private let address: ServerAddress
@@ -26,15 +26,15 @@ public struct HTTPTransport: Transport {
     /// Makes a transport to the server at `url`, for instance `https://sync.example.com/team-a`.
     ///
     /// - Parameters:
-    ///   - url: Starts with `http://` or `https://`; a path stands before the server's own paths.
-    ///   - limits: What this device takes, above all ``TidemarkCore/Limits/responseBytesMax``.
-    ///   - snapshotBytesMax: The largest snapshot that this device takes, decompressed.
-    ///   - credentials: What says who asks.
-    ///   - certificateAuthorities: The path of a PEM file of those to trust in place of the
+    ///   - url: A URL that starts with `http://` or `https://`; its path precedes the server's paths.
+    ///   - limits: The limits of this device, above all ``TidemarkCore/Limits/responseBytesMax``.
+    ///   - snapshotBytesMax: The largest decompressed snapshot that this device accepts.
+    ///   - credentials: The bearer token, or a provider of it.
+    ///   - certificateAuthorities: The path of a PEM file with authorities to trust in place of the
     ///     system's; read once.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a URL that is none of these, and
-    ///   for credentials that others could read on the way, over `http` to another machine;
-    ///   ``TidemarkCore/ErrorCode/unusableFile`` for a file without certificates.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an invalid URL, and for credentials over
+    ///   `http` to another machine; ``TidemarkCore/ErrorCode/unusableFile`` for a file without
+    ///   certificates.
     public init(
         url: String,
         limits: Limits = .standard,
@@ -46,7 +46,7 @@ public struct HTTPTransport: Transport {
         guard credentials.isNone || !address.isReadableOnTheWay else {
             throw TidemarkError(
                 .invalidArgument,
-                "The token would travel to \(address.hostAndPort) for everybody on the way to read.",
+                "Others on the network could read the token on its way to \(address.hostAndPort).",
                 fix: "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
             )
         }
@@ -63,24 +63,24 @@ public struct HTTPTransport: Transport {
         self.snapshotBytesMax = snapshotBytesMax
     }
 
-    /// Sends one round and returns the answer's JSON, decompressed.
+    /// Sends a sync request and returns the answer's decompressed JSON.
     @concurrent public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await post(body, to: address.url(zone: zone, path: "sync"))
     }
 
-    /// Asks what is new by `GET /sync`: the tag is an entity tag of HTTP.
+    /// Asks for newer revisions by a conditional `GET /sync` with the tag as entity tag.
     @concurrent public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
         var request = HTTPClientRequest(url: address.url(zone: zone, path: "sync", device: device))
         request.headers.add(name: "If-None-Match", value: tag.entityTag)
         request.headers.add(name: "Accept-Encoding", value: "gzip")
-        return try await exchange.answer(to: request, besides: .notModified) { response in
+        return try await exchange.answer(to: request, orStatus: .notModified) { response in
             guard response.status == .notModified else { return try await exchange.json(response) }
-            try await exchange.confirm(response, of: tag)
+            try await exchange.checkNotModified(response, for: tag)
             return nil
         }
     }
 
-    /// Sends ranges of rows to be compared and returns the answer's JSON, decompressed.
+    /// Sends ranges of rows to compare and returns the answer's decompressed JSON.
     @concurrent public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await post(body, to: address.url(zone: zone, path: "fingerprints"))
     }
@@ -101,16 +101,16 @@ public struct HTTPTransport: Transport {
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
-    /// The file appears at `path` only when it is whole and on disk; until then it is `path` with
-    /// `.part` appended, and a failure or a cancellation removes that. A connection that breaks is
-    /// made again, and the download goes on at the byte.
+    /// The file appears at `path` only when it is complete and durable. Until then it is at `path` with
+    /// the suffix `.part`, and a failure or cancellation removes it. After a broken connection, the
+    /// download resumes at the next byte.
     @concurrent public func snapshot(
         zone: String,
         since base: DeltaBase?,
         to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
-        // All three are made of characters that an URL may have.
+        // All three consist of characters that are valid in a URL.
         let query = base.map {
             "?since=\($0.revision)" + ($0 == .nothing ? "" : "&epoch=\($0.epoch)&schema=\($0.schema)")
         }
@@ -123,7 +123,7 @@ public struct HTTPTransport: Transport {
         try await download.run(progress: progress)
     }
 
-    /// The statements that make the zone's tables, JSON, decompressed.
+    /// Fetches the statements that create the zone's tables, as decompressed JSON.
     @concurrent public func schema(zone: String) async throws -> [UInt8] {
         var request = HTTPClientRequest(url: address.url(zone: zone, path: "schema"))
         request.headers.add(name: "Accept-Encoding", value: "gzip")
@@ -134,20 +134,20 @@ public struct HTTPTransport: Transport {
     @concurrent public func listen(
         zone: String,
         device: String,
-        from known: ZoneRevision?,
+        from revision: ZoneRevision?,
         heard: @Sendable (PushEvent) -> Void
     ) async throws {
         let url = address.url(zone: zone, path: "events", device: device)
         var request = HTTPClientRequest(url: url)
         request.headers.add(name: "Accept", value: "text/event-stream")
-        if let known { request.headers.add(name: "Last-Event-ID", value: known.id) }
+        if let revision { request.headers.add(name: "Last-Event-ID", value: revision.id) }
         let listening = EventListening(address: address, zone: zone)
         try await exchange.answer(to: request, over: HTTPExchange.listeners) { response in
             try await listening.run(response, heard: heard)
         }
     }
 
-    /// The content hash of every table on the server.
+    /// Fetches the content hash of every table on the server.
     @concurrent public func digest(zone: String) async throws -> ZoneDigest {
         var request = HTTPClientRequest(url: address.url(zone: zone, path: "digest"))
         request.headers.add(name: "Accept-Encoding", value: "gzip")
@@ -158,7 +158,7 @@ public struct HTTPTransport: Transport {
     }
 }
 
-/// A request's body in pieces, so that the timeout sees a slow upload move.
+/// A request's body in pieces, so that a slow upload with progress does not time out.
 private struct UploadPieces: AsyncSequence, Sendable {
     private static let pieceBytesMax = 64 << 10
     private let content: ByteBuffer

@@ -1,10 +1,9 @@
 internal import Foundation
 internal import TidemarkCore
 
-/// A file that appears under its name only when it is whole and on disk.
+/// A file that appears under its name only when it is complete and durable.
 ///
-/// Until then it stands beside it with `.part` appended. Every function works on a thread that may
-/// block.
+/// Until then its name has the suffix `.part`. Every function works on a thread that may block.
 struct PartFile: Sendable {
     private let path: String
     private let part: String
@@ -16,7 +15,7 @@ struct PartFile: Sendable {
         self.path = path
         self.part = part
         handle = try await blocking {
-            // The rows are nobody else's to read, in a folder like /tmp either.
+            // Other users must not read the rows, even in a folder like /tmp.
             let descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
             guard descriptor >= 0 else { throw Self.unwritable(part, String(cString: strerror(errno))) }
             return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
@@ -42,7 +41,7 @@ struct PartFile: Sendable {
         }
     }
 
-    /// Makes the file durable and gives it its name, in place of one that may be there.
+    /// Makes the file durable and renames it, replacing any existing file.
     func commit() async throws {
         try await blocking { [handle, part, path] in
             do {
@@ -53,10 +52,10 @@ struct PartFile: Sendable {
         }
     }
 
-    /// Removes the part; one that cannot be removed is emptied by the next download.
+    /// Removes the part; if that fails, the next download empties it.
     func discard() async { await blocking { [part] in _ = unlink(part) } }
 
-    /// The error for a file that cannot be written where it should be.
+    /// Makes the error for a file that cannot be written.
     static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         return TidemarkError(

@@ -1,24 +1,24 @@
-/// How often the connection of one download is made again: a value.
+/// Bounds the connections of one download.
 ///
-/// Five connections may be made anyhow, and one more for every MiB that has arrived: who gets on
-/// may go on, and a server that sends little at a time, or another file each time, is left alone
-/// soon. A connection that brought nothing is the last one: the network is gone, and when to try
-/// again is for the session to say.
+/// A download may use five connections, and one more for each received MiB. So it continues while it
+/// makes progress, but stops soon if the server sends little at a time or another file each time. After
+/// a connection without any data it stops, because the network is gone; the session decides when to
+/// retry.
 struct ResumeBudget {
     private static let connectionsMax: Int64 = 5
     private static let connectionBytes: Int64 = 1 << 20
 
-    /// The connections that were made.
+    /// The number of connections so far.
     private var connections: Int64 = 0
 
-    /// Notes a connection that was cut, and says whether another one may be made.
+    /// Records a broken connection and returns whether the download may use another one.
     ///
     /// - Parameters:
-    ///   - brought: The bytes that came over it.
-    ///   - received: The bytes of the file that are there by now.
+    ///   - bytes: The bytes received over that connection.
+    ///   - total: The bytes of the file received so far.
     /// - Returns: Whether to connect once more.
-    mutating func allowsAnother(afterBringing brought: Int64, received: Int64) -> Bool {
+    mutating func allowsAnother(afterReceiving bytes: Int64, total: Int64) -> Bool {
         connections += 1
-        return brought > 0 && connections < Self.connectionsMax + received / Self.connectionBytes
+        return bytes > 0 && connections < Self.connectionsMax + total / Self.connectionBytes
     }
 }

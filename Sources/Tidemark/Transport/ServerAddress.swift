@@ -1,18 +1,18 @@
 internal import Foundation
 internal import TidemarkCore
 
-/// Where a server is: its URL, checked, and the words for what goes wrong there.
+/// A server's validated URL, with the messages for its connection errors.
 struct ServerAddress: Hashable, Sendable {
     /// The URL without a slash at its end.
     private let base: String
-    /// The host and the port, for people.
+    /// The host and the port, for messages.
     let hostAndPort: String
-    /// Whether what is sent can be read on the way: over `http` to another machine.
+    /// Whether others can read the traffic: over `http` to another machine.
     let isReadableOnTheWay: Bool
     /// Whether the URL begins with `http://`.
     let isPlain: Bool
 
-    /// Checks a URL as a person wrote it.
+    /// Validates a URL that a person typed.
     init(_ url: String) throws(TidemarkError) {
         let parts = URLComponents(string: url)
         guard let parts, let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme) else {
@@ -33,13 +33,13 @@ struct ServerAddress: Hashable, Sendable {
         hostAndPort = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
     }
 
-    /// The URL of one of the server's paths for a zone.
+    /// Returns the URL of a path for a zone.
     func url(zone: String, path: String) -> String {
         guard zone != "main" else { return "\(base)/\(path)" }
         return "\(base)/zones/\(Self.encoded(zone))/\(path)"
     }
 
-    /// The same, with the device that asks.
+    /// Returns the URL of a path for a zone, with the device's id.
     func url(zone: String, path: String, device: String) -> String {
         "\(url(zone: zone, path: path))?device=\(Self.encoded(device))"
     }
@@ -59,14 +59,14 @@ struct ServerAddress: Hashable, Sendable {
 }
 
 extension ServerAddress {
-    /// The server cannot be reached, or the connection to it broke.
+    /// Makes the error for an unreachable server or a broken connection.
     func unreachable(_ cause: String, fix: String = "Check the network and the address.") -> TidemarkError {
         TidemarkError(.unreachable, "Cannot reach \(hostAndPort): \(cause).", fix: "\(fix) \(Self.comfort)")
     }
 
     private static let comfort = "Changes made here are kept, and sent later."
 
-    /// A server, or a proxy before it, answered 401.
+    /// Makes the error for status 401 of a server or proxy.
     func signInNeeded(hasToken: Bool, scheme: String?) -> TidemarkError {
         let isBearer = scheme.map { $0.lowercased() == "bearer" } ?? true
         let asks = isBearer ? "" : " It asks for \(scheme ?? ""); a device sends bearer tokens only."
@@ -74,22 +74,23 @@ extension ServerAddress {
             .signInNeeded,
             hasToken
                 ? "\(hostAndPort) does not accept the token of this device (401).\(asks)"
-                : "\(hostAndPort) accepts nobody without a token, and this device has none (401).\(asks)",
+                : "\(hostAndPort) requires a token, and this device has none (401).\(asks)",
             fix:
-                "Sign in\(hasToken ? " again" : ""), or give a \(hasToken ? "valid " : "")token by TIDEMARK_TOKEN or --token-file. \(Self.comfort)"
+                "Sign in\(hasToken ? " again" : ""), or give a \(hasToken ? "valid " : "")token "
+                + "by TIDEMARK_TOKEN or --token-file. \(Self.comfort)"
         )
     }
 
-    /// A server, or a proxy before it, answered 403.
+    /// Makes the error for status 403 of a server or proxy.
     func notAllowed(hasToken: Bool) -> TidemarkError {
         TidemarkError(
             .notAllowed,
             "\(hostAndPort) does not let this device in (403)\(hasToken ? ", whose token it knows" : "").",
-            fix: "Ask who runs the server for access, or sign in as somebody who has it. \(Self.comfort)"
+            fix: "Ask the server's operator for access, or sign in as a user with access. \(Self.comfort)"
         )
     }
 
-    /// Something answers there that is not Tidemark.
+    /// Makes the error for an answer that is not Tidemark's.
     func foreign(
         _ what: String,
         fix: String = "Check the address. A network that wants a login answers like this too: "

@@ -3,17 +3,17 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import TidemarkCore
 
-/// A snapshot on its way from the network through the decompressor to a file, in flat memory.
+/// Downloads a snapshot, decompresses it and writes it to a file, in constant memory.
 ///
-/// When the connection breaks it is made again, and asked for the rest of the same file: nothing
-/// that was taken in travels twice. A server that has another file by then sends that one whole.
+/// After a broken connection, it requests the rest of the same file. If the server has another file by
+/// then, it sends that one completely.
 struct SnapshotDownload {
     /// The bytes between two reports of progress.
     private static let progressBytes: Int64 = 100_000
 
     let exchange: HTTPExchange
     let url: String
-    /// Where the file goes.
+    /// The path of the file.
     let path: String
     /// The largest file, decompressed, in bytes.
     let bytesMax: Int
@@ -31,7 +31,7 @@ struct SnapshotDownload {
         }
     }
 
-    /// What became of one connection.
+    /// The result of one connection.
     private enum Ending {
         case whole
         case cut(any Error, bytes: Int64)
@@ -42,13 +42,13 @@ struct SnapshotDownload {
     {
         var budget = ResumeBudget()
         while case .cut(let error, let bytes) = try await attempt(intake, progress: progress) {
-            guard intake.tag != nil, budget.allowsAnother(afterBringing: bytes, received: intake.received) else {
+            guard intake.tag != nil, budget.allowsAnother(afterReceiving: bytes, total: intake.received) else {
                 throw exchange.failure(error)
             }
         }
     }
 
-    /// Asks for what is missing, once.
+    /// Requests the missing bytes once.
     private func attempt(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
         async throws -> Ending
     {
@@ -60,41 +60,41 @@ struct SnapshotDownload {
             request.headers.add(name: "Range", value: "bytes=\(intake.received)-")
             request.headers.add(name: "If-Range", value: tag)
         }
-        return try await exchange.answer(to: request, besides: isRest ? .partialContent : .ok) { response in
+        return try await exchange.answer(to: request, orStatus: isRest ? .partialContent : .ok) { response in
             try await intake.begin(response)
             return try await copy(response, to: intake, progress: progress)
         }
     }
 
-    /// Takes an answer's body.
+    /// Copies an answer's body to the intake.
     private func copy(
         _ response: HTTPClientResponse,
         to intake: SnapshotIntake,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws -> Ending {
-        let begun = intake.received
-        var reported = begun
-        if begun == 0 { progress(0, intake.total) }
+        let start = intake.received
+        var lastReport = start
+        if start == 0 { progress(0, intake.total) }
         var pieces = response.body.makeAsyncIterator()
         while true {
             let piece: ByteBuffer?
             do { piece = try await pieces.next() } catch {
                 guard isCut(error) else { throw error }
-                return .cut(error, bytes: intake.received - begun)
+                return .cut(error, bytes: intake.received - start)
             }
             guard let piece else { break }
-            try await intake.take(piece)
-            if intake.received - reported >= Self.progressBytes {
+            try await intake.write(piece)
+            if intake.received - lastReport >= Self.progressBytes {
                 progress(intake.received, intake.total)
-                reported = intake.received
+                lastReport = intake.received
             }
         }
         try intake.finish()
-        if intake.received > reported { progress(intake.received, intake.total) }
+        if intake.received > lastReport { progress(intake.received, intake.total) }
         return .whole
     }
 
-    /// Whether an answer's body ended because the connection broke.
+    /// Returns whether an answer's body ended because the connection broke.
     private func isCut(_ error: any Error) -> Bool {
         !(error is CancellationError) && !Task.isCancelled && exchange.failure(error).code == .unreachable
     }

@@ -3,19 +3,19 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import TidemarkGzip
 
-/// What has arrived of a snapshot: the state that a download takes from one connection to the next.
+/// The state of a snapshot download, kept across connections.
 ///
-/// The decompressor goes on with the next byte, whichever connection brings it, so what was
-/// received is nowhere kept compressed, and the bound on the decompressed size is one for all.
+/// The decompressor continues with the next byte of any connection. So the device stores no compressed
+/// bytes, and one bound on the decompressed size covers all connections.
 final class SnapshotIntake {
-    /// The longest tag that is sent back, in bytes.
+    /// The longest entity tag that the device sends back, in bytes.
     private static let tagBytesMax = 1 << 10
 
     /// The compressed bytes of the file so far.
     private(set) var received: Int64 = 0
     /// The compressed bytes of the whole file, if known.
     private(set) var total: Int64?
-    /// The file's strong tag, quotes included; nil: it cannot be asked for the rest.
+    /// The file's strong entity tag with quotes; nil if the download cannot be resumed.
     private(set) var tag: String?
 
     private let address: ServerAddress
@@ -30,28 +30,28 @@ final class SnapshotIntake {
         gunzip = Gunzip(bytesMax: bytesMax)
     }
 
-    /// Takes an answer's head: a whole file, whatever came before, or the rest of this one.
+    /// Begins with an answer's head: a whole file, or the rest of the current one.
     func begin(_ head: HTTPClientResponse) async throws {
         let type = head.headers.first(name: "Content-Type") ?? "no content type"
         guard type.lowercased().hasPrefix("application/gzip") else { throw address.foreign("a page of \(type)") }
-        if head.status == .partialContent { try goOn(head) } else { try await beginAnew(head) }
+        if head.status == .partialContent { try resume(head) } else { try await restart(head) }
     }
 
-    /// Takes the next bytes.
-    func take(_ piece: ByteBuffer) async throws {
+    /// Decompresses and writes the next bytes.
+    func write(_ piece: ByteBuffer) async throws {
         received += Int64(piece.readableBytes)
         guard received <= total ?? .max else { throw address.foreign("more than it announced") }
         gunzip.feed(Array(piece.readableBytesView))
         while let block = try gunzip.next() { try await file.write(block) }
     }
 
-    /// Says that the answer has come to its end.
+    /// Checks at the end of the answer that the file is complete.
     func finish() throws {
         try gunzip.finish()
         guard received == total ?? received else { throw address.foreign("less than it announced") }
     }
 
-    private func beginAnew(_ head: HTTPClientResponse) async throws {
+    private func restart(_ head: HTTPClientResponse) async throws {
         if received > 0 {
             try await file.empty()
             gunzip = Gunzip(bytesMax: bytesMax)
@@ -63,8 +63,8 @@ final class SnapshotIntake {
         }
     }
 
-    /// Goes on with this file, if these are exactly the bytes that are missing.
-    private func goOn(_ head: HTTPClientResponse) throws {
+    /// Resumes the current file if the answer holds exactly the missing bytes.
+    private func resume(_ head: HTTPClientResponse) throws {
         guard head.headers.first(name: "ETag") == tag else { throw address.foreign("a part of another file") }
         guard let range = head.headers.first(name: "Content-Range").flatMap(ContentRange.init),
             range == ContentRange(from: received, of: total ?? range.total),

@@ -2,9 +2,9 @@ internal import AsyncHTTPClient
 internal import NIOSSL
 internal import TidemarkCore
 
-/// What a failure of TLS means; BoringSSL's own words name files of the machine that built it.
+/// Messages for TLS failures; BoringSSL's own messages contain file names of its build machine.
 extension HTTPExchange {
-    /// The error for a failure of TLS; nil for one of anything else.
+    /// Returns the error for a TLS failure; nil for another failure.
     func tlsFailure(_ error: any Error) -> TidemarkError? {
         switch error {
         case NIOSSLError.handshakeFailed(.sslError(let stack)): handshakeFailure(stack)
@@ -16,7 +16,7 @@ extension HTTPExchange {
         }
     }
 
-    /// The reasons of BoringSSL for a first answer that is not TLS.
+    /// BoringSSL's reasons for an answer that is not TLS.
     private static let plainAnswers = ["WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"]
 
     private func handshakeFailure(_ stack: NIOBoringSSLErrorStack) -> TidemarkError {
@@ -27,8 +27,8 @@ extension HTTPExchange {
         if reasons.contains("CERTIFICATE_VERIFY_FAILED") {
             return address.unreachable(
                 "its certificate is not trusted here, or not valid today",
-                fix:
-                    "Check the certificate and this machine's clock. Name a certificate authority of your own with --ca-file or TIDEMARK_CA_FILE, in Swift with HTTPTransport(certificateAuthorities:)."
+                fix: "Check the certificate and this machine's clock. Name a certificate authority of your own "
+                    + "with --ca-file or TIDEMARK_CA_FILE, in Swift with HTTPTransport(certificateAuthorities:)."
             )
         }
         if stack.contains(.eofDuringHandshake) {
@@ -38,7 +38,7 @@ extension HTTPExchange {
         return address.unreachable((["TLS failed"] + words).joined(separator: ": "))
     }
 
-    /// The name of an error, `WRONG_VERSION_NUMBER` in
+    /// Returns the name of an error, such as `WRONG_VERSION_NUMBER` in
     /// `Error: 268435703 error:100000f7:SSL routines:OPENSSL_internal:WRONG_VERSION_NUMBER at ...`.
     private func reason(_ error: BoringSSLInternalError) -> String? {
         error.description.firstMatch(of: #/:([A-Z0-9_]+) at /#).map { String($0.output.1) }

@@ -1,34 +1,31 @@
 public import TidemarkCore
 
-/// The way from a device to its server.
+/// Transports messages between a device and its server, without reading them.
 ///
-/// Carries messages and knows nothing of what they say.
-///
-/// Every function throws ``TidemarkError``: the server's own when it answered with one, and
-/// ``TidemarkCore/ErrorCode/unreachable`` or ``TidemarkCore/ErrorCode/invalidResponse`` otherwise.
-/// Safe to call from any task.
+/// Every function throws ``TidemarkError``: the server's error if it sent one, otherwise
+/// ``TidemarkCore/ErrorCode/unreachable`` or ``TidemarkCore/ErrorCode/invalidResponse``. Safe to call
+/// from any task.
 public protocol Transport: Sendable {
-    /// Sends one round and returns the answer's JSON, decompressed.
+    /// Sends a sync request and returns the answer's decompressed JSON.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
 
-    /// Asks what is new for a device that has the rows of a tag, in as few bytes as the way knows.
+    /// Asks for revisions that a device with the rows of `tag` lacks: a conditional GET.
     ///
-    /// - Returns: The answer that ``sync(zone:body:)`` would bring, JSON, decompressed; nil when
-    ///   nothing is new.
-    /// - Throws: ``TidemarkCore/ErrorCode/fullRequestRequired`` when only ``sync(zone:body:)`` can
-    ///   tell, besides what every function throws.
+    /// - Returns: The same decompressed JSON as ``sync(zone:body:)``; nil if nothing is new.
+    /// - Throws: ``TidemarkCore/ErrorCode/fullRequestRequired`` if only ``sync(zone:body:)`` can answer,
+    ///   besides the errors of every function.
     func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]?
 
-    /// Sends ranges of rows to be compared and returns the answer's JSON, decompressed.
+    /// Sends ranges of rows to compare and returns the answer's decompressed JSON.
     func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
 
-    /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`; with
-    /// `base`, perhaps only what has changed since, as the file says. With
-    /// ``TidemarkCore/DeltaBase/nothing`` it has all rows, perhaps not of the latest revision.
+    /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///
-    /// `progress` is told the compressed bytes received so far, and how many there will be if
-    /// known. Both begin anew if the server has another file when a broken connection is made
-    /// again.
+    /// With `base`, the server may send a delta; the file's header says so. With
+    /// ``TidemarkCore/DeltaBase/nothing``, the file has all rows, perhaps of an older revision.
+    ///
+    /// `progress` gets the compressed bytes received so far, and their total if known. Both restart if
+    /// the server has another file after a broken connection.
     func snapshot(
         zone: String,
         since base: DeltaBase?,
@@ -36,21 +33,21 @@ public protocol Transport: Sendable {
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws
 
-    /// The statements that make the zone's tables, JSON, decompressed.
+    /// Fetches the statements that create the zone's tables, as decompressed JSON.
     func schema(zone: String) async throws -> [UInt8]
 
-    /// The content hash of every table on the server.
+    /// Fetches the content hash of every table on the server.
     func digest(zone: String) async throws -> ZoneDigest
 
-    /// Listens to what the server tells about a zone, until the connection ends.
+    /// Listens to the server's events about a zone, until the connection ends.
     ///
     /// - Parameters:
     ///   - zone: The zone.
-    ///   - device: Who listens; the server may send it small changes themselves.
-    ///   - known: What the device is at; the server begins with what is newer.
-    ///   - heard: Told every event; must not wait.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the connection is refused or breaks.
-    func listen(zone: String, device: String, from known: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
+    ///   - device: The listening device's id; the server may push small changes to it.
+    ///   - revision: The device's revision; the server begins with newer ones.
+    ///   - heard: Called with every event; it must not block.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the connection is refused or breaks.
+    func listen(zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
         async throws
 }
 
@@ -62,7 +59,7 @@ extension Transport {
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws { try await snapshot(zone: zone, since: nil, to: path, progress: progress) }
 
-    /// Says that this way knows no short questions: the device asks in full, which is enough.
+    /// Throws: by default a transport has no conditional GET, and the device sends the whole request.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
         throw TidemarkError(
             .unknownPath,
@@ -71,8 +68,8 @@ extension Transport {
         )
     }
 
-    /// Says that nothing can be heard this way: the device asks now and then, which is enough.
-    public func listen(zone: String, device: String, from known: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
+    /// Throws: by default a transport has no events, and the device asks at intervals.
+    public func listen(zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
         async throws
     {
         throw TidemarkError(
@@ -83,25 +80,25 @@ extension Transport {
     }
 }
 
-/// What a server tells a device that listens.
+/// An event that the server sends to a listening device.
 public enum PushEvent: Hashable, Sendable {
     /// The connection is alive.
     case alive
-    /// The zone has moved on to this revision.
+    /// The zone has reached this revision.
     case moved(ZoneRevision)
-    /// The zone has moved on, and this is how.
+    /// The zone has reached a new revision by this change.
     case changed(PushedChange)
-    /// The server goes away; listen again after so many milliseconds.
+    /// The server shuts down; listen again after this pause.
     case bye(retryMilliseconds: Int?)
 }
 
-/// What has changed in a zone, as a server tells it unasked.
+/// A change that the server pushes without a request.
 public struct PushedChange: Hashable, Sendable {
-    /// What the zone is at with it.
+    /// The zone's revision after the change.
     public let end: ZoneRevision
-    /// What a device has for whom it is; others have to ask.
+    /// The tag of the rows to which the change applies; a device with other rows must ask.
     public let since: ZoneTag
-    /// The answer that ``Transport/news(zone:device:since:)`` would bring such a device, JSON.
+    /// The JSON that ``Transport/news(zone:device:since:)`` would return to such a device.
     public let answer: [UInt8]
 
     /// Makes a change.

@@ -8,7 +8,7 @@ enum BadNetBenchmark: Benchmark {
     private static let tables = 5
     private static let changeSets = 50
 
-    /// What is done on the link.
+    /// The jobs on the link.
     enum Job: String, CaseIterable {
         case nothing = "nothing changed"
         case push = "push of one row"
@@ -39,9 +39,9 @@ enum BadNetBenchmark: Benchmark {
         let other = try await place.device(at: place.join())
         return BenchJob(
             ours: { _ in
-                // Once connected: the connection is made before.
+                // The connection is made before the time counts.
                 try await device.engine.sync()
-                try await prepare(job, device, other)
+                try await prepare(job, device: device, other: other)
                 try await link.spoil(place.relay)
                 let sample = try await place.counting({ device.requests }) {
                     try await link.time { try await device.engine.sync() }
@@ -63,8 +63,8 @@ enum BadNetBenchmark: Benchmark {
         )
     }
 
-    /// Makes what the job then sends or takes in.
-    private static func prepare(_ job: Job, _ device: BenchDevice, _ other: BenchDevice) async throws {
+    /// Makes the edits that the job then sends or receives.
+    private static func prepare(_ job: Job, device: BenchDevice, other: BenchDevice) async throws {
         let change = "UPDATE item SET amount = amount + 1 WHERE id = 1"
         switch job {
         case .nothing: break

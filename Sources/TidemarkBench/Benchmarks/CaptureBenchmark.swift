@@ -1,7 +1,7 @@
 import GRDB
 
-/// What local writes cost with the triggers that capture them, and with the least that any capture
-/// in SQL has to do.
+/// The cost of local writes with the triggers that capture them, and with the least triggers for
+/// any capture in SQL.
 enum CaptureBenchmark: Benchmark {
     static let name = "capture"
     static let summary = "local writes of one transaction, with and without the triggers"
@@ -35,7 +35,7 @@ enum CaptureBenchmark: Benchmark {
                 var sample = try write(capturing: "tidemark_capture", into: captured)
                 sample.figures = try least.map { name, path in
                     let seconds = try write(capturing: LeastCapture.table, into: path).seconds
-                    return Figure(name, seconds, .seconds)
+                    return Figure(name, value: seconds, unit: .seconds)
                 }
                 return sample
             },

@@ -2,12 +2,12 @@ import GRDB
 import Tidemark
 import TidemarkCore
 
-/// A device that was away takes in what others changed.
+/// A device that was away applies the changes of another one.
 enum CatchUpBenchmark: Benchmark {
     static let name = "catchup"
     static let summary = "a device 10, 1,000, a quarter of all and all rows behind"
 
-    /// Makes a ceiling ready, beside a device's file in which the changes are.
+    /// Prepares a ceiling, beside a device's file that has the changes.
     typealias Ceiling = @Sendable (Workplace, String) throws -> @Sendable () async throws -> Sample
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {

@@ -4,7 +4,7 @@ import NIOHTTP1
 import Tidemark
 import TidemarkGzip
 
-/// Many devices miss the same, and ask at the same time.
+/// Many devices miss the same revisions, and request them at the same time.
 enum CrowdBenchmark: Benchmark {
     static let name = "crowd"
     static let summary = "many requests at once for the same change sets, compressed"
@@ -31,7 +31,7 @@ enum CrowdBenchmark: Benchmark {
         }
     }
 
-    /// Clients that ask for everything after the first revision.
+    /// Clients that request everything after the first revision.
     private struct Crowd: Sendable {
         let place: Workplace
         let clients: Int
@@ -58,7 +58,7 @@ enum CrowdBenchmark: Benchmark {
                 }
                 return sample
             } catch {
-                // What went wrong first says more.
+                // The first error says more.
                 try? await client.shutdown()
                 throw error
             }

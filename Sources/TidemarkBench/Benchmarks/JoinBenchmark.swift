@@ -39,7 +39,7 @@ enum JoinBenchmark: Benchmark {
 
     static func job(_ setting: BenchSetting, _ zone: Workplace.Zone) async throws -> BenchJob {
         let place = try await Workplace(setting, zone)
-        // The snapshot is built once; what follows is what every further device costs.
+        // The server builds the snapshot once; the time is that of every further device.
         try await place.join()
         let digest = try await place.digest()
         return BenchJob(

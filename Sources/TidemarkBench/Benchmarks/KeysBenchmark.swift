@@ -2,15 +2,15 @@ import Foundation
 import Tidemark
 import TidemarkGzip
 
-/// What random keys cost on the wire: as the text that they are, and were they 16 raw bytes.
+/// The cost of random keys on the wire: as text, and as 16 raw bytes.
 ///
-/// The times are those of compressing. The sizes depend on nothing but zlib: the keys are drawn
-/// from a seed, and the levels are those of a device, of answers and of snapshots.
+/// The times are those of compressing. The sizes depend only on zlib: a seed draws the keys, and
+/// the levels are those of a device, of answers and of snapshots.
 enum KeysBenchmark: Benchmark {
     static let name = "keys"
     static let summary = "compressed bytes of a random UUID as key, as text and as 16 bytes"
 
-    /// What the rows travel in.
+    /// The message that carries the rows.
     private enum Message: String, CaseIterable {
         case push
         case answer
@@ -25,7 +25,7 @@ enum KeysBenchmark: Benchmark {
         }
     }
 
-    /// How many change sets the rows are made in.
+    /// The number of change sets that make the rows.
     private static let changeSets = 10
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
@@ -34,11 +34,11 @@ enum KeysBenchmark: Benchmark {
             BenchCase(
                 "\(message.rawValue) of \(count) new rows, gzip level \(message.level)",
                 against: "compressing the same with 16 raw bytes for each key"
-            ) { try await job(message, count, setting) }
+            ) { try await job(message, count: count, setting: setting) }
         }
     }
 
-    private static func job(_ message: Message, _ count: Int, _ setting: BenchSetting) async throws -> BenchJob {
+    private static func job(_ message: Message, count: Int, setting: BenchSetting) async throws -> BenchJob {
         let keys = RandomKeys(count)
         let level = message.level
         let text = try await bytes(of: message, with: keys, setting)
@@ -49,9 +49,10 @@ enum KeysBenchmark: Benchmark {
         let bare = gzip(none, level: level).count
         let whole = gzip(text, level: level).count
         let figures = [
-            Figure("bytes a row", each(whole), .count), Figure("of these its key", each(whole - bare), .count),
-            Figure("as 16 bytes", each(gzip(raw.message, level: level).count - bare), .count),
-            Figure("times it stands there", each(raw.count), .count),
+            Figure("bytes a row", value: each(whole), unit: .count),
+            Figure("of these its key", value: each(whole - bare), unit: .count),
+            Figure("as 16 bytes", value: each(gzip(raw.message, level: level).count - bare), unit: .count),
+            Figure("times it stands there", value: each(raw.count), unit: .count),
         ]
         return BenchJob(
             ours: { _ in
@@ -67,7 +68,7 @@ enum KeysBenchmark: Benchmark {
         try Sample.time { _ = gzip(bytes, level: level) }
     }
 
-    /// What is sent, before it is compressed, when a device has made rows with these keys.
+    /// The message, before it is compressed, of a device that has made rows with these keys.
     private static func bytes(of message: Message, with keys: RandomKeys, _ setting: BenchSetting) async throws
         -> [UInt8]
     {

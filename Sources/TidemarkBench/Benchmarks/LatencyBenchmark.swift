@@ -39,7 +39,7 @@ enum LatencyBenchmark: Benchmark {
             finish: {
                 for device in [writer, reader] {
                     await device.engine.stop()
-                    // What was counted with another reader may still be on its way to this one.
+                    // Notifications for an earlier listener may still be on their way to this one.
                     try await device.engine.sync()
                     try device.close()
                     try await place.check(device.path)
@@ -49,18 +49,18 @@ enum LatencyBenchmark: Benchmark {
         )
     }
 
-    /// How many commits one run follows.
+    /// The number of commits in one run.
     private static func commits(_ setting: BenchSetting) -> Int { setting.isTrial ? 2 : 10 }
 
-    /// The pause before each: a device that has just synced waits a moment before it follows
+    /// The pause before each commit: a device that has just synced waits a moment before it follows
     /// another hint.
     static let pause = Duration.milliseconds(400)
 
     private static func follow(_ commits: Int, from writer: BenchDevice, to reader: BenchDevice) async throws -> Sample
     {
-        // One for all commits, as an app has it: whenever one begins, SQLite compiles all
+        // One observation for all commits, as in an app: each new one makes SQLite compile all
         // statements of the file's connection again.
-        var seen = ValueObservation.trackingConstantRegion { db in
+        var marks = ValueObservation.trackingConstantRegion { db in
             try String.fetchOne(db, sql: "SELECT mark FROM item WHERE id = 1")
         }.values(in: reader.database).makeAsyncIterator()
         var latencies: [Double] = []
@@ -69,13 +69,13 @@ enum LatencyBenchmark: Benchmark {
             let mark = RandomID.text()
             let start = ContinuousClock.now
             try await writer.write("UPDATE item SET mark = '\(mark)' WHERE id = 1")
-            while let value = try await seen.next(), value != mark {}
+            while let value = try await marks.next(), value != mark {}
             latencies.append((ContinuousClock.now - start) / .seconds(1))
         }
         return Sample(seconds: latencies.reduce(0, +), latencies: latencies)
     }
 
-    /// What one commit costs a device that listens, once it does.
+    /// The cost of one commit for a device that listens already.
     private static func count(from writer: BenchDevice, in place: Workplace) async throws -> Sample {
         let reader = try await place.device(at: place.join(), .counted)
         await reader.engine.start()

@@ -1,17 +1,19 @@
 import GRDB
 
-/// How much memory large pieces of work need, server and device each in a process of its own.
+/// The memory of large jobs, with server and device each in a process of its own.
 enum MemoryBenchmark: Benchmark {
     static let name = "memory"
     static let summary = "server's and device's peak memory above idle, while much goes over the wire"
 
-    /// The names of what is measured, and what is wanted of both, in bytes.
-    private static let (server, device, bytesMax) = ("server", "device", 64.0 * 1_048_576)
+    /// The names of the measured figures, and the goal for both, in bytes.
+    private static let server = "server"
+    private static let device = "device"
+    private static let bytesMax = 64.0 * 1_048_576
 
-    /// How often a device asks.
+    /// The number of attempts of a device.
     private static let triesMax = 10
 
-    /// What is done, in `tidemark`'s own words.
+    /// The jobs, as commands of `tidemark`.
     private enum Job {
         case join
         case push
@@ -29,22 +31,22 @@ enum MemoryBenchmark: Benchmark {
     }
 
     private static func job(_ job: Job, _ setting: BenchSetting) async throws -> BenchJob {
-        // What both need for the same with nothing to do.
-        let idle = try await measure(job, setting.with(rows: 0), .direct)
+        // The memory of both for the same job without rows.
+        let idle = try await measure(job, setting: setting.with(rows: 0), way: .direct)
         return BenchJob(ours: { way in
-            let busy = try await measure(job, setting, way)
+            let busy = try await measure(job, setting: setting, way: way)
             var sample = busy.sample
             if let before = busy.serverIdle, let peak = busy.serverPeak {
-                sample.figures.append(Figure(server, Double(peak - before), .bytes))
+                sample.figures.append(Figure(server, value: Double(peak - before), unit: .bytes))
             }
             if let before = idle.devicePeak, let peak = busy.devicePeak {
-                sample.figures.append(Figure(device, Double(peak - before), .bytes))
+                sample.figures.append(Figure(device, value: Double(peak - before), unit: .bytes))
             }
             return sample
         })
     }
 
-    /// What one run came to; memory is nil where the system does not tell.
+    /// The result of one run; memory is nil where the system does not tell it.
     private struct Measured {
         var sample: Sample
         var serverIdle: Int?
@@ -52,7 +54,7 @@ enum MemoryBenchmark: Benchmark {
         var devicePeak: Int?
     }
 
-    private static func measure(_ job: Job, _ setting: BenchSetting, _ way: BenchJob.Way) async throws -> Measured {
+    private static func measure(_ job: Job, setting: BenchSetting, way: BenchJob.Way) async throws -> Measured {
         let server = try await ServerProcess(setting, rows: job == .join ? setting.rows : 0)
         let path = server.folder.path()
         let join = ["device", "join", server.url(job == .pushAgain ? .counted : way), path]
@@ -68,7 +70,7 @@ enum MemoryBenchmark: Benchmark {
         sample.wire = try await server.wire {
             let start = ContinuousClock.now
             var isDone = false
-            // A server may need longer than a device waits, which then asks again.
+            // If the server needs longer than the device waits, the device tries again.
             for _ in 1...triesMax where !isDone {
                 let device = try ChildProcess(job == .join ? join : ["device", "sync", path])
                 isDone = try await device.finished(orUnanswered: true)

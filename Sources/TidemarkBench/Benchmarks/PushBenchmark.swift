@@ -1,14 +1,14 @@
 import GRDB
 import Tidemark
-import TidemarkPostgresStore
+import TidemarkPostgres
 
-/// One device sends what it made offline.
+/// One device sends its offline edits.
 enum PushBenchmark: Benchmark {
     static let name = "push"
     static let summary = "one device sends new rows in change sets of 1, 100 and 10,000"
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
-        // Change sets of one row are many: a tenth of the rows shows what each costs.
+        // Change sets of one row are many: a tenth of the rows shows the cost of each.
         let sizes = [(1, setting.rows / 10), (100, setting.rows), (10_000, setting.rows)]
         let ceilingName =
             setting.postgres == nil
@@ -17,7 +17,7 @@ enum PushBenchmark: Benchmark {
         return sizes.filter { $0.1 > 0 }.map { size, count in
             BenchCase("\(count) rows in change sets of \(min(size, count))", goal: .speed(0.4), against: ceilingName) {
                 let folder = try BenchFolder(in: setting.folder)
-                var job = try await job(setting, Workplace.Zone(), count, in: size)
+                var job = try await job(setting, zone: Workplace.Zone(), count: count, in: size)
                 if setting.postgres == nil {
                     job = job.with("least push") {
                         let paths = (device: folder.path(), server: folder.path())
@@ -33,7 +33,7 @@ enum PushBenchmark: Benchmark {
         }
     }
 
-    static func job(_ setting: BenchSetting, _ zone: Workplace.Zone, _ count: Int, in size: Int) async throws
+    static func job(_ setting: BenchSetting, zone: Workplace.Zone, count: Int, in size: Int) async throws
         -> BenchJob
     {
         let place = try await Workplace(setting, zone)
@@ -77,7 +77,7 @@ enum PushBenchmark: Benchmark {
         }
     }
 
-    /// As many change sets share a transaction as requests of a group may.
+    /// As many change sets share a transaction as the requests of a group may.
     private static let group = 64
 
     private static func insert(_ count: Int, in size: Int, into path: String) throws -> Sample {

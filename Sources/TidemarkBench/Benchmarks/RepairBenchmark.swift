@@ -6,7 +6,7 @@ enum RepairBenchmark: Benchmark {
     static let name = "repair"
     static let summary = "0, 1, 3 and 100 rows of a device differ; found and replaced"
 
-    /// What `sqlite3_rsync` 3.51 sent for one changed row of 100,000.
+    /// The bytes that `sqlite3_rsync` 3.51 sent for one changed row of 100,000.
     private static let rsyncBytes = 9_732
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
@@ -32,11 +32,11 @@ enum RepairBenchmark: Benchmark {
                 try corrupt(count, of: setting.rows, in: path)
                 let device = way == .direct ? devices.direct : devices.counted
                 let sample = try await place.counting({ device.requests }) {
-                    var found = 0
+                    var repairs = 0
                     let sample = try await Sample.time {
-                        found = try await device.engine.verify(repairing: true).records.count
+                        repairs = try await device.engine.verify(repairing: true).records.count
                     }
-                    try Agreement.require(found == count) { "\(found) of \(count) rows were found" }
+                    try Agreement.require(repairs == count) { "\(repairs) of \(count) rows were found" }
                     return sample
                 }
                 try Agreement.require(path, holds: digest)
@@ -50,7 +50,7 @@ enum RepairBenchmark: Benchmark {
         )
     }
 
-    /// Changes rows all over the table, behind the back of the triggers.
+    /// Changes rows all over the table, without the triggers.
     private static func corrupt(_ count: Int, of rows: Int, in path: String) throws {
         guard count > 0 else { return }
         let ids = (0..<count).map { "\(1 + $0 * (rows - 1) / max(count - 1, 1))" }

@@ -1,7 +1,7 @@
 import GRDB
 import Synchronization
 import TidemarkCore
-import TidemarkPostgresStore
+import TidemarkPostgres
 
 /// Many devices send small change sets at once.
 enum SwarmBenchmark: Benchmark {
@@ -10,7 +10,7 @@ enum SwarmBenchmark: Benchmark {
 
     private static let clients = 50
 
-    /// How many change sets each of them sends.
+    /// The number of change sets that each device sends.
     private static func count(_ setting: BenchSetting) -> Int { setting.isTrial ? 2 : 20 }
 
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
@@ -29,7 +29,7 @@ enum SwarmBenchmark: Benchmark {
         let names = (1...zones).map { zones == 1 ? "main" : "zone\($0)" }
         let place = try await Workplace(setting, Workplace.Zone(names: names))
         let count = count(setting)
-        let sent = Mutex(0)
+        let pushedRows = Mutex(0)
         return BenchJob(
             ours: { way in
                 let load = PushLoad(url: place.url(way), clients: clients, count: count) { names[$0 % names.count] }
@@ -37,15 +37,15 @@ enum SwarmBenchmark: Benchmark {
                 sample.wire?.requests = clients * count
                 if way != .counted {
                     let bare = try await load.runBare().seconds
-                    sample.figures = [Figure("as many GET /healthz", bare, .seconds)]
+                    sample.figures = [Figure("as many GET /healthz", value: bare, unit: .seconds)]
                 }
-                let rows = sent.withLock { rows in
+                let rows = pushedRows.withLock { rows in
                     rows += clients * count
                     return rows
                 }
-                var found = 0
-                for name in names { found += try await place.digest(of: name).tables[0].rows }
-                try Agreement.require(found == rows) { "\(found) of \(rows) rows are there" }
+                var storedRows = 0
+                for name in names { storedRows += try await place.digest(of: name).tables[0].rows }
+                try Agreement.require(storedRows == rows) { "\(storedRows) of \(rows) rows are there" }
                 return sample
             },
             ceiling: {

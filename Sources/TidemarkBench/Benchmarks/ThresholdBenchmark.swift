@@ -1,18 +1,18 @@
-/// From where on a file of the rows that changed is better than the change sets that changed them:
-/// what ``TidemarkCore/Limits/deltaBytesMin`` is to be.
+/// The size from which a delta is better than change sets, for
+/// ``TidemarkCore/Limits/deltaBytesMin``.
 ///
-/// A ratio of 1 is where the two cross; above it the file is quicker.
+/// At a ratio of 1 the two cross; above it the delta is quicker.
 enum ThresholdBenchmark: Benchmark {
     static let name = "threshold"
     static let summary = "the same rows behind, taken in as a delta and as change sets"
 
-    /// What happened while a device was away.
+    /// The changes while a device was away.
     private struct Absence {
-        /// How many records changed.
+        /// The number of changed records.
         let records: Int
-        /// How often each of them did.
+        /// The number of changes of each record.
         var times = 1
-        /// How many of them a change set has.
+        /// The number of records in a change set.
         var perChangeSet = 1_000
     }
 
@@ -41,8 +41,8 @@ enum ThresholdBenchmark: Benchmark {
             ours: { way in
                 var sample = try await delta.sync(way)
                 sample.figures = [
-                    Figure("change sets", Double(size), .bytes),
-                    Figure("compressed", Double(wire?.bytesDown ?? 0), .bytes),
+                    Figure("change sets", value: Double(size), unit: .bytes),
+                    Figure("compressed", value: Double(wire?.bytesDown ?? 0), unit: .bytes),
                 ]
                 return sample
             },

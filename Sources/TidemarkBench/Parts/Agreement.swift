@@ -1,8 +1,8 @@
 import GRDB
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
-/// Whether both sides hold the same in the end: a wrong result has no time.
+/// Checks that both sides hold the same in the end: a wrong result has no time.
 enum Agreement {
     /// The content of a file's tables.
     static func digest(of path: String) throws -> ZoneDigest {
@@ -10,22 +10,22 @@ enum Agreement {
         configuration.readonly = true
         let file = try DatabaseQueue(path: path, configuration: configuration)
         let digest = try file.read { db in
-            let schema = try SchemaIntrospection(db).validated()
+            let schema = try SchemaIntrospection(db).makeSchema()
             return try Digest.compute(db, schema: schema, zone: "main", revision: 0)
         }
         try file.close()
         return digest
     }
 
-    /// Requires that a file holds what a server does: as many rows of each table, and the same.
+    /// Requires that a file holds the server's rows: as many in each table, and the same.
     static func require(_ path: String, holds wanted: ZoneDigest) throws {
-        let found = try digest(of: path)
-        try require(found.tables == wanted.tables) {
-            "the device has \(count(found)) rows, the server \(count(wanted)), or others"
+        let actual = try digest(of: path)
+        try require(actual.tables == wanted.tables) {
+            "the device has \(count(actual)) rows, the server \(count(wanted)), or others"
         }
     }
 
-    /// Requires something of a result.
+    /// Requires a condition of a result.
     static func require(_ isRight: Bool, _ otherwise: () -> String) throws(TidemarkError) {
         guard !isRight else { return }
         throw TidemarkError(

@@ -1,27 +1,27 @@
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A link with a long way, on which answers may get lost and stall.
+/// A link with a long delay, on which answers may get lost and stall.
 struct BadLink: Sendable {
-    /// How long a way there and back takes.
+    /// The time of a way there and back.
     let roundTrip: Duration
     /// Whether the first answer is lost, and the second one stalls.
     let isBroken: Bool
 
-    /// How long an answer stalls.
+    /// The duration of a stall.
     private var stall: Duration { roundTrip * 5 }
 
-    /// Lets happen to the next requests what the link does to them.
+    /// Applies the link's faults to the next requests.
     func spoil(_ relay: TCPRelay) async throws {
         guard isBroken else { return }
         let plan = RelayPlan([.answerDropped, .stall(.down, after: 40, for: stall)])
         relay.hangUp()
         relay.follow(plan)
-        // Until the client has seen that its connection is gone.
+        // Waits until the client has noticed the end of its connection.
         try await Pause.last(.milliseconds(20))
     }
 
-    /// Times something that is tried again at once for as long as the link is to blame.
+    /// Times a job that is tried again at once for as long as the link fails.
     func time(_ work: () async throws -> Void) async throws -> Sample {
         var sample = try await Sample.time {
             var isDone = false
@@ -33,7 +33,7 @@ struct BadLink: Sendable {
             }
         }
         let trips = sample.seconds / (roundTrip / .seconds(1))
-        sample.figures = [Figure("round trips", trips, .count)]
+        sample.figures = [Figure("round trips", value: trips, unit: .count)]
         return sample
     }
 }

@@ -2,30 +2,32 @@ import Foundation
 import Tidemark
 import TidemarkCore
 
-/// A device's file that has not heard of what another one changed, and the server that has.
+/// A device's file without the changes of another device, and the server that has them.
 struct BehindDevice: Sendable {
-    /// How it is brought up to date.
+    /// The way to bring it up to date.
     enum Way: Hashable, Sendable {
-        /// As the server sees fit.
+        /// The server's choice.
         case any
-        /// By all the change sets, however many.
+        /// All change sets, however many.
         case changeSets
-        /// By a file of the rows that changed.
+        /// A file of the changed rows.
         case delta
     }
 
     let place: Workplace
-    /// The file of whoever changed the rows.
+    /// The file of the device that changed the rows.
     let writer: String
     private let template: String
-    /// The revision that the device is at.
+    /// The device's revision.
     private let base: Int64
     private let digest: ZoneDigest
     private let way: Way
 
-    /// Serves a zone, lets a device join, and another one run statements and sync, again and again.
+    /// Serves a zone, lets a device join, and lets another one run statements and sync, again and
+    /// again.
     ///
-    /// Each statement becomes a change set, so those of one sync must be about different records.
+    /// Each statement becomes a change set, so the statements of one sync must change different
+    /// records.
     init(_ setting: BenchSetting, _ zone: Workplace.Zone, changes: [[String]], by way: Way = .any) async throws {
         var zone = zone
         switch way {
@@ -67,8 +69,8 @@ struct BehindDevice: Sendable {
         return sample
     }
 
-    /// The bytes of the answers that bring all that was changed, uncompressed: their change sets,
-    /// which ``TidemarkCore/Limits/deltaBytesMin`` bounds, and little else.
+    /// The bytes of the answers with all changes, uncompressed: their change sets, which
+    /// ``TidemarkCore/Limits/deltaBytesMin`` bounds, and little else.
     func missedBytes() async throws -> Int {
         let transport = try place.transport()
         var head = Head(maxRevision: base, more: true)

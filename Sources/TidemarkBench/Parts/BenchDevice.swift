@@ -18,11 +18,11 @@ final class BenchDevice: Sendable {
         engine = try await SyncEngine(database, server: url, transport: transport)
     }
 
-    /// How many requests it has made.
+    /// The number of its requests.
     var requests: Int { transport.requests }
-    /// How many files it has taken.
+    /// The number of files that it has received.
     var snapshots: Int { transport.snapshots }
-    /// The last request of a round, as it is before it is compressed.
+    /// The last request of a round, before it is compressed.
     var lastBody: [UInt8] { transport.lastBody }
 
     /// Runs SQL as an app, in one transaction.

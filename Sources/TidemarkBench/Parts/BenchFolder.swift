@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder of a benchmark's own; it goes with the last who uses it.
+/// A folder of a benchmark's own, removed with its last user.
 final class BenchFolder: Sendable {
     private let url: URL
 
@@ -13,7 +13,7 @@ final class BenchFolder: Sendable {
     /// A path for a new file.
     func path(_ name: String = RandomID.text()) -> String { url.appending(path: "\(name).sqlite").path }
 
-    /// A copy of a file that nobody has open.
+    /// Copies a file that no process has open.
     func copy(of template: String) throws -> String {
         let path = path()
         try FileManager.default.copyItem(atPath: template, toPath: path)
@@ -21,7 +21,7 @@ final class BenchFolder: Sendable {
     }
 
     deinit {
-        // What is left behind in a folder for temporary files harms nobody.
+        // A file left in a folder for temporary files does no harm.
         try? FileManager.default.removeItem(at: url)
     }
 }

@@ -1,10 +1,10 @@
 import Foundation
 import TidemarkCore
-import TidemarkPostgresStore
-import TidemarkSQLiteStore
-import TidemarkServer
+import TidemarkPostgres
+import TidemarkEmbedded
+import TidemarkEngine
 
-/// The store that is measured: a file, or a database that is filled from it.
+/// The measured store: a file, or a database that is filled from it.
 struct BenchStore: Sendable {
     let service: any SyncService
     let close: @Sendable () async throws -> Void
@@ -45,6 +45,6 @@ struct BenchDatabase: Sendable {
         try PostgresConnection(server).execute("CREATE DATABASE \(name)")
     }
 
-    /// Removes it, whoever is still connected.
+    /// Removes it, with any connections.
     func drop() throws { try PostgresConnection(server).execute("DROP DATABASE \(name) WITH (FORCE)") }
 }

@@ -4,13 +4,13 @@ import TidemarkCore
 
 /// The program `tidemark`, as a process of its own.
 final class ChildProcess: @unchecked Sendable {
-    // `init` alone changes the process; all else is locked, or a stream.
+    // Only `init` changes the process; all else is locked, or a stream.
 
-    /// What it says, line by line.
+    /// Its output, line by line.
     private let lines: AsyncStream<String>
     private let ends: AsyncStream<Int32>
     private let process = Process()
-    private let said = Mutex<[String]>([])
+    private let outputLines = Mutex<[String]>([])
     private let peak = Mutex<Int?>(nil)
 
     /// Starts it.
@@ -29,7 +29,7 @@ final class ChildProcess: @unchecked Sendable {
         let number = process.processIdentifier
         Thread.detachNewThread { [weak self] in
             Self.read(output.fileHandleForReading) { line in
-                self?.said.withLock { $0.append(line) }
+                self?.outputLines.withLock { $0.append(line) }
                 says.yield(line)
             }
             says.finish()
@@ -37,16 +37,16 @@ final class ChildProcess: @unchecked Sendable {
             ended.finish()
         }
         Thread.detachNewThread { [weak self] in
-            // When it has ended, nobody can tell its memory any more.
+            // After its end its memory cannot be read any more.
             while self?.look() != nil { usleep(2_000) }
         }
     }
 
     deinit { terminate() }
 
-    /// The program `tidemark` of the same build, which lies beside the one that runs.
+    /// The program `tidemark` of the same build, beside the running one.
     ///
-    /// - Throws: A failure with the command that builds it, if it is not there.
+    /// - Throws: A failure with the command that builds it, if it does not exist.
     private static func tidemark() throws -> URL {
         guard let own = Bundle.main.executableURL else {
             throw TidemarkError(
@@ -66,10 +66,10 @@ final class ChildProcess: @unchecked Sendable {
         return program
     }
 
-    /// What the system tells of it.
+    /// The system's figures of the process.
     var status: ProcessStatus { ProcessStatus(process.processIdentifier) }
 
-    /// The most memory that it was seen to have at a time, also after its end.
+    /// The greatest memory at any look, also after its end.
     var peakBytes: Int? { peak.withLock { $0 } }
 
     /// Waits for a line that contains a text.
@@ -78,12 +78,12 @@ final class ChildProcess: @unchecked Sendable {
         throw failure("it ended without \"\(text)\"")
     }
 
-    /// What it ends with when it has got no answer in time, and may be run again.
+    /// The exit status of a run without an answer in time, which may be repeated.
     static let unanswered: Int32 = 4
 
-    /// Waits for its end, which must be a good one, or else that it has got no answer.
+    /// Waits for its end, which must be a success or a run without an answer.
     ///
-    /// - Returns: Whether it was a good one.
+    /// - Returns: Whether it was a success.
     @discardableResult func finished(orUnanswered mayBeRunAgain: Bool = false) async throws -> Bool {
         for await status in ends where status != 0 {
             guard mayBeRunAgain, status == Self.unanswered else { throw failure("it ended with \(status)") }
@@ -99,22 +99,22 @@ final class ChildProcess: @unchecked Sendable {
         TidemarkError(
             .internalFailure,
             "A process of the benchmark failed: \(reason).",
-            fix: "It said: \(said.withLock { $0.joined(separator: " ") })"
+            fix: "It said: \(outputLines.withLock { $0.joined(separator: " ") })"
         )
     }
 
     // MARK: Watching
 
-    /// What a process that a signal has ended is said to have ended with.
+    /// The status of a process that a signal has ended.
     private static let signalled: Int32 = 128
 
-    /// What Foundation says that it ended with.
+    /// The status that Foundation reports.
     private func collected() -> Int32 {
         while process.isRunning { usleep(1_000) }
         return process.terminationReason == .exit ? process.terminationStatus : Self.signalled
     }
 
-    /// Looks at its memory; nil when there is nothing to see.
+    /// Reads its memory; nil if there is none to read.
     private func look() -> Int? {
         guard let bytes = status.peakBytes else { return nil }
         return peak.withLock { peak in
@@ -135,10 +135,10 @@ final class ChildProcess: @unchecked Sendable {
         if !rest.isEmpty { line(String(decoding: rest, as: UTF8.self)) }
     }
 
-    /// Waits for a process, and leaves it for Foundation to collect, which has been seen to miss an
-    /// end where many files are open; nil when Foundation was first.
+    /// Waits for a process, and leaves it for Foundation to collect; nil if Foundation was first.
     ///
-    /// Who was ended by a signal has not ended well, whatever its number.
+    /// Foundation can miss an end if many files are open. A process that a signal has ended is a
+    /// failure, whatever its number.
     private static func wait(for process: Int32) -> Int32? {
         var info = siginfo_t()
         while waitid(P_PID, id_t(process), &info, WEXITED | WNOWAIT) != 0 { guard errno == EINTR else { return nil } }

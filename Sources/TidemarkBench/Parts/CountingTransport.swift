@@ -2,7 +2,7 @@ import Synchronization
 import Tidemark
 import TidemarkCore
 
-/// A way to the server that counts what is asked.
+/// A transport that counts requests.
 final class CountingTransport: Transport {
     private let other: any Transport
     private let count = Mutex(Count())
@@ -15,12 +15,12 @@ final class CountingTransport: Transport {
 
     init(_ other: any Transport) { self.other = other }
 
-    /// How many requests were made.
+    /// The number of requests.
     var requests: Int { count.withLock { $0.requests } }
-    /// How many of these asked for a file.
+    /// The number of requests for a file.
     var snapshots: Int { count.withLock { $0.snapshots } }
 
-    /// The last request of a round, as it is before it is compressed.
+    /// The last request of a round, before it is compressed.
     var lastBody: [UInt8] { count.withLock { $0.lastBody } }
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {

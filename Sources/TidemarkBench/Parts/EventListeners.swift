@@ -5,38 +5,38 @@ import TidemarkCore
 
 /// Many connections that listen to a server's events.
 final class EventListeners: Sendable {
-    /// When each heard what is waited for.
+    /// The times at which each heard the awaited event.
     typealias Times = [ContinuousClock.Instant]
 
     private struct State {
-        var heard: Times = []
-        /// How many are to hear it.
+        var arrivals: Times = []
+        /// The number of listeners that must hear it.
         var wanted = 0
-        /// Set once a connection has ended that should not have.
-        var lost: TidemarkError?
+        /// Set if a connection has ended too early.
+        var failure: TidemarkError?
         var waiting: CheckedContinuation<Times, any Error>?
 
-        /// What there is to tell whoever waits; nil while there is nothing.
+        /// The result for the waiting task; nil while there is none.
         var outcome: Result<Times, any Error>? {
-            if let lost { return .failure(lost) }
-            return heard.count >= wanted ? .success(heard) : nil
+            if let failure { return .failure(failure) }
+            return arrivals.count >= wanted ? .success(arrivals) : nil
         }
     }
 
-    /// How many connect at a time: more than that wait longer than they would in turn.
+    /// How many connect at a time: a larger number waits longer than it would in turn.
     private static let connectingMax = 128
 
     private let state = Mutex(State())
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     private let channels = Mutex<[any Channel]>([])
 
-    /// Connects so many, and waits until each has been told what the zone is at.
+    /// Connects a number of listeners, and waits until each has the zone's present state.
     func connect(_ count: Int, to port: Int) async throws {
         let request = ByteBuffer(string: "GET /events?device=listener HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         let bootstrap = ClientBootstrap(group: group).channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture { try channel.pipeline.syncOperations.addHandler(EventHandler(self)) }
         }
-        _ = try await heard(by: count) {
+        _ = try await awaitEvent(by: count) {
             for first in stride(from: 0, to: count, by: Self.connectingMax) {
                 let connecting = (first..<min(first + Self.connectingMax, count)).map { _ in
                     bootstrap.connect(host: "127.0.0.1", port: port)
@@ -50,9 +50,12 @@ final class EventListeners: Sendable {
         }
     }
 
-    /// Does something of which the zone tells so many listeners, and returns when each has heard.
-    func heard(by count: Int, _ work: () async throws -> Void) async throws -> Times {
-        change { ($0.heard, $0.wanted) = ([], count) }
+    /// Runs a job whose news go to a number of listeners, and returns when each has heard them.
+    func awaitEvent(by count: Int, _ work: () async throws -> Void) async throws -> Times {
+        change { state in
+            state.arrivals = []
+            state.wanted = count
+        }
         try await work()
         return try await withCheckedThrowingContinuation { continuation in change { $0.waiting = continuation } }
     }
@@ -66,13 +69,13 @@ final class EventListeners: Sendable {
 
     fileprivate func hear() {
         let now = ContinuousClock.now
-        change { $0.heard.append(now) }
+        change { $0.arrivals.append(now) }
     }
 
     fileprivate func lose() {
         change { state in
             guard state.wanted > 0 else { return }
-            state.lost = TidemarkError(
+            state.failure = TidemarkError(
                 .unreachable,
                 "A listener lost its connection, or got none.",
                 fix: "Ask for fewer with --listeners, or let the process have more files open."
@@ -80,23 +83,24 @@ final class EventListeners: Sendable {
         }
     }
 
-    /// Changes the state, and tells whoever waits if there is something to tell now.
+    /// Changes the state, and resumes the waiting task if there is a result.
     private func change(_ body: (inout State) -> Void) {
         let (waiting, outcome) = state.withLock { state in
             body(&state)
-            let told = (state.waiting, state.outcome)
-            if told.1 != nil { state.waiting = nil }
-            return told
+            let wakeup = (state.waiting, state.outcome)
+            if wakeup.1 != nil { state.waiting = nil }
+            return wakeup
         }
         if let outcome { waiting?.resume(with: outcome) }
     }
 }
 
-/// Hears the events in the bytes of a stream.
+/// Finds the events in the bytes of a stream.
 private final class EventHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    private static let (status, mark) = (Array("HTTP/1.1 200".utf8), Array("\nid:".utf8))
+    private static let status = Array("HTTP/1.1 200".utf8)
+    private static let mark = Array("\nid:".utf8)
     private let listeners: EventListeners
     private var hasBegun = false
     private var matched = 0

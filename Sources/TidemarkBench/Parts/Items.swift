@@ -1,7 +1,7 @@
 import Foundation
 import GRDB
 
-/// The table that is measured: eight columns, some 150 bytes a row.
+/// The measured table: eight columns, some 150 bytes a row.
 enum Items {
     static let columns = """
         id INTEGER PRIMARY KEY, name TEXT NOT NULL, note TEXT NOT NULL, amount INTEGER NOT NULL,
@@ -16,20 +16,20 @@ enum Items {
             SELECT \(first) UNION ALL SELECT i + 1 FROM n WHERE i < \(first + count - 1)
         )
         SELECT i AS id, 'item number ' || i AS name,
-            'what there is to say about item ' || i || ', in some forty characters' AS note,
+            'a note of some words about item ' || i || ', in some forty characters' AS note,
             i % 1000 AS amount, i / 8.0 AS price, '2026-11-21T10:00:00Z' AS made,
             'kind ' || (i % 7) AS kind, hex(i * 2654435761 % 4294967296) AS mark
         FROM n
         """
     }
 
-    /// The statement that inserts new rows, which get their ids then.
+    /// The statement that inserts new rows without ids.
     static func insertion(_ count: Int, from first: Int) -> String {
         let names = "name, note, amount, price, made, kind, mark"
         return "INSERT INTO item (\(names)) SELECT \(names) FROM (\(rows(count, from: first)))"
     }
 
-    /// Makes a file with so many rows, and more tables if statements for them are given.
+    /// Makes a file with a number of rows, and with more tables by the given statements.
     static func make(_ count: Int, at path: String, more sql: String = "") throws {
         let file = try DatabaseQueue(path: path)
         try file.writeWithoutTransaction { db in

@@ -1,17 +1,17 @@
 import GRDB
 
-/// The least that capture in SQL can be: a trigger for each kind of change with one insertion, and
-/// none of what makes it safe.
+/// The least triggers that capture in SQL: one insertion for each kind of change, without any
+/// safety.
 enum LeastCapture: String, CaseIterable, Sendable {
-    /// Table and key of a changed row, which tells what has changed but not how.
+    /// Table and key of a changed row, without its values.
     case key = "least trigger, keys"
-    /// The row before and after, as ours keeps them.
+    /// The row before and after, as in Tidemark's capture.
     case rows = "least trigger, rows"
 
     /// The table into which the triggers write.
     static let table = "log"
 
-    /// Adds the triggers to a file that nobody has open.
+    /// Adds the triggers to a file that no process has open.
     func add(to path: String) throws {
         let file = try DatabaseQueue(path: path)
         try file.write { db in
@@ -19,12 +19,12 @@ enum LeastCapture: String, CaseIterable, Sendable {
             let columns = self == .key ? ["id"] : names
             try db.execute(sql: "CREATE TABLE \(Self.table) (\(Self.columns(for: columns)))")
             for (operation, sides) in [("INSERT", ["new"]), ("UPDATE", ["old", "new"]), ("DELETE", ["old"])] {
-                let kept = self == .key ? Array(sides.suffix(1)) : sides
+                let capturedSides = self == .key ? Array(sides.suffix(1)) : sides
                 try db.execute(
                     sql: """
                         CREATE TRIGGER least_\(operation) AFTER \(operation) ON item BEGIN
-                            INSERT INTO \(Self.table) (tbl, \(Self.names(columns, kept)))
-                                VALUES (1, \(Self.values(columns, kept)));
+                            INSERT INTO \(Self.table) (tbl, \(Self.names(columns, capturedSides)))
+                                VALUES (1, \(Self.values(columns, capturedSides)));
                         END
                         """
                 )

@@ -1,14 +1,14 @@
 import GRDB
 import TidemarkGzip
 
-/// The least that a push can be which is captured by triggers, survives a power cut on both sides
-/// and gives new ids: each step once, in as few statements as SQLite allows, and none of what makes
-/// it safe.
+/// The least push that triggers capture, that survives a power cut on both sides, and that gives
+/// new ids.
 ///
-/// The device makes one JSON text a change set of what its triggers kept, and keeps that; the
-/// server inserts from the text and keeps it as the revision, while its triggers log the records;
-/// the device puts the new ids in the place of its own. Nothing is checked, hashed or compared, no
-/// conflict is looked for, and there is no HTTP between the two.
+/// Each step runs once, in as few statements as SQLite allows, and without any safety. The device
+/// makes one JSON text of the captured rows of a change set, and keeps it. The server inserts from
+/// the text and keeps it as the revision, while its triggers log the records. The device then
+/// replaces its own ids by the new ones. There are no checks, hashes, comparisons or conflicts, and
+/// no HTTP between the two.
 struct LeastPush {
     private let (device, server): (DatabaseQueue, DatabaseQueue)
     private let (count, size): (Int, Int)
@@ -36,8 +36,8 @@ struct LeastPush {
     /// Pushes all of them.
     func run() throws -> Sample {
         let sample = try Sample.time {
-            let sent = try travel(freeze())
-            let ids = try travel([commit(sent)])
+            let texts = try travel(freeze())
+            let ids = try travel([commit(texts)])
             try rename(ids[0])
         }
         let rows = try [device, server].map { side in
@@ -52,7 +52,7 @@ struct LeastPush {
 
     private static let names = "name, note, amount, price, made, kind, mark"
 
-    /// What the triggers have kept, a text a change set.
+    /// The captured rows, one text for each change set.
     private func freeze() throws -> [String] {
         try device.write { db in
             let members = Self.names.split(separator: ", ").map { "'\($0)', new_\($0)" }
@@ -73,14 +73,14 @@ struct LeastPush {
         }
     }
 
-    /// Compresses texts together, and back.
+    /// Compresses texts together, and decompresses them.
     private func travel(_ texts: [String]) throws -> [String] {
         let packed = gzip(Array(texts.joined(separator: "\n").utf8))
         let bytes = try gunzip(packed, bytesMax: 1 << 30)
         return bytes.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Inserts the rows, keeps the texts, and says which ids became which: JSON.
+    /// Inserts the rows, keeps the texts, and returns the map of ids as JSON.
     private func commit(_ sets: [String]) throws -> String {
         try server.write { db in
             let values = Self.names.split(separator: ", ").map { "value ->> '\($0)'" }
@@ -104,7 +104,7 @@ struct LeastPush {
 
     private func rename(_ ids: String) throws {
         try device.write { db in
-            // The engine's own writing is not captured.
+            // The engine's own writes are not captured.
             try db.execute(sql: "DROP TRIGGER least_UPDATE")
             try db.execute(
                 sql: """

@@ -1,14 +1,14 @@
-import TidemarkPostgresStore
+import TidemarkPostgres
 
-/// PostgreSQL's logical replication of a table from one database to another: how long a row takes.
+/// PostgreSQL's logical replication of a table from one database to another: the time of a row.
 final class LogicalReplication: Sendable {
     private static let slot = "tidemark_bench"
     private let source: BenchDatabase
     private let target: BenchDatabase
 
-    /// Whether a server is set to do it.
+    /// Whether a server is configured for it.
     static func isPossible(on server: String) -> Bool {
-        // A server that cannot be asked cannot do it either.
+        // A server that cannot be reached cannot replicate either.
         (try? PostgresConnection(server).text("SHOW wal_level")) == "logical"
     }
 
@@ -22,13 +22,13 @@ final class LogicalReplication: Sendable {
             try pg.execute(
                 """
                 CREATE TABLE item (id bigint PRIMARY KEY, note text, mark text);
-                INSERT INTO item SELECT i, 'what there is to say about item ' || i, ''
+                INSERT INTO item SELECT i, 'a note of some words about item ' || i, ''
                     FROM generate_series(1, \(max(rows, 1))) AS i
                 """
             )
         }
         try from.execute("CREATE PUBLICATION bench FOR TABLE item")
-        // Made apart, since a subscription within one server would wait for itself.
+        // Made separately, since a subscription within one server would wait for itself.
         try from.execute("SELECT pg_create_logical_replication_slot('\(Self.slot)', 'pgoutput')")
         try to.execute(
             """
@@ -38,7 +38,7 @@ final class LogicalReplication: Sendable {
         )
     }
 
-    /// Commits rows, one after another, and looks until each is there.
+    /// Commits rows, one after another, and polls until each has arrived.
     func follow(_ commits: Int) async throws -> Sample {
         var latencies: [Double] = []
         for _ in 0..<commits {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the system tells of a process: its memory and its processor time, on Linux.
+/// The system's figures of a process: its memory and its processor time, on Linux.
 struct ProcessStatus: Sendable {
     /// The process's folder in `/proc`.
     private let folder: String
@@ -13,22 +13,23 @@ struct ProcessStatus: Sendable {
 
     private init(folder: String) { self.folder = folder }
 
-    /// The memory that it has, in bytes; nil where the system does not tell, or it has ended.
+    /// The present memory, in bytes; nil where the system does not tell it, or the process has
+    /// ended.
     var residentBytes: Int? { bytes("VmRSS:") }
 
-    /// The most memory that it has had at a time, in bytes.
+    /// The peak memory, in bytes.
     var peakBytes: Int? { bytes("VmHWM:") }
 
-    /// Begins the peak anew; where that cannot be done, the peak is that of all its life.
+    /// Resets the peak; where that is not possible, the peak is that of the whole process.
     func resetPeak() {
         guard let file = FileHandle(forWritingAtPath: "\(folder)/clear_refs") else { return }
-        // Refused, it changes nothing but what the peak means.
+        // A refusal changes only the meaning of the peak.
         try? file.write(contentsOf: Data("5".utf8))
     }
 
     /// The processor time of its threads, in seconds.
     var processorSeconds: Double? {
-        // A folder that cannot be read is one of a system that does not tell.
+        // A folder that cannot be read means a system without these figures.
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task") else { return nil }
         let nanoseconds = threads.compactMap { thread in
             FileManager.default.contents(atPath: "\(folder)/task/\(thread)/schedstat").flatMap {

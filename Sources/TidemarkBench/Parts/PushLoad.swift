@@ -9,20 +9,20 @@ import TidemarkCore
 struct PushLoad {
     let url: String
     let clients: Int
-    /// How many change sets each pushes.
+    /// The number of change sets that each pushes.
     let count: Int
-    /// The revision that each knows at first: 1 where the zone began with rows.
-    var known: Int64 = 0
+    /// The first revision of each client: 1 where the zone began with rows.
+    var firstRevision: Int64 = 0
     /// The zone of a client.
     var zone: @Sendable (Int) -> String = { _ in "main" }
 
     private struct Head: Decodable { let maxRevision: Int64 }
 
-    /// Pushes all at once, and says how long each push took.
+    /// Pushes all at once, and returns the time of each push.
     func run() async throws -> Sample { try await connected { try await push($0, over: $1) } }
 
-    /// Sends as many requests of which the server has next to nothing to do, in the same way: what
-    /// HTTP costs.
+    /// Sends as many requests that cost the server next to nothing, in the same way: the cost of
+    /// HTTP.
     func runBare() async throws -> Sample {
         try await connected { _, connections in
             var times: [Double] = []
@@ -35,7 +35,7 @@ struct PushLoad {
         }
     }
 
-    /// What a client does on its connection; says how long each request took.
+    /// Runs a client on its connection, and returns the time of each request.
     private typealias Client = @Sendable (_ number: Int, HTTPClient) async throws -> [Double]
 
     private func connected(_ work: @escaping Client) async throws -> Sample {
@@ -47,7 +47,7 @@ struct PushLoad {
             try await client.shutdown()
             return sample
         } catch {
-            // What went wrong first says more.
+            // The first error says more.
             try? await client.shutdown()
             throw error
         }
@@ -63,13 +63,13 @@ struct PushLoad {
     }
 
     private func push(_ client: Int, over connections: HTTPClient) async throws -> [Double] {
-        // A device of a run of its own: nobody else's retry.
+        // A new device for each run, so that no change set is another device's retry.
         let device = RandomID.text()
         var times = [Double]()
-        var revision = known
+        var revision = firstRevision
         for number in 1...count {
             let id = RandomID.text()
-            // At most one revision of the others', so that the answers stay small.
+            // At most one revision of the others, so that the answers stay small.
             let body =
                 #"{"maxRevision":\#(revision),"limit":1,"device":"\#(device)","changeSets":[{"id":"\#(id)","#
                 + #""item":{"create":[-\#(number)],"attributes":{"-\#(number)":{"name":"item","note":"#

@@ -1,6 +1,6 @@
 import TidemarkTestSupport
 
-/// Random UUIDs, the same in every run, and the places where they stand in a message.
+/// Random UUIDs, the same in every run, and their places in a message.
 struct RandomKeys: Sendable {
     /// The keys as text, in lower case.
     let texts: [String]
@@ -10,7 +10,7 @@ struct RandomKeys: Sendable {
     private static let textLength = 36
     private static let hyphen = UInt8(ascii: "-")
 
-    /// Draws so many keys.
+    /// Draws a number of keys.
     init(_ count: Int) {
         var generator = SeededGenerator(seed: 1)
         let keys = (0..<count).map { _ in
@@ -24,8 +24,7 @@ struct RandomKeys: Sendable {
         bytes = Dictionary(uniqueKeysWithValues: zip(texts.map { Array($0.utf8) }, keys))
     }
 
-    /// A message with something else in place of each key, made from its 16 bytes; and how many
-    /// keys there are in it.
+    /// Replaces each key of a message by a text made from its 16 bytes, and counts the keys.
     func replaced(in message: [UInt8], by other: ([UInt8]) -> [UInt8]) -> (message: [UInt8], count: Int) {
         var result = [UInt8]()
         var count = 0

@@ -10,12 +10,12 @@ final class ServerProcess: Sendable {
     let process: ChildProcess
     /// The folder of all files.
     let folder: BenchFolder
-    /// The port on which it listens, and that of the wire that counts.
+    /// The port on which it listens, and that of the counting relay.
     let (port, countedPort): (Int, Int)
     private let relay: TCPRelay
     private let database: BenchDatabase?
 
-    /// Serves a table with so many rows.
+    /// Serves a table with a number of rows.
     init(_ setting: BenchSetting, rows: Int) async throws {
         folder = try BenchFolder(in: setting.folder)
         let path = folder.path("zone")
@@ -32,22 +32,22 @@ final class ServerProcess: Sendable {
     /// The server's address.
     func url(_ way: BenchJob.Way = .direct) -> String { "http://127.0.0.1:\(way == .direct ? port : countedPort)" }
 
-    /// What goes over the counted wire while something is done.
+    /// The traffic over the counting relay during a job.
     func wire(_ work: () async throws -> Void) async throws -> Sample.Wire {
         let before = relay.traffic
-        let asked = try await requests()
+        let requestsBefore = try await requests()
         try await work()
         let now = relay.traffic
-        return Sample.Wire(requests: try await requests() - asked, from: before, to: now)
+        return Sample.Wire(requests: try await requests() - requestsBefore, from: before, to: now)
     }
 
-    /// Has the next answer that goes over the counted wire get lost.
+    /// Loses the next answer that goes over the counting relay.
     func loseAnswer() {
         relay.hangUp()
         relay.follow(RelayPlan([.answerDropped]))
     }
 
-    /// How many requests it has answered, by its own count; this one is none.
+    /// The number of answered requests by its own count, without this one.
     private func requests() async throws -> Int {
         let request = HTTPClientRequest(url: "\(url())/metrics")
         let answer = try await HTTPClient.shared.execute(request, timeout: .seconds(10))
@@ -57,7 +57,7 @@ final class ServerProcess: Sendable {
         }.reduce(0) { $0 + ($1.split(separator: " ").last.flatMap { Int($0) } ?? 0) }
     }
 
-    /// Requires that a device's file holds what the server does.
+    /// Requires that a device's file holds the server's rows.
     func check(_ path: String) async throws {
         let digest = try await HTTPTransport(url: url()).digest(zone: "main")
         try Agreement.require(path, holds: digest)

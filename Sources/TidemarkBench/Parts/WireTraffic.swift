@@ -1,7 +1,7 @@
 import TidemarkTestSupport
 
 extension Sample.Wire {
-    /// What went through a relay from one look to the next.
+    /// The traffic of a relay between two looks.
     init(requests: Int, from before: TCPRelay.Traffic, to now: TCPRelay.Traffic) {
         self.requests = requests
         bytesUp = Int(now.bytesUp - before.bytesUp)

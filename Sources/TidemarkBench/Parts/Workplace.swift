@@ -3,27 +3,27 @@ import GRDB
 import Logging
 import Tidemark
 import TidemarkCore
-import TidemarkHTTP
+import TidemarkServer
 import TidemarkTestSupport
 
-/// A folder with a server in it, over real HTTP, and the wire to it that counts.
+/// A folder with a server in it, over real HTTP, and the counting relay to it.
 final class Workplace: Sendable {
-    /// What is in the zone, and how it is served.
+    /// The contents of the zone, and the options of its server.
     struct Zone: Sendable {
-        /// How many rows the large table has.
+        /// The number of rows of the large table.
         var rows = 0
         /// Statements that make more tables.
         var sql = ""
-        /// How many revisions follow the first.
+        /// The number of revisions after the first.
         var history = 0
         var names = ["main"]
-        /// How long a way to the server and back takes.
+        /// The time of a way to the server and back.
         var roundTrip = Duration.zero
         /// The server's bounds.
         var limits = Limits.standard
     }
 
-    /// The wire that counts, and on which things go wrong if they should.
+    /// The counting relay, which also makes faults.
     let relay: TCPRelay
     private let countedURL: String
     private let directURL: String
@@ -58,8 +58,10 @@ final class Workplace: Sendable {
         try await ZoneHistory(url: directURL, rows: zone.rows).add(zone.history)
     }
 
-    /// Serves a table with so many rows.
-    convenience init(_ setting: BenchSetting, rows: Int) async throws { try await self.init(setting, Zone(rows: rows)) }
+    /// Serves a table with a number of rows.
+    convenience init(_ setting: BenchSetting, rows: Int) async throws {
+        try await self.init(setting, Zone(rows: rows))
+    }
 
     /// Ends the server.
     func end() async throws {
@@ -72,7 +74,7 @@ final class Workplace: Sendable {
     /// A path for a new file.
     func path() -> String { folder.path() }
 
-    /// A copy of a file that nobody has open.
+    /// Copies a file that no process has open.
     func copy(of template: String) throws -> String { try folder.copy(of: template) }
 
     // MARK: Devices
@@ -80,7 +82,7 @@ final class Workplace: Sendable {
     /// The server's address.
     func url(_ way: BenchJob.Way = .direct) -> String { way == .direct ? directURL : countedURL }
 
-    /// A way to the server that counts what is asked.
+    /// A transport that counts requests.
     func transport(_ way: BenchJob.Way = .direct) throws -> CountingTransport {
         CountingTransport(try HTTPTransport(url: url(way)))
     }
@@ -102,12 +104,12 @@ final class Workplace: Sendable {
 
     // MARK: Results
 
-    /// Does something, and adds to its sample what went over the counted wire meanwhile.
+    /// Runs a job, and adds its traffic over the counting relay to its sample.
     func counting(_ requests: () -> Int = { 0 }, _ work: () async throws -> Sample) async throws -> Sample {
         let before = relay.traffic
-        let asked = requests()
+        let requestsBefore = requests()
         var sample = try await work()
-        let count = requests() - asked
+        let count = requests() - requestsBefore
         sample.wire = Sample.Wire(requests: count, from: before, to: relay.traffic)
         return sample
     }
@@ -115,6 +117,6 @@ final class Workplace: Sendable {
     /// The content of a zone at the server.
     func digest(of zone: String = "main") async throws -> ZoneDigest { try await transport().digest(zone: zone) }
 
-    /// Requires that a device's file holds what the server does.
+    /// Requires that a device's file holds the server's rows.
     func check(_ path: String) async throws { try Agreement.require(path, holds: try await digest()) }
 }

@@ -1,17 +1,17 @@
 import Foundation
 import Tidemark
 
-/// Makes a zone older: change sets of one row each, sent as fast as the server takes them.
+/// Adds revisions to a zone: change sets of one row each, sent as fast as the server accepts them.
 struct ZoneHistory {
     let url: String
-    /// How many rows the zone has; they are changed in turn.
+    /// The number of the zone's rows; they are changed in turn.
     let rows: Int
 
     private static let setsPerRequest = 1_000
 
     private struct Head: Decodable { let maxRevision: Int64 }
 
-    /// Adds so many revisions to a zone that is at its first.
+    /// Adds a number of revisions to a zone at its first.
     func add(_ revisions: Int) async throws {
         let transport = try HTTPTransport(url: url)
         let device = RandomID.text()
@@ -29,7 +29,7 @@ struct ZoneHistory {
         }
     }
 
-    /// The n-th change of all; what it builds on is the one before of the same row.
+    /// The n-th change; it builds on the earlier one of the same row.
     private func changeSet(_ number: Int) -> String {
         let id = 1 + (number - 1) % rows
         let base = max(1, 1 + number - rows)

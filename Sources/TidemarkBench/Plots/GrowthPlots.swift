@@ -2,16 +2,15 @@ import Foundation
 
 /// The pictures of the growth curves.
 package enum GrowthPlots {
-    /// Writes a picture of times and one of bytes for each thing that grows into a folder, and
-    /// returns their paths.
+    /// Draws times and bytes for each growing quantity into a folder, and returns the paths.
     ///
-    /// Results that are of no curve are left out.
+    /// Results without a curve are left out.
     package static func write(_ results: [BenchResult], to folder: String) throws -> [String] {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         return try BenchCase.Point.Axis.allCases.flatMap { axis in
-            let found = results.filter { $0.point?.axis == axis }
-            guard !found.isEmpty else { return [String]() }
-            return try [("time", times(found, axis)), ("bytes", bytes(found, axis))].map {
+            let axisResults = results.filter { $0.point?.axis == axis }
+            guard !axisResults.isEmpty else { return [String]() }
+            return try [("time", times(axisResults, axis)), ("bytes", bytes(axisResults, axis))].map {
                 let path = "\(folder)/growth-\(axis.rawValue)-\($0.0).svg"
                 try Data($0.1.svg.utf8).write(to: URL(filePath: path))
                 return path
@@ -24,7 +23,7 @@ package enum GrowthPlots {
             title: "Time against the \(axis.rawValue) of the zone",
             subtitle: "medians, least to most, of latency to p99; both axes logarithmic; \(results[0].store)",
             curves: curves(results) { result in
-                // Of many small jobs in one run, the time of one.
+                // For many small jobs in one run, the time of one.
                 guard let p50 = result.p50, let p99 = result.p99 else { return result.seconds }
                 return Spread([p50, p50, p99])
             },
@@ -54,7 +53,7 @@ package enum GrowthPlots {
         }
     }
 
-    /// A power of ten in the largest unit of which it has one.
+    /// A power of ten in its largest unit.
     private static func decimal(_ number: Double, _ units: [String]) -> String {
         var number = number
         var units = units[...]

@@ -8,7 +8,7 @@ struct LinePlot {
         let points: [Point]
     }
 
-    /// A measured place: the middle, and the ends between which all runs were.
+    /// A measured point: the median, and the least and greatest of all runs.
     struct Point {
         let x: Double
         let y: Spread
@@ -29,8 +29,9 @@ struct LinePlot {
     private let top = 72.0
     private let bottom = 52.0
 
-    /// The colours of the curves on a light and on a dark page; told apart by colour-blind people,
-    /// and named at the curve's end anyway.
+    /// The colours of the curves on a light and on a dark page.
+    ///
+    /// Colour-blind people can tell them apart, and each curve has its name at its end.
     private static let colours = [
         ("#0060a8", "#62b5f0"), ("#c04a00", "#ff9552"), ("#007a5a", "#3fd2a4"), ("#a83a86", "#ee9ad0"),
         ("#7a6200", "#e6cf50"), ("#5b5bd6", "#a9a9ff"),
@@ -49,7 +50,7 @@ struct LinePlot {
             <text class="title" x="24" y="30">\(escaped(title))</text>
             <text class="note" x="24" y="50">\(escaped(subtitle))</text>
             \(grid(x, y))
-            \(curves.indices.map { line($0, x, y) }.joined(separator: "\n"))
+            \(curves.indices.map { line($0, x: x, y: y) }.joined(separator: "\n"))
             \(names(y))
             </svg>
 
@@ -103,7 +104,7 @@ struct LinePlot {
         return (rows + columns).joined(separator: "\n")
     }
 
-    private func line(_ index: Int, _ x: LogAxis, _ y: LogAxis) -> String {
+    private func line(_ index: Int, x: LogAxis, y: LogAxis) -> String {
         let colour = index % Self.colours.count
         let points = curves[index].points
         let middle = points.map { "\(n(x.place($0.x))),\(n(y.place($0.y.median)))" }

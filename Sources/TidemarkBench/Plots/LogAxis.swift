@@ -4,7 +4,7 @@ import Foundation
 struct LogAxis {
     /// The powers of ten at its ends.
     let decades: ClosedRange<Int>
-    /// Where its ends are on the page.
+    /// The places of its ends on the page.
     let ends: (Double, Double)
 
     /// An axis that holds values, which are above 0.
@@ -16,7 +16,7 @@ struct LogAxis {
         ends = (start, end)
     }
 
-    /// Where a value is on the page.
+    /// The place of a value on the page.
     func place(_ value: Double) -> Double {
         let part = (log10(value) - Double(decades.lowerBound)) / Double(decades.count - 1)
         return ends.0 + (ends.1 - ends.0) * part

@@ -1,39 +1,39 @@
-/// A job that is measured, and what is wanted of it.
+/// A measured job, and its goal.
 package struct BenchCase: Sendable {
-    /// What is wanted.
+    /// The kinds of goals.
     package enum Goal: Hashable, Sendable {
-        /// Our speed is at least so much of the ceiling's.
+        /// The speed is at least this part of the ceiling's.
         case speed(Double)
-        /// Our time is at most so many times the ceiling's.
+        /// The time is at most this many times the ceiling's.
         case time(Double)
         /// At most so many bytes travel, both ways together.
         case bytes(Int)
-        /// Figures of these names are at most so great.
+        /// Figures of these names are at most this great.
         case atMost(Double, Figure.Unit, [String])
     }
 
     /// A place on a growth curve.
     package struct Point: Hashable, Sendable, Encodable {
-        /// What grows.
+        /// The growing quantities.
         package enum Axis: String, Hashable, Sendable, Encodable, CaseIterable {
             case rows
             case revisions
         }
 
-        /// What grows.
+        /// The growing quantity.
         package let axis: Axis
-        /// How large it is here.
+        /// Its size at this place.
         package let value: Int
     }
 
-    /// What is done.
+    /// The job in words.
     package let name: String
     package let goal: Goal?
-    /// What the ceiling does.
+    /// The ceiling's job in words.
     package let ceilingName: String
-    /// The curve that it is part of, if it is of one, and where it stands there.
+    /// The place on a growth curve, if it has one.
     package var (curve, point): (String?, Point?)
-    /// Makes ready what the job needs.
+    /// Prepares the job.
     package let prepare: @Sendable () async throws -> BenchJob
 
     /// Makes a case.
@@ -50,22 +50,23 @@ package struct BenchCase: Sendable {
     }
 }
 
-/// A job that is ready to run, again and again.
+/// A prepared job, which runs again and again.
 package struct BenchJob: Sendable {
     /// The way to the server.
     package enum Way: Sendable {
-        /// Straight, for times.
+        /// Direct, for times.
         case direct
         /// Through a relay that counts, for bytes: counting takes time.
         case counted
     }
 
-    /// The job, once; what it needs made ready, and the check of what it did, are outside of the
-    /// time that it reports.
+    /// Runs the job once.
+    ///
+    /// Its preparation and the check of its result are outside of the reported time.
     package let ours: @Sendable (Way) async throws -> Sample
-    /// The ceiling, once; nil when there is none to compare with.
+    /// Runs the ceiling once; nil if there is none.
     package var ceiling: (@Sendable () async throws -> Sample)?
-    /// Ends what was started.
+    /// Stops all servers and processes of the job.
     package let finish: @Sendable () async throws -> Void
 
     /// Makes a job.
@@ -79,12 +80,12 @@ package struct BenchJob: Sendable {
         self.finish = finish
     }
 
-    /// The same job, which after each timed run also says how many seconds something else takes.
+    /// The same job, which after each timed run also reports the seconds of another job.
     func with(_ name: String, seconds: @escaping @Sendable () throws -> Double) -> BenchJob {
         var job = BenchJob(
             ours: { [ours] way in
                 var sample = try await ours(way)
-                if way != .counted { sample.figures.append(Figure(name, try seconds(), .seconds)) }
+                if way != .counted { sample.figures.append(Figure(name, value: try seconds(), unit: .seconds)) }
                 return sample
             },
             finish: finish
@@ -93,7 +94,7 @@ package struct BenchJob: Sendable {
         return job
     }
 
-    /// The same job, with something that happens when all else is ended.
+    /// The same job, with a last step after its end.
     func finally(_ more: @escaping @Sendable () async throws -> Void) -> BenchJob {
         BenchJob(ours: ours, ceiling: ceiling) { [finish] in
             try await finish()

@@ -1,48 +1,48 @@
-/// What a case came to.
+/// The result of a case.
 package struct BenchResult: Sendable, Encodable {
     /// The benchmark.
     package let benchmark: String
     /// The case.
     package let name: String
-    /// The store that was measured.
+    /// The measured store.
     package let store: String
-    /// How many rows a large table had.
+    /// The number of rows of a large table.
     package let rows: Int
-    /// Our times, in seconds.
+    /// Tidemark's times, in seconds.
     package let seconds: Spread
-    /// What it was compared with.
+    /// The ceiling's job.
     package let ceiling: String
     /// The ceiling's times, in seconds.
     package let ceilingSeconds: Spread?
-    /// Our speed as a part of the ceiling's, by the medians.
+    /// Tidemark's speed as a part of the ceiling's, by the medians.
     package let ratio: Double?
-    /// The time of half of our parts, and of 99 in 100, in seconds.
+    /// The time of half of Tidemark's parts, in seconds.
     package let p50: Double?
-    /// The time in which 99 in 100 of our parts were done, in seconds.
+    /// The time in which 99 of 100 of Tidemark's parts were done, in seconds.
     package let p99: Double?
     /// The ceiling's, as ``p50`` and ``p99``.
     package let ceilingP50: Double?
     /// See ``ceilingP50``.
     package let ceilingP99: Double?
-    /// What went over the wire in one run.
+    /// The traffic of one run.
     package let wire: Sample.Wire?
-    /// What else was measured, by the medians.
+    /// Other figures, by the medians.
     package let figures: [Figure]
     /// The most memory of the process with both sides in it, in bytes.
     package let peakMemory: Int?
-    /// The growth curve that it is part of, and where it stands there.
+    /// The place on a growth curve, if it has one.
     package let (curve, point): (String?, BenchCase.Point?)
-    /// What was wanted, in words.
+    /// The goal, in words.
     package let goal: String
-    /// Whether it was reached; nil when nothing was wanted.
+    /// Whether the goal was reached; nil if there is none.
     package let isMet: Bool?
 
     init(
         _ benchmark: String,
-        _ item: BenchCase,
-        _ setting: BenchSetting,
-        _ ours: [Sample],
-        _ ceilings: [Sample],
+        item: BenchCase,
+        setting: BenchSetting,
+        ours: [Sample],
+        ceilings: [Sample],
         wire: Sample.Wire?,
         memory: Int?
     ) {
@@ -55,11 +55,11 @@ package struct BenchResult: Sendable, Encodable {
         self.wire = wire
         curve = item.curve
         point = item.point
-        let mine = Spread(ours.map(\.seconds))
+        let spread = Spread(ours.map(\.seconds))
         let its = ceilings.isEmpty ? nil : Spread(ceilings.map(\.seconds))
-        seconds = mine
+        seconds = spread
         ceilingSeconds = its
-        let ratio = its.map { $0.median / max(mine.median, .ulpOfOne) }
+        let ratio = its.map { $0.median / max(spread.median, .ulpOfOne) }
         let figures = Figure.medians(of: ours)
         self.ratio = ratio
         self.figures = figures
@@ -80,9 +80,9 @@ package struct BenchResult: Sendable, Encodable {
             goal = "bytes ≤ \(wanted)"
             isMet = wire.map { $0.bytesUp + $0.bytesDown <= wanted }
         case .atMost(let wanted, let unit, let names):
-            let found = figures.filter { names.contains($0.name) }
+            let matching = figures.filter { names.contains($0.name) }
             goal = "\(names.joined(separator: ", ")) ≤ \(unit.text(wanted))"
-            isMet = found.isEmpty ? nil : found.allSatisfy { $0.value <= wanted }
+            isMet = matching.isEmpty ? nil : matching.allSatisfy { $0.value <= wanted }
         case nil: (goal, isMet) = ("", nil)
         }
     }

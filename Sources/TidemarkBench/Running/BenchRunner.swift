@@ -1,36 +1,35 @@
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 
-/// Runs benchmarks: ours and the ceiling in turn, so that whatever else the machine does meets
-/// both.
+/// Runs benchmarks: Tidemark and the ceiling in turn, so that other load on the machine meets both.
 package struct BenchRunner: Sendable {
     private let rounds: Int
     private let setting: BenchSetting
     private let progress: @Sendable (String) -> Void
 
-    /// Makes a runner that runs each case so many times, and says what it does.
+    /// Makes a runner that runs each case a number of times, and reports its progress.
     package init(rounds: Int, setting: BenchSetting, progress: @escaping @Sendable (String) -> Void) {
-        // A server makes it when it opens its file; here devices' files are opened first.
+        // A server configures SQLite when it opens its file; here devices' files are opened first.
         StatementJournals.keepInMemory
         self.rounds = rounds
         self.setting = setting
         self.progress = progress
     }
 
-    /// Every benchmark there is, in the order in which they run.
+    /// All benchmarks, in the order in which they run.
     package static let all: [any Benchmark.Type] = [
         JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self, SwarmBenchmark.self,
         CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
         FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self, GrowthBenchmark.self,
     ]
 
-    /// Runs a benchmark, and returns what its cases came to.
+    /// Runs a benchmark, and returns the results of its cases.
     package func run(_ benchmark: any Benchmark.Type) async throws -> [BenchResult] {
         var results: [BenchResult] = []
         for item in benchmark.cases(setting) {
             progress("\(benchmark.name): \(item.name), making ready")
             let job = try await item.prepare()
             do { results.append(try await run(job, item, of: benchmark.name)) } catch {
-                // Why the job failed matters more than what else does because of it.
+                // The job's own error matters more than a later one.
                 try? await job.finish()
                 throw error
             }
@@ -45,7 +44,7 @@ package struct BenchRunner: Sendable {
         ProcessStatus.own.resetPeak()
         for round in 1...rounds {
             progress("\(benchmark): \(item.name), \(round) of \(rounds)")
-            // Whoever comes first in a round is second in the next.
+            // The first of a round is the second of the next one.
             for isOurs in round.isMultiple(of: 2) ? [true, false] : [false, true] {
                 if isOurs {
                     ours.append(try await job.ours(.direct))
@@ -57,6 +56,14 @@ package struct BenchRunner: Sendable {
         let memory = ProcessStatus.own.peakBytes
         progress("\(benchmark): \(item.name), counting bytes")
         let wire = try await job.ours(.counted).wire
-        return BenchResult(benchmark, item, setting, ours, ceilings, wire: wire, memory: memory)
+        return BenchResult(
+            benchmark,
+            item: item,
+            setting: setting,
+            ours: ours,
+            ceilings: ceilings,
+            wire: wire,
+            memory: memory
+        )
     }
 }

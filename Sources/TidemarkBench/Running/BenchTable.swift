@@ -10,8 +10,9 @@ package enum BenchTable {
     /// The columns that are aligned to the right.
     private static let right: Set<Int> = [1, 3, 5, 6, 7, 8, 9, 10, 11]
 
-    /// The rows of a table, its heads first, and the columns that are aligned to the right; columns
-    /// in which nothing stands are left out.
+    /// The rows of a table, its heads first, and the columns that are aligned to the right.
+    ///
+    /// Empty columns are left out.
     package static func rows(_ results: [BenchResult]) -> (rows: [[String]], right: Set<Int>) {
         let cells = results.map(row)
         let used = heads.indices.filter { column in cells.contains { !$0[column].isEmpty } }
@@ -19,7 +20,7 @@ package enum BenchTable {
         return (rows, Set(used.indices.filter { right.contains(used[$0]) }))
     }
 
-    /// What stands below a table: beside what the jobs ran.
+    /// The lines below a table: the ceilings of the jobs.
     package static func notes(_ results: [BenchResult]) -> [String] {
         let named = results.filter { !$0.ceiling.isEmpty }
         guard let first = named.first else { return [] }

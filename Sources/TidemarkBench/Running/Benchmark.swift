@@ -1,30 +1,30 @@
-/// One of the benchmarks of `tidemark bench`.
+/// One of the benchmarks of `tidemark-dev bench`.
 ///
-/// Each measures a job of ours beside the same job done by the engines underneath alone, its
-/// ceiling, in turn and in the same run: the ratio holds on any machine, the times on one.
+/// Each measures a job of Tidemark beside the same job of the engine underneath, its ceiling, in
+/// turn and in the same run. The ratio holds on any machine, the times on one.
 package protocol Benchmark: Sendable {
-    /// By what it is asked for.
+    /// Its name on the command line.
     static var name: String { get }
-    /// What it does, in a sentence.
+    /// Its purpose, in a sentence.
     static var summary: String { get }
 
-    /// What is measured; each case is made ready when its turn comes.
+    /// Its cases; each is prepared when its turn comes.
     static func cases(_ setting: BenchSetting) -> [BenchCase]
 }
 
-/// What a benchmark is run with.
+/// The settings of a benchmark.
 package struct BenchSetting: Sendable {
-    /// How many rows a large table has.
+    /// The number of rows of a large table.
     package var rows: Int
-    /// PostgreSQL's address, when its store is to be measured; else the embedded one is.
+    /// PostgreSQL's address, to measure its store; nil measures the embedded one.
     package let postgres: String?
-    /// Where files are made.
+    /// The folder of all files.
     package let folder: String
     /// The sizes of zones against which growth is measured, in rows.
     package var sizes = [10_000, 100_000, 1_000_000]
     /// The lengths of history against which growth is measured, in revisions.
     package var histories = [100, 1_000, 10_000]
-    /// How many listen at a time.
+    /// The numbers of simultaneous listeners.
     package var listeners = [100, 1_000, 10_000]
     /// Whether this only shows that everything works: pauses are short, and times mean nothing.
     package var isTrial = false
@@ -39,7 +39,7 @@ package struct BenchSetting: Sendable {
     /// The name of the store, for people.
     package var store: String { postgres == nil ? "sqlite" : "postgres" }
 
-    /// The same with other rows.
+    /// The same settings with another number of rows.
     func with(rows: Int) -> BenchSetting {
         var setting = self
         setting.rows = rows

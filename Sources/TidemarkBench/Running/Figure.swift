@@ -1,23 +1,23 @@
 import Foundation
 
-/// Something else that was measured, by its name.
+/// Another measured figure, by its name.
 package struct Figure: Hashable, Sendable, Encodable {
-    /// What is counted.
+    /// The units.
     package enum Unit: String, Hashable, Sendable, Encodable {
         case count
         case bytes
         case seconds
     }
 
-    /// What it is.
+    /// Its name.
     package let name: String
-    /// How much of it.
+    /// Its value.
     package let value: Double
-    /// What is counted.
+    /// Its unit.
     package let unit: Unit
 
     /// Makes a figure.
-    init(_ name: String, _ value: Double, _ unit: Unit) {
+    init(_ name: String, value: Double, unit: Unit) {
         self.name = name
         self.value = value
         self.unit = unit

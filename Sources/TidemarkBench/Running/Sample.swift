@@ -1,12 +1,12 @@
-/// What one run of a job took.
+/// The measurements of one run of a job.
 package struct Sample: Sendable {
-    /// How long it took, in seconds.
+    /// Its time, in seconds.
     package var seconds: Double
-    /// How long each of its parts took, in seconds, where it has many.
+    /// The time of each of its parts, in seconds, if it has many.
     package var latencies: [Double] = []
-    /// What went over the wire.
+    /// Its traffic.
     package var wire: Wire?
-    /// What else was measured.
+    /// Other figures.
     package var figures: [Figure] = []
 
     /// Bytes and requests on a connection, HTTP's own included.
@@ -33,7 +33,7 @@ package struct Sample: Sendable {
         return Sample(seconds: (ContinuousClock.now - start) / .seconds(1))
     }
 
-    /// Times a job that does not wait for others.
+    /// Times a synchronous job.
     static func time(_ work: () throws -> Void) throws -> Sample {
         let start = ContinuousClock.now
         try work()
@@ -42,12 +42,12 @@ package struct Sample: Sendable {
 }
 
 extension Figure {
-    /// The medians of figures of the same name, in the order in which the names came.
+    /// The medians of figures of the same name, in the order of their first occurrence.
     static func medians(of samples: [Sample]) -> [Figure] {
         let first = samples.first?.figures ?? []
         return first.map { figure in
             let values = samples.flatMap(\.figures).filter { $0.name == figure.name }.map(\.value)
-            return Figure(figure.name, Spread(values).median, figure.unit)
+            return Figure(figure.name, value: Spread(values).median, unit: figure.unit)
         }
     }
 }

@@ -1,13 +1,13 @@
-/// The middle of some numbers, and their ends.
+/// The median of some numbers, and their extremes.
 package struct Spread: Hashable, Sendable, Encodable {
-    /// Half of them are below.
+    /// The median.
     package let median: Double
     /// The least.
     package let min: Double
     /// The greatest.
     package let max: Double
 
-    /// Sums up numbers, of which there is at least one.
+    /// Sums up at least one number.
     package init(_ numbers: [Double]) {
         let sorted = numbers.sorted()
         let middle = sorted.count / 2
@@ -16,7 +16,7 @@ package struct Spread: Hashable, Sendable, Encodable {
         max = sorted[sorted.count - 1]
     }
 
-    /// The number below which a part of them lies, by rank.
+    /// The number at a rank, given as a part of all.
     package static func percentile(_ part: Double, of numbers: [Double]) -> Double? {
         guard !numbers.isEmpty else { return nil }
         let sorted = numbers.sorted()

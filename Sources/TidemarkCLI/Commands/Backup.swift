@@ -2,34 +2,37 @@ import ArgumentParser
 import Foundation
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTerminal
 
-/// `tidemark backup`: a copy from which a server can be put back.
+/// `tidemark backup`: creates a copy that a server can serve again.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy a served file, or a server's rows, so that it can be served again.",
         discussion: """
-            Of a served FILE, OUT is the whole: rows, log, ids, policies, all of one commit. It may be served meanwhile, and \
-            nobody waits. To put it back, stop the server, copy OUT to FILE, and start it once with --restored.
+            For a served FILE, OUT is a full backup: rows, log, ids and policies, all of one commit. A server may \
+            serve FILE meanwhile, and its requests do not wait. To restore, stop the server, copy OUT to FILE, and \
+            start it once with --restored.
 
-            Of a URL, OUT has the tables and rows of the latest revision, and nothing else: no log, no ids of deleted records, \
-            none of the app's views and triggers. `tidemark serve OUT` begins a new history with them, which devices join anew: \
-            it does not know what it has from older ones, so what these offer again would be there twice. That is what HTTP \
-            gives, also of a server on PostgreSQL; of that database pg_dump makes whole backups.
+            For a URL, OUT has only the tables and rows of the latest revision: no log, no ids of deleted records, and \
+            none of the app's views and triggers. `tidemark serve OUT` begins a new history, and devices must join \
+            again: the new history cannot recognize changes of older devices, so their retries would duplicate \
+            records. The same holds for the URL of a server on PostgreSQL; use pg_dump for full backups of that \
+            database.
 
-            OUT is one SQLite file, checked before it gets its name. Nothing is overwritten.
+            OUT is one SQLite file, checked before it gets its name. The command overwrites no file.
 
               tidemark backup zone.sqlite backups/monday.sqlite
               tidemark backup https://sync.example.org rows.sqlite
 
-            Exit codes: 0 OUT is there and sound; 4 the server cannot be reached; 1 another failure, and there is no OUT.
+            Exit codes: 0 OUT is there and sound; 4 the server cannot be reached; 1 another failure, and there is no \
+            OUT.
             """
     )
     @Argument(help: "The served file, or the server, for instance http://127.0.0.1:8080.", completion: .file())
     var source: String
-    @Argument(help: "The file to make; it must not exist yet.") var out: String
-    @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
+    @Argument(help: "The file to create; it must not exist yet.") var out: String
+    @Option(help: "The zone, for a server with several zones.") var zone = EmbeddedStore.zoneName
     @OptionGroup var access: ServerAccess
 
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
@@ -41,7 +44,7 @@ struct Backup: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Terminal.runInOrder { if isURL { try await copyRows() } else { try copyFile() } }
+        try await Terminal.runInterruptibly { if isURL { try await copyRows() } else { try copyFile() } }
     }
 
     private func copyFile() throws {
@@ -53,7 +56,10 @@ struct Backup: AsyncParsableCommand {
         }
         bar.clear()
         Terminal.line(
-            "\(out) is \(source) at revision \(backup.revision), \(Counted.text(Int(backup.rows), "row")), checked; to put it back: serve it with --restored"
+            """
+            \(out) is \(source) at revision \(backup.revision), \(Counted.text(Int(backup.rows), "row")), checked; to \
+            put it back: serve it with --restored
+            """
         )
     }
 
@@ -65,7 +71,10 @@ struct Backup: AsyncParsableCommand {
         let policies = copy.policies.sorted { $0.key < $1.key }.map { " --policy \($0.key)=\($0.value.rawValue)" }
             .joined()
         Terminal.line(
-            "\(out) has \(Counted.text(Int(copy.rows), "row")) of \(source) at revision \(copy.revision), without its history"
+            """
+            \(out) has \(Counted.text(Int(copy.rows), "row")) of \(source) at revision \(copy.revision), without its \
+            history
+            """
         )
         Terminal.line("to begin a new history with them: tidemark serve \(out)\(policies)")
     }

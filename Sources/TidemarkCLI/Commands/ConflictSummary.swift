@@ -1,31 +1,31 @@
 import Tidemark
 import TidemarkCore
 
-/// How much of the conflicts is shown, and what is said in place of the rest.
+/// Selects the visible part of a conflict, and summarizes the rest.
 struct ConflictSummary {
-    /// Records up to which a conflict is shown whole.
+    /// The most records of a conflict that is shown whole.
     private static let wholeMax = 10
-    /// The contested records that are shown of a larger one.
+    /// The most contested records of a larger conflict.
     private static let contestedMax = 20
-    /// The records beside these.
+    /// The most other records of a larger conflict.
     private static let othersMax = 3
-    /// The lines that say why.
+    /// The most lines of reasons.
     private static let reasonsMax = 20
 
     let conflict: Conflict
-    /// Whether everything is shown.
+    /// Whether all records are visible.
     let isWhole: Bool
     /// The records that the reasons name.
     let contested: [Conflict.Record]
-    /// The others.
+    /// The other records.
     let others: [Conflict.Record]
 
     /// Divides a conflict's records into those that the reasons name and the others.
     init(_ conflict: Conflict, all: Bool) {
         self.conflict = conflict
         isWhole = all || conflict.records.count <= Self.wholeMax
-        let named = Set(conflict.reasons.map { Name(table: $0.table, key: $0.key ?? "") })
-        let isNamed = { (record: Conflict.Record) in named.contains(Name(table: record.table, key: record.key)) }
+        let names = Set(conflict.reasons.map { Name(table: $0.table, key: $0.key ?? "") })
+        let isNamed = { (record: Conflict.Record) in names.contains(Name(table: record.table, key: record.key)) }
         contested = conflict.records.filter(isNamed)
         others = conflict.records.filter { !isNamed($0) }
     }
@@ -35,23 +35,23 @@ struct ConflictSummary {
         let key: String
     }
 
-    /// The records that are shown, contested ones first.
-    var shown: [Conflict.Record] {
+    /// The visible records, contested ones first.
+    var visibleRecords: [Conflict.Record] {
         if isWhole { return contested + others }
         return Array(contested.prefix(Self.contestedMax)) + others.prefix(Self.othersMax)
     }
 
-    /// The line for the records that are not shown; nil when all are.
+    /// The line for the hidden records; nil if all are visible.
     var rest: String? {
-        let count = conflict.records.count - shown.count
+        let count = conflict.records.count - visibleRecords.count
         guard count > 0 else { return nil }
         return "… and \(Counted.text(count, "more record")) (--all shows them)"
     }
 
-    /// Whether somebody else has deleted a record that the change set updates.
+    /// Whether another device deleted a record that the change set updates.
     var hasDeleted: Bool { conflict.records.contains { $0.operation == "update" && $0.theirs == nil } }
 
-    // MARK: Why
+    // MARK: Reasons
 
     private struct Cause: Hashable {
         let message: String
@@ -59,7 +59,7 @@ struct ConflictSummary {
         let columns: [String]
     }
 
-    /// Why the change set was refused: one line for all records of a table with one cause.
+    /// The reasons of the refusal: one line for all records of a table with the same cause.
     var reasons: [String] {
         var causes: [Cause] = []
         var keys: [Cause: [String]] = [:]
@@ -83,7 +83,7 @@ struct ConflictSummary {
         return lines.prefix(Self.reasonsMax) + ["… and \(more) (--all shows them)"]
     }
 
-    /// Who refers to a record that was to be deleted: one line a table, reference and parent.
+    /// The records that refer to a record of a refused deletion: one line per table, reference and parent.
     var referrers: [String] {
         conflict.referrers.map {
             "\($0.table) \(list($0.keys)) by \($0.columns.joined(separator: ", ")), to \($0.parent) \($0.parentKey)"
@@ -94,9 +94,9 @@ struct ConflictSummary {
         Counted.list(keys, most: isWhole && keys.count <= Self.wholeMax ? Self.wholeMax : 5)
     }
 
-    // MARK: All of them
+    // MARK: All conflicts
 
-    /// What waits, in one line; nil where the conflicts say it shortly enough themselves.
+    /// Summarizes all conflicts in one line; nil for a single short conflict.
     static func line(of conflicts: [Conflict]) -> String? {
         let records = conflicts.reduce(0) { $0 + $1.records.count }
         guard conflicts.count > 1 || records > wholeMax else { return nil }
@@ -117,7 +117,7 @@ struct ConflictSummary {
         return "\(Counted.text(conflicts.count, noun)) with \(Counted.text(records, "record"))"
     }
 
-    /// The records that reasons name, by rule, most frequent first.
+    /// Counts the reasons by rule, most frequent first.
     private static func kinds(of conflicts: [Conflict]) -> [String] {
         var counts: [String: Int] = [:]
         for conflict in conflicts { for rule in Set(conflict.reasons).map(\.rule) { counts[rule, default: 0] += 1 } }

@@ -4,10 +4,10 @@ import Tidemark
 import TidemarkCore
 import TidemarkTerminal
 
-/// `tidemark device`: everything about one device's file.
+/// `tidemark device`: commands for a device's file.
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Join a server with a SQLite file, sync it, and look after it.",
+        abstract: "Join a SQLite file to a server, sync it, and maintain it.",
         subcommands: [Join.self, Rescue.self, Sync.self, Status.self, Conflicts.self, Resolve.self]
     )
 }
@@ -16,27 +16,28 @@ extension Device {
     /// `tidemark device join`.
     struct Join: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a device file: the zone's tables with all their rows, ready to edit.",
+            abstract: "Create a device file: the zone's tables with all their rows, ready to edit.",
             discussion: """
-                FILE must not exist yet. It becomes an ordinary SQLite file; edit it with any program. New rows of tables with \
-                an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with the permanent one.
+                FILE must not exist yet. It becomes an ordinary SQLite file; edit it with any program. New rows of \
+                tables with an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with \
+                the permanent one.
 
-                A join that is cut short leaves nothing behind; run it again. Only if it is killed outright, the folder \
-                FILE.<id> with what was there stays, until the next join of FILE removes it.
+                An interrupted join leaves nothing behind; run it again. Only a killed join leaves a folder FILE.<id>, \
+                which the next join of FILE removes.
                 """
         )
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
-        @Argument(help: "The file to make.") var file: String
+        @Argument(help: "The file to create.") var file: String
         @Option(help: "The zone.") var zone = "main"
         @OptionGroup var access: ServerAccess
 
         func run() async throws {
-            try await Terminal.runInOrder {
-                let started = ContinuousClock.now
+            try await Terminal.runInterruptibly {
+                let start = ContinuousClock.now
                 try await Download(url: url, zone: zone, access: access).run {
                     try await $0.join(path: file, progress: $1)
                 } saying: {
-                    "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: started)) s"
+                    "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
                 }
             }
         }
@@ -50,17 +51,18 @@ extension Device {
     /// `tidemark device sync`.
     struct Sync: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Send what was edited, take in what others did.",
+            abstract: "Send local edits, and apply other devices' changes.",
             discussion: """
-                Exit codes: 0 all is even; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be reached: \
-                the edits are in the outbox and nothing is lost; 5 another process syncs the file just now; 1 another failure.
+                Exit codes: 0 synced; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be \
+                reached: the edits are in the outbox and nothing is lost; 5 another process is syncing the file; 1 \
+                another failure.
                 """
         )
         @Argument(help: "The device's file.") var file: String
         @Flag(
             help: """
-                Go on: sync when the server tells of news, and look for edits and news every \
-                --every seconds.
+                Keep running: sync when the server announces changes, and check for edits and changes \
+                every --every seconds.
                 """
         ) var watch = false
         @Option(
@@ -77,15 +79,15 @@ extension Device {
         @Flag(
             inversion: .prefixedNo,
             help: """
-                Divide what other programs wrote between two looks along references, so that one refused edit leaves the \
-                others alone; kept for the file until the opposite is said.
+                Divide other programs' edits between two syncs along references, so that one refused edit does not \
+                affect the others; the file keeps the setting until the opposite option.
                 """
         ) var independent: Bool?
         @Option(help: ArgumentHelp("The same for one table; may be repeated.", valueName: "table"))
         var independentTable: [String] = []
 
-        /// What is declared; nil: nothing new.
-        private var declared: IndependentTables? {
+        /// The setting of the options; nil if there is none.
+        private var independentTables: IndependentTables? {
             if !independentTable.isEmpty { return IndependentTables(independentTable) }
             return independent.map { $0 ? .all : .none }
         }
@@ -103,26 +105,26 @@ extension Device {
         }
 
         func run() async throws {
-            try await Terminal.runInOrder {
+            try await Terminal.runInterruptibly {
                 var limits = Limits.standard
                 limits.valueBytesMax = valueMax << 20
-                let device = try await OpenDevice(file, access: access, independent: declared, limits: limits)
+                let device = try await OpenDevice(file, access: access, independent: independentTables, limits: limits)
                 if watch {
                     await device.engine.listen()
                     await device.engine.watchOutside()
                 }
                 var pace = Pace(interval: .seconds(every), first: .seconds(min(every, 1)))
-                var told: PushedChange?
+                var pushedChange: PushedChange?
                 repeat {
                     do {
-                        try await round(device, told)
-                        pace.succeeded()
-                    } catch let error as TidemarkError where watch && isPassing(error) {
+                        try await round(device, pushedChange)
+                        pace.recordSuccess()
+                    } catch let error as TidemarkError where watch && isTransient(error) {
                         Terminal.note("tidemark: \(error.message) Trying again.")
-                        pace.failed(retryAfterSeconds: error.retryAfterSeconds)
+                        pace.recordFailure(retryAfterSeconds: error.retryAfterSeconds)
                     }
                     if watch {
-                        told = await device.engine.pause(
+                        pushedChange = await device.engine.pause(
                             atMost: pace.pause(jitter: Pace.systemJitter()),
                             canEndEarly: pace.endsWithEdit
                         )
@@ -131,57 +133,65 @@ extension Device {
             }
         }
 
-        /// Whether an error can be over by the next round, in which the edits are sent.
-        private func isPassing(_ error: TidemarkError) -> Bool { [.retry, .signIn].contains(error.recovery) }
+        /// Whether the next round may succeed without the user.
+        private func isTransient(_ error: TidemarkError) -> Bool { [.retry, .signIn].contains(error.recovery) }
 
         @Flag(help: "Go on although most of the records here would be deleted.") var acceptMassDeletion = false
 
-        private func round(_ device: OpenDevice, _ told: PushedChange?) async throws {
+        private func round(_ device: OpenDevice, _ pushedChange: PushedChange?) async throws {
             let before = try await device.engine.status()
-            let events = try await device.syncCollectingEvents(acceptingMassDeletion: acceptMassDeletion, told: told)
+            let events = try await device.syncCollectingEvents(
+                acceptingMassDeletion: acceptMassDeletion,
+                pushedChange: pushedChange
+            )
             let after = try await device.engine.status()
             let isQuiet = events.isEmpty && before.revision == after.revision
-            if !watch || !isQuiet { report(events, before, after) }
+            if !watch || !isQuiet { report(events, before: before, after: after) }
             if !watch, after.conflicts > 0 { throw ExitCode(3) }
         }
 
-        private func report(_ events: [SyncEvent], _ before: DeviceStatus, _ after: DeviceStatus) {
+        private func report(_ events: [SyncEvent], before: DeviceStatus, after: DeviceStatus) {
             var parts = ["revision \(before.revision) -> \(after.revision)"]
-            var sent = 0
+            var changeSetsSent = 0
             var records = 0
-            var taken = nil as Int?
+            var snapshotRecords = nil as Int?
             var identities = 0
-            var repaired = 0
+            var repairs = 0
             for event in events {
-                if case .sent(let count) = event { sent += count }
+                if case .sent(let count) = event { changeSetsSent += count }
                 if case .remoteChanges(_, let count) = event { records += count }
-                if case .snapshotTaken(_, let count) = event { taken = count }
+                if case .snapshotTaken(_, let count) = event { snapshotRecords = count }
                 if case .identitiesAssigned(_, let ids) = event { identities += ids.count }
-                if case .repaired(let count) = event { repaired += count }
+                if case .repaired(let count) = event { repairs += count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
                     parts.append("the server's history is another one now")
                     if count > 0 { parts.append("\(Counted.text(count, "forgotten change set")) offered again") }
                 }
             }
-            if sent > 0 { parts.append("\(Counted.text(sent, "change set")) sent") }
+            if changeSetsSent > 0 { parts.append("\(Counted.text(changeSetsSent, "change set")) sent") }
             if identities > 0 {
                 let ids = identities == 1 ? "its id" : "their ids"
                 parts.append("\(Counted.text(identities, "new record")) got \(ids)")
             }
-            if let taken { parts.append("a snapshot of \(Counted.text(taken, "record")) taken in") }
+            if let snapshotRecords {
+                parts.append("a snapshot of \(Counted.text(snapshotRecords, "record")) taken in")
+            }
             if records > 0 {
                 let others = Counted.text(records, "record of others", plural: "records of others")
                 parts.append("\(others) taken in")
             }
-            if repaired > 0 { parts.append("\(Counted.text(repaired, "record")) repaired") }
+            if repairs > 0 { parts.append("\(Counted.text(repairs, "record")) repaired") }
             if after.conflicts > 0 {
                 let waiting = Counted.text(after.conflicts, "conflict waits", plural: "conflicts wait")
                 parts.append("\(waiting): tidemark device conflicts \(file)")
             }
             if after.overruled > before.overruled {
                 parts.append(
-                    "\(after.overruled - before.overruled) overruled, the values kept: tidemark device conflicts \(file)"
+                    """
+                    \(after.overruled - before.overruled) overruled, the values kept: tidemark device conflicts \
+                    \(file)
+                    """
                 )
             }
             Terminal.line("synced: \(parts.joined(separator: ", "))")
@@ -191,7 +201,7 @@ extension Device {
     /// `tidemark device status`.
     struct Status: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show where a device stands: server, revision, what waits."
+            abstract: "Show a device's state: server, revision, pending changes, conflicts."
         )
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
@@ -205,7 +215,10 @@ extension Device {
                     ["epoch", status.epoch ?? "not known yet"], ["revision", String(status.revision)],
                     [
                         "pending",
-                        "\(Counted.text(status.pendingChangeSets, "change set")), \(Counted.text(status.pendingRecords, "record"))",
+                        """
+                        \(Counted.text(status.pendingChangeSets, "change set")), \
+                        \(Counted.text(status.pendingRecords, "record"))
+                        """,
                     ], ["conflicts", String(status.conflicts)], ["overruled", String(status.overruled)],
                     ["last contact", status.lastContact ?? "never"],
                 ])

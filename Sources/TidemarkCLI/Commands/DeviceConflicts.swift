@@ -9,10 +9,10 @@ extension Device {
     struct Conflicts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
-                "List refused change sets, and values that were overruled: what was there, what you wrote, what the server has.",
+                "List refused change sets and overruled values: the base, your values, and the server's.",
             discussion: """
-                The records that the reasons name come first. Of a change set with more than 10 records only the first few \
-                others are shown, unless --all is given; --json has everything.
+                The records that the reasons name come first. Of a change set with more than 10 records, only the \
+                first few others are shown without --all; --json has everything.
                 """
         )
         @Argument(help: "The device's file.") var file: String
@@ -29,7 +29,7 @@ extension Device {
             }
         }
 
-        /// A conflict for machines: keys and images are JSON of their own, not text.
+        /// Renders a conflict as JSON; keys and images become JSON values, not text.
         private static func object(_ conflict: Conflict) throws -> [String: Any] {
             [
                 "number": conflict.number, "kind": conflict.kind.rawValue, "id": conflict.id, "parked": conflict.parked,
@@ -69,7 +69,7 @@ extension Device {
             for reason in summary.reasons { Terminal.line("  why: \(reason)") }
             for referrers in summary.referrers { Terminal.line("  who refers: \(referrers)") }
             if !conflict.after.isEmpty { Terminal.line("  builds on: \(conflict.after.joined(separator: ", "))") }
-            for record in summary.shown {
+            for record in summary.visibleRecords {
                 Terminal.line("  \(record.operation) \(record.table) \(record.key)")
                 try showColumns(of: record)
             }
@@ -77,20 +77,20 @@ extension Device {
             Terminal.line("  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept")
             let again = "tidemark device resolve \(file) \(conflict.number) --retry"
             guard summary.hasDeleted else { return Terminal.line("  to write yours again: \(again)") }
-            Terminal.line("  to write yours again, but what was deleted: \(again) --no-revive")
-            Terminal.line("  to make what was deleted anew as well: \(again) --revive")
+            Terminal.line("  to write yours again, except deleted records: \(again) --no-revive")
+            Terminal.line("  to create deleted records again as well: \(again) --revive")
         }
 
-        /// Values that lost by the policy of their columns: nothing has to be decided.
+        /// Prints values that a policy overruled; the user need not decide anything.
         private func showOverruled(_ conflict: Conflict) throws {
             Terminal.line("overruled \(conflict.number)  \(conflict.id)  kept \(conflict.parked)")
             let summary = ConflictSummary(conflict, all: all)
-            for record in summary.shown {
+            for record in summary.visibleRecords {
                 Terminal.line("  \(record.table) \(record.key)")
-                let lost = try Self.columns(record.mine)
-                let stands = try Self.columns(record.theirs)
-                let rows = (lost ?? [:]).keys.sorted().map { name in
-                    ["    \(name)", lost?[name] ?? "", stands.map { $0[name] ?? "" } ?? "(no record)"]
+                let mine = try Self.columns(record.mine)
+                let theirs = try Self.columns(record.theirs)
+                let rows = (mine ?? [:]).keys.sorted().map { name in
+                    ["    \(name)", mine?[name] ?? "", theirs.map { $0[name] ?? "" } ?? "(no record)"]
                 }
                 Terminal.table([["    column", "kept here", "stands"]] + rows)
             }
@@ -99,7 +99,7 @@ extension Device {
             Terminal.line("  to dismiss it: tidemark device resolve \(file) \(conflict.number) --accept")
         }
 
-        /// The columns that matter: those that mine sets, or all when the record comes or goes.
+        /// Prints the columns that `mine` sets, or all columns of a created or deleted record.
         private func showColumns(of record: Conflict.Record) throws {
             let images = try [record.base, record.mine, record.theirs].map { try Self.columns($0) }
             var names = Set((images[1] ?? images[0] ?? [:]).keys)
@@ -111,7 +111,7 @@ extension Device {
             Terminal.table([header] + rows)
         }
 
-        /// A record's columns, each value as JSON.
+        /// Parses a record's columns; each value is JSON.
         private static func columns(_ image: String?) throws -> [String: String]? {
             guard let image else { return nil }
             let object = try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]

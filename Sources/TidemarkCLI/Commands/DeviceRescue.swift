@@ -7,32 +7,35 @@ extension Device {
     /// `tidemark device rescue`.
     struct Rescue: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a new device file in place of a damaged one, with all that waits in it.",
+            abstract: "Replace a damaged device file by a new one, with all pending changes.",
             discussion: """
-                The rows come from the server; edits, the outbox and conflicts from DAMAGED, as far as these can be read: all of \
-                them, or there is no new file and the error says what cannot be read. Before the new file is there it makes a \
-                request, as its next sync will. DAMAGED is not changed. The new file is the same device, so do not sync DAMAGED \
+                The rows come from the server; edits, outbox and conflicts come from DAMAGED. If any of these cannot \
+                be read, the command creates no file and names them. Before it creates the file, it sends one request, \
+                like the next sync. DAMAGED is not changed. The new file is the same device, so do not sync DAMAGED \
                 any more.
                 """
         )
         @Argument(help: "The damaged file.") var damaged: String
-        @Argument(help: "The file to make.") var file: String
+        @Argument(help: "The file to create.") var file: String
         @OptionGroup var access: ServerAccess
 
         func run() async throws {
-            try await Terminal.runInOrder {
+            try await Terminal.runInterruptibly {
                 let place = try SyncEngine.membership(ofFileAt: damaged)
-                var lost: [String] = []
+                var lostItems: [String] = []
                 let download = Download(url: place.server, zone: place.zone, access: access)
                 try await download.run { join, progress in
-                    let rescued = try await join.rescue(path: file, damaged: damaged, progress: progress)
-                    lost = rescued.lost
-                    return rescued.status
+                    let outcome = try await join.rescue(path: file, damaged: damaged, progress: progress)
+                    lostItems = outcome.lost
+                    return outcome.status
                 } saying: {
-                    "\(file) has everything of \(damaged) that waits: \(Counted.text($0.pendingChangeSets, "change set")), "
-                        + "\(Counted.text($0.conflicts, "conflict")), at revision \($0.revision)"
+                    """
+                    \(file) has everything of \(damaged) that waits: \
+                    \(Counted.text($0.pendingChangeSets, "change set")), \
+                    \(Counted.text($0.conflicts, "conflict")), at revision \($0.revision)
+                    """
                 }
-                for words in lost { Terminal.note("lost, since it cannot be read: \(words)") }
+                for item in lostItems { Terminal.note("lost, since it cannot be read: \(item)") }
             }
         }
     }

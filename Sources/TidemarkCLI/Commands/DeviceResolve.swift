@@ -3,35 +3,35 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 import TidemarkTerminal
 
 extension Device {
     /// `tidemark device resolve`.
     struct Resolve: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Decide what becomes of a conflict, or of values that were overruled.",
+            abstract: "Resolve a conflict, or overruled values.",
             discussion: """
-                --accept keeps the server's rows and drops yours. --retry makes your changes again on top of the server's rows. \
-                --merge does that with other values than yours: --set for a conflict with one record, or --values with an object of \
-                tables, keys and columns, where null leaves a record as the server has it:
+                --accept keeps the server's rows and drops yours. --retry makes your changes again on top of the \
+                server's rows. --merge makes them with other values: --set for a conflict with one record, or --values \
+                with an object of tables, keys and columns, where null leaves a record as the server has it:
 
                   tidemark device resolve app.sqlite 3 --merge --set 'text="oat and goat milk"'
-                  echo '{"note":{"1":{"text":"both"},"2":null}}' | tidemark device resolve app.sqlite 3 --merge --values -
+                  echo '{"note":{"1":{"text":"both"},"2":null}}' | tidemark device resolve a.db 3 --merge --values -
 
-                --only and --except name records as TABLE/KEY and may be repeated. The records that --only names get the \
-                decision, and all others of the change set the opposite one; with --except it is the other way round. So \
-                nothing of the conflict is left. A reference between a record that is written again and one that is not \
-                may forbid the division; the error names both.
+                --only and --except name records as TABLE/KEY and may be repeated. The records that --only names get \
+                the decision, and all others of the change set get the opposite one; with --except it is the other way \
+                round. So the whole conflict is resolved. A reference between a record that is written again and one \
+                that is not may forbid the division; the error names both.
 
                   tidemark device resolve app.sqlite 3 --retry --except player/7     (the server's player 7 stays)
                   tidemark device resolve app.sqlite 3 --accept --only player/7      (the same)
 
-                A record that somebody else has deleted and that you updated is made anew by --retry. Say whether you want \
+                If you updated a record that another device deleted, --retry creates it again. Say whether you want \
                 that: --revive, or --no-revive, which leaves it deleted and writes the others.
 
-                The outcome is a new change set, which the next sync sends. What was parked because it builds on this change set \
-                is named, to be resolved next; with --dependents it gets the same decision, in its order.
+                The outcome is a new change set, which the next sync sends. The command names the conflicts that build \
+                on this change set, to be resolved next; with --dependents they get the same decision, in their order.
                 """
         )
         @Argument(help: "The device's file.") var file: String
@@ -47,8 +47,8 @@ extension Device {
         ) var set: [String] = []
         @Option(help: ArgumentHelp("A JSON file of values; - for standard input.", valueName: "file")) var values:
             String?
-        @Flag(help: "Divide what no known transaction made; make again what nobody contests.") var divide = false
-        @Flag(help: "Decide the same for all that builds on it.") var dependents = false
+        @Flag(help: "Divide edits without a known transaction, and retry the uncontested ones.") var divide = false
+        @Flag(help: "Apply the decision to all conflicts that build on it.") var dependents = false
         @Option(
             help: ArgumentHelp(
                 "A record that gets the decision, the others the opposite; may be repeated.",
@@ -58,7 +58,7 @@ extension Device {
         @Option(
             help: ArgumentHelp("A record that gets the opposite decision; may be repeated.", valueName: "table/key")
         ) var except: [String] = []
-        @Flag(inversion: .prefixedNo, help: "Make records anew that somebody else has deleted, or leave them deleted.")
+        @Flag(inversion: .prefixedNo, help: "Create records again that another device deleted, or leave them deleted.")
         var revive: Bool?
 
         func validate() throws {
@@ -84,33 +84,32 @@ extension Device {
             try await Terminal.run {
                 let engine = try await OpenDevice(file).engine
                 if divide {
-                    let left = try await engine.divide(id).map { String($0.number) }
-                    let rest = left.isEmpty ? "" : "; still parked: \(left.joined(separator: ", "))"
-                    return Terminal.line("divided; sync to send what nobody contests\(rest)")
+                    let parkedNumbers = try await engine.divide(id).map { String($0.number) }
+                    let rest = parkedNumbers.isEmpty ? "" : "; still parked: \(parkedNumbers.joined(separator: ", "))"
+                    return Terminal.line("divided; sync to send the uncontested edits\(rest)")
                 }
                 let part = try await part(engine)
-                var left = try await engine.resolve(id, part?.resolution ?? choice)
+                var openConflicts = try await engine.resolve(id, part?.resolution ?? choice)
                 var count = 1
-                while dependents, let next = left.first {
+                while dependents, let next = openConflicts.first {
                     let whole = try ResolvePart(next, accepts: accept)
                     let more = try await engine.resolve(next.id, try await reviving(whole, engine).resolution)
-                    let known = Set(left.map(\.id))
-                    left = left.dropFirst() + more.filter { !known.contains($0.id) }
-                    left.sort { $0.number < $1.number }
+                    let openIDs = Set(openConflicts.map(\.id))
+                    openConflicts = openConflicts.dropFirst() + more.filter { !openIDs.contains($0.id) }
+                    openConflicts.sort { $0.number < $1.number }
                     count += 1
                 }
                 Terminal.line(
                     count > 1 && !accept
                         ? "your changes of \(count) change sets are made again; sync to send them" : part?.text ?? ""
                 )
-                guard !left.isEmpty else { return }
-                let numbers = left.map { String($0.number) }.joined(separator: ", ")
+                guard !openConflicts.isEmpty else { return }
+                let numbers = openConflicts.map { String($0.number) }.joined(separator: ", ")
                 Terminal.line("parked because they build on it, to be resolved next: \(numbers)")
             }
         }
 
-        /// The decision record by record; nil when there is no such conflict, which the library
-        /// says.
+        /// Returns the decision for each record; nil for an unknown conflict, which the library reports.
         private func part(_ engine: SyncEngine) async throws -> ResolvePart? {
             let conflict = try await engine.conflicts().first { $0.id == id.lowercased() || String($0.number) == id }
             guard let conflict else { return nil }
@@ -121,38 +120,41 @@ extension Device {
                 )
             }
             let records = conflict.records.filter { $0.operation != "unchanged" }
-            let merged = try values.map { try read($0, records) } ?? [single(records)]
-            return try await reviving(try ResolvePart(conflict, accepts: false, merged: merged), engine)
+            let mergedRecords = try values.map { try read($0, records) } ?? [single(records)]
+            return try await reviving(
+                try ResolvePart(conflict, accepts: false, mergedRecords: mergedRecords),
+                engine
+            )
         }
 
         private var choice: Resolution { accept ? .accept : .retry }
 
-        /// The same, with what somebody else has deleted left out or made anew, as the user says.
+        /// Applies `--revive` or `--no-revive` to the records that another device deleted.
         ///
-        /// - Throws: ``TidemarkError`` when the user has not said it.
+        /// - Throws: ``TidemarkError`` if the user gave neither option.
         private func reviving(_ part: ResolvePart, _ engine: SyncEngine) async throws -> ResolvePart {
-            let gone = try await engine.madeAnew(byRetrying: part.conflict.id).filter { part.writes($0) }
-            guard !gone.isEmpty else { return part }
-            let what = Counted.text(gone.count, "record", plural: "records")
-            let names = "\(what) of conflict \(part.conflict.number): \(ResolvePart.names(gone))"
+            let deletedRecords = try await engine.madeAnew(byRetrying: part.conflict.id).filter { part.writes($0) }
+            guard !deletedRecords.isEmpty else { return part }
+            let count = Counted.text(deletedRecords.count, "record", plural: "records")
+            let names = "\(count) of conflict \(part.conflict.number): \(ResolvePart.names(deletedRecords))"
             switch revive {
             case true:
-                Terminal.line("made anew, though somebody else deleted them: \(names)")
+                Terminal.line("created again, though another device deleted them: \(names)")
                 return part
             case false:
                 var part = part
-                part.leave(gone)
+                part.leave(deletedRecords)
                 return part
             case nil:
                 throw TidemarkError(
                     .invalidArgument,
-                    "Somebody else has deleted what would be made anew, \(names).",
-                    fix: "Add --revive to make it anew, or --no-revive to leave it deleted and write the others."
+                    "Another device deleted records that this would create again: \(names).",
+                    fix: "Add --revive to create them again, or --no-revive to leave them deleted and write the others."
                 )
             }
         }
 
-        /// The conflict's one record, with the values of `--set`.
+        /// Returns the conflict's single record with the values of `--set`.
         private func single(_ records: [Conflict.Record]) throws -> MergedRecord {
             guard let record = records.first, records.count == 1 else {
                 throw TidemarkError(
@@ -179,7 +181,7 @@ extension Device {
             )
         }
 
-        /// The records that a file of values names: tables, then keys, then columns.
+        /// Reads the records of a file of values: tables, then keys, then columns.
         private func read(_ path: String, _ records: [Conflict.Record]) throws -> [MergedRecord] {
             let data =
                 path == "-"
@@ -194,8 +196,8 @@ extension Device {
             }
         }
 
-        /// The tables and keys in JSON, each with the text of its object of columns as it stands
-        /// there: a number keeps its type.
+        /// Parses tables and keys in JSON, with the unchanged text of each record, so that numbers keep
+        /// their types.
         private static func parts(of data: Data) throws -> [(table: String, name: String, columns: String?)] {
             let misfit = TidemarkError(
                 .invalidArgument,
@@ -206,15 +208,18 @@ extension Device {
             return try DatabaseQueue().read { db in
                 let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [json])
                 guard isJSON == true else { throw misfit }
-                // What is no object has a member that is no record.
+                // The placeholder {"":0} stands for a value that is no object, and fails the check.
                 let rows = try Row.fetchAll(
                     db,
                     sql: """
-                        SELECT t.key AS tbl, r.key AS name, r.value AS record,
-                            r.type IN ('object', 'null') AS fits
-                        FROM json_each(iif(json_type(?1) = 'object', ?1, '{"":0}')) AS t,
-                            json_each(iif(t.type = 'object', t.value, '{"":0}')) AS r
-                        ORDER BY t.key, r.key
+                        SELECT
+                            table_entry.key AS tbl,
+                            record_entry.key AS name,
+                            record_entry.value AS record,
+                            record_entry.type IN ('object', 'null') AS fits
+                        FROM json_each(iif(json_type(?1) = 'object', ?1, '{"":0}')) AS table_entry,
+                            json_each(iif(table_entry.type = 'object', table_entry.value, '{"":0}')) AS record_entry
+                        ORDER BY table_entry.key, record_entry.key
                         """,
                     arguments: [json]
                 )
@@ -225,7 +230,7 @@ extension Device {
             }
         }
 
-        /// A text key in canonical JSON, as far as it needs no escapes.
+        /// Quotes a text key as canonical JSON; keys that need escapes are not supported.
         private static func quoted(_ key: String) -> String { "\"\(key)\"" }
     }
 }

@@ -3,19 +3,19 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLite
-import TidemarkSQLiteStore
+import TidemarkSQL
+import TidemarkEmbedded
 import TidemarkTerminal
 
-/// `tidemark digest`: the content of a file or a server in a few hashes.
+/// `tidemark digest`: prints content hashes of a file or a server.
 struct DigestCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "digest",
         abstract: "Print a canonical content hash of every table of a file or a server.",
         discussion: """
-            Equal hashes mean equal rows, byte for byte, whatever the page layout or the order of insertion. Works on a device's \
-            file, a served file, any other SQLite file, and on a server's URL. Of a device's and a served file it is the tables that \
-            sync.
+            Equal hashes mean equal rows, byte for byte, whatever the page layout or the order of insertion. Works on \
+            a device's file, a served file, any other SQLite file, and on a server's URL. For a device's file and a \
+            served file, it covers the synced tables.
             """
     )
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
@@ -40,8 +40,8 @@ struct DigestCommand: AsyncParsableCommand {
         var configuration = Configuration()
         configuration.readonly = true
         return try await DatabaseQueue(path: source, configuration: configuration).read { db in
-            let schema = try SchemaIntrospection.synced(in: db)
-            let hasState =
+            let schema = try SchemaIntrospection.syncedSchema(in: db)
+            let revisionSQL =
                 try db.tableExists("tidemark_zone")
                 ? "SELECT revision FROM tidemark_zone"
                 : db.tableExists("tidemark_state") ? "SELECT revision FROM tidemark_state" : "SELECT 0"
@@ -49,7 +49,7 @@ struct DigestCommand: AsyncParsableCommand {
                 db,
                 schema: schema,
                 zone: "main",
-                revision: Int64.fetchOne(db, sql: hasState) ?? 0
+                revision: Int64.fetchOne(db, sql: revisionSQL) ?? 0
             )
         }
     }

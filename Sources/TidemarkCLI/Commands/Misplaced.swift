@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The verbs of `tidemark device`, for people who leave `device` out.
+/// Catches the subcommands of `tidemark device` without `device`, and suggests the right command.
 struct Misplaced: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "sync",

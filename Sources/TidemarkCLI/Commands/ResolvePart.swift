@@ -1,78 +1,88 @@
 import Tidemark
 import TidemarkCore
 
-/// A decision about a conflict, and about the records in it that get the other one.
+/// The decision on each record of a conflict.
 struct ResolvePart {
     let conflict: Conflict
-    /// The records that are written again, unless they are among ``merged``.
-    private(set) var written: [Conflict.Record]
-    /// The records for which the server's version stays.
-    private(set) var left: [Conflict.Record]
-    /// The records that are written with other values.
-    private let merged: [MergedRecord]
+    /// The records to write again, unless they are among ``mergedRecords``.
+    private(set) var retriedRecords: [Conflict.Record]
+    /// The records that keep the server's version.
+    private(set) var acceptedRecords: [Conflict.Record]
+    /// The records to write with other values.
+    private let mergedRecords: [MergedRecord]
 
-    /// Divides a conflict's records between what `accepts` says and the opposite: with `only` the
-    /// named ones get the decision and all others the opposite, with `except` the other way round.
+    /// Divides a conflict's records between the decision `accepts` and its opposite.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the conflict has no such record.
-    init(_ conflict: Conflict, accepts: Bool, only: [String] = [], except: [String] = [], merged: [MergedRecord] = [])
-        throws
-    {
+    /// With `only`, the named records get the decision and all others the opposite. With `except`, it is
+    /// the other way round.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the conflict has no such record.
+    init(
+        _ conflict: Conflict,
+        accepts: Bool,
+        only: [String] = [],
+        except: [String] = [],
+        mergedRecords: [MergedRecord] = []
+    ) throws {
         self.conflict = conflict
-        self.merged = merged
+        self.mergedRecords = mergedRecords
         let records = conflict.records.filter { $0.operation != "unchanged" }
-        let named = try Set((only + except).map { try Self.record($0, among: records) })
-        let decided = records.filter { only.isEmpty ? !named.contains($0) : named.contains($0) }
-        let others = records.filter { only.isEmpty ? named.contains($0) : !named.contains($0) }
-        (written, left) = accepts ? (others, decided) : (decided, others)
+        let namedRecords = try Set((only + except).map { try Self.record($0, among: records) })
+        let matching = records.filter { only.isEmpty ? !namedRecords.contains($0) : namedRecords.contains($0) }
+        let others = records.filter { only.isEmpty ? namedRecords.contains($0) : !namedRecords.contains($0) }
+        retriedRecords = accepts ? others : matching
+        acceptedRecords = accepts ? matching : others
     }
 
-    /// Whether a record is written again as it was: not left out, nor given other values.
+    /// Whether the resolution writes a record again with its own values.
     func writes(_ record: Conflict.Record) -> Bool {
-        written.contains(record) && !merged.contains { $0.table == record.table && $0.key == record.key }
+        retriedRecords.contains(record)
+            && !mergedRecords.contains { $0.table == record.table && $0.key == record.key }
     }
 
-    /// Leaves more records as the server has them.
+    /// Keeps the server's version of more records.
     mutating func leave(_ records: [Conflict.Record]) {
         let names = Set(records)
-        left += written.filter(names.contains)
-        written.removeAll(where: names.contains)
+        acceptedRecords += retriedRecords.filter(names.contains)
+        retriedRecords.removeAll(where: names.contains)
     }
 
-    /// What the library is asked for.
+    /// The resolution for the library.
     var resolution: Resolution {
-        if written.isEmpty, merged.isEmpty { return .accept }
-        if left.isEmpty, merged.isEmpty { return .retry }
-        return .merge(merged + left.map { MergedRecord(table: $0.table, key: $0.key, columns: nil) })
+        if retriedRecords.isEmpty, mergedRecords.isEmpty { return .accept }
+        if acceptedRecords.isEmpty, mergedRecords.isEmpty { return .retry }
+        let serverVersions = acceptedRecords.map { MergedRecord(table: $0.table, key: $0.key, columns: nil) }
+        return .merge(mergedRecords + serverVersions)
     }
 
-    /// What becomes of the records, in words.
+    /// The message for the user.
     var text: String {
         let server = "the server's rows stay"
-        if written.isEmpty, merged.isEmpty { return "accepted: \(server)" }
-        guard !left.isEmpty else { return "your changes are made again; sync to send them" }
-        let again = Counted.text(written.count, "record is", plural: "records are")
-        return "\(again) written again, for \(Counted.number(left.count)) \(server); sync to send them"
+        if retriedRecords.isEmpty, mergedRecords.isEmpty { return "accepted: \(server)" }
+        guard !acceptedRecords.isEmpty else { return "your changes are made again; sync to send them" }
+        let again = Counted.text(retriedRecords.count, "record is", plural: "records are")
+        return "\(again) written again, for \(Counted.number(acceptedRecords.count)) \(server); sync to send them"
     }
 
-    /// The records of a list by table and key, for people: `player 7, player 12 and 3 more`.
+    /// Lists records by table and key, for people: `player 7, player 12 and 3 more`.
     static func names(_ records: [Conflict.Record]) -> String { Counted.list(records.map { "\($0.table) \($0.key)" }) }
 
-    /// The record that `TABLE/KEY` names; a text key may be written without its quotes.
+    /// Finds the record of `TABLE/KEY`; a text key may lack its quotes.
     private static func record(_ name: String, among records: [Conflict.Record]) throws -> Conflict.Record {
-        let found = records.first { record in name == "\(record.table)/\(record.key)" || "\"\(name)\"" == quoted(record)
+        let match = records.first { record in
+            name == "\(record.table)/\(record.key)" || "\"\(name)\"" == quoted(record)
         }
-        guard let found else {
+        guard let match else {
             throw TidemarkError(
                 .invalidArgument,
                 "The conflict has no record \(name).",
                 fix: "Write TABLE/KEY as `tidemark device conflicts FILE --all` lists them, for instance player/7."
             )
         }
-        return found
+        return match
     }
 
-    /// The table and a text key within one pair of quotes.
+    /// Returns the table and a text key within one pair of quotes.
     private static func quoted(_ record: Conflict.Record) -> String? {
         guard record.key.hasPrefix("\"") else { return nil }
         return "\"\(record.table)/\(record.key.dropFirst())"

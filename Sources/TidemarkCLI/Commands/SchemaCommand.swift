@@ -3,19 +3,19 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLite
-import TidemarkSQLiteStore
+import TidemarkSQL
+import TidemarkEmbedded
 import TidemarkTerminal
 
-/// `tidemark schema`: the synced tables of a file or a server, and how both sides fit.
+/// `tidemark schema`: shows the synced tables of a file or a server, and their differences.
 struct SchemaCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "schema",
-        abstract: "Show the synced tables of a server or a file, and what the other side has not.",
+        abstract: "Show the synced tables of a server or a file, and what the other side lacks.",
         discussion: """
-            On a device's file it compares the tables with those of the zone, as far as the device has heard of them: \
-            columns that only the zone has wait for the app's migration, columns that only the file has wait for \
-            the server's. Of a server and of a served file it shows the conflict policies other than `reject`. Nothing is changed.
+            For a device's file, it compares the tables with the zone's last known schema: columns that only the zone \
+            has wait for the app's migration, and columns that only the file has wait for the server's. For a server \
+            and a served file, it shows the conflict policies other than `reject`. It changes nothing.
 
               tidemark schema http://127.0.0.1:8080
               tidemark schema phone.sqlite
@@ -35,7 +35,7 @@ struct SchemaCommand: AsyncParsableCommand {
             if try await file.read({ try $0.tableExists("tidemark_device") }) {
                 return try show(try await file.read { try SchemaReport($0) })
             }
-            let schema = try await file.read { try SchemaIntrospection.synced(in: $0) }
+            let schema = try await file.read { try SchemaIntrospection.syncedSchema(in: $0) }
             let shape = schema.shape.split(separator: "\n").map(String.init)
             let policies = schema.policies.mapValues(\.rawValue)
             if json { return try Terminal.json(Shape(shape: shape, policies: policies)) }
@@ -61,7 +61,7 @@ struct SchemaCommand: AsyncParsableCommand {
         )
     }
 
-    /// What is printed of a file that is no device's.
+    /// The JSON output for a file that is no device's.
     private struct Shape: Encodable {
         let shape: [String]
         let policies: [String: String]
@@ -79,16 +79,16 @@ struct SchemaCommand: AsyncParsableCommand {
             for (own, wire) in table.renamed.sorted(by: { $0.key < $1.key }) {
                 Terminal.line("  \(own) is \(wire) at the server")
             }
-            tell("  only the server has", table.unknownColumns, "kept until the app has them")
-            tell("  only this file has", table.unservedColumns, "sent when the server has them")
+            list("  only the server has", names: table.unknownColumns, note: "kept until the app has them")
+            list("  only this file has", names: table.unservedColumns, note: "sent when the server has them")
         }
-        tell("only the server has the tables", report.unknownTables, "kept until the app has them")
-        tell("only this file has the tables", report.unservedTables, "not synced")
+        list("only the server has the tables", names: report.unknownTables, note: "kept until the app has them")
+        list("only this file has the tables", names: report.unservedTables, note: "not synced")
         for problem in report.problems { Terminal.line("cannot sync: \(problem)") }
     }
 
-    private func tell(_ who: String, _ names: [String], _ what: String) {
+    private func list(_ owner: String, names: [String], note: String) {
         guard !names.isEmpty else { return }
-        Terminal.line("\(who) \(names.joined(separator: ", ")): \(what)")
+        Terminal.line("\(owner) \(names.joined(separator: ", ")): \(note)")
     }
 }

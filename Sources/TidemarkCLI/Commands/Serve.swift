@@ -3,23 +3,23 @@ import CoreMetrics
 import Foundation
 import Logging
 import TidemarkCore
-import TidemarkHTTP
-import TidemarkPostgresStore
-import TidemarkRedis
-import TidemarkSQLiteStore
 import TidemarkServer
+import TidemarkPostgres
+import TidemarkRedis
+import TidemarkEmbedded
+import TidemarkEngine
 import TidemarkTerminal
 
-/// `tidemark serve`: a SQLite file becomes a sync server.
+/// `tidemark serve`: serves a SQLite file or a PostgreSQL database.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Serve a SQLite file, or start an empty zone from a schema.",
         discussion: """
-            An existing file is adopted as it is: its tables, keys, foreign keys, UNIQUE and CHECK constraints; its rows become \
-            revision 1. The file stays an ordinary SQLite file. Rows that other programs write into it while it \
-            is served are captured and synced as well.
+            The server adopts an existing file unchanged: its tables, keys, foreign keys, UNIQUE and CHECK \
+            constraints; its rows become revision 1. The file stays an ordinary SQLite file. The server also captures \
+            and syncs other programs' changes to it.
 
-            Tables that cannot be synced are named, all at once, each with the SQL that cures it.
+            If tables cannot be synced, the command names all of them, each with the SQL that cures it.
 
               tidemark serve chinook.sqlite
               tidemark serve --schema schema.sql --data ./data --listen 127.0.0.1:9000
@@ -34,7 +34,7 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Start empty from a file of CREATE TABLE statements.",
-            discussion: "With --store, tables and columns that the database does not have yet are made.",
+            discussion: "With --store, creates the tables and columns that the database does not have yet.",
             valueName: "file.sql"
         )
     ) var schema: String?
@@ -44,29 +44,35 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "With --store, a Redis or Valkey through which nodes share recent change sets and tell each other of commits.",
-            discussion: "Nothing is lost, and nothing waits, when it is.",
+            """
+            With --store, a Redis or Valkey through which nodes share recent change sets and tell each other of \
+            commits.
+            """,
+            discussion: "If Redis loses its data or is unreachable, no change is lost and no request waits.",
             valueName: "url"
         )
     ) var redis: String?
 
     @Option(
         help: ArgumentHelp(
-            "With --store, a zone that is to be there; may be repeated. Without it, main.",
+            "With --store, a zone to create if it does not exist; may be repeated. Without it, main.",
             valueName: "name"
         )
     ) var zone: [String] = []
 
     @Flag(
         help: ArgumentHelp(
-            "With --store, take the tables that are in the database, once.",
-            discussion: "They stay as they are, for their other programs too."
+            "With --store, adopt the database's existing tables, once.",
+            discussion: "They stay unchanged, and other programs can still use them."
         )
     ) var adopt = false
 
     @Option(
         help: ArgumentHelp(
-            "With --adopt, the column that holds the zone, first in every primary key. Without it, all rows are of the zone main.",
+            """
+            With --adopt, the column that holds the zone, first in every primary key. Without it, all rows belong to \
+            zone main.
+            """,
             valueName: "column"
         )
     ) var zoneColumn: String?
@@ -85,8 +91,8 @@ struct Serve: AsyncParsableCommand {
 
     @Flag(
         help: ArgumentHelp(
-            "The file came back from a backup: give it a new history, once.",
-            discussion: "Devices resync and offer again what the server has forgotten."
+            "The file was restored from a backup: start a new history, once.",
+            discussion: "Devices sync again, and send the changes that the backup lacks."
         )
     ) var restored = false
 
@@ -99,8 +105,11 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Let new devices begin at once with a file of rows up to N revisions old, while the next is built; with 0 they wait for it.",
-            discussion: "What came since arrives with their first sync.",
+            """
+            Let new devices start with a snapshot up to N revisions old while the server builds the next; with 0, they \
+            wait for it.
+            """,
+            discussion: "Later changes arrive with their first sync.",
             valueName: "N"
         )
     ) var snapshotBehind: Int64 = 0
@@ -114,21 +123,21 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "After SIGTERM, go on for so long while /readyz says 503, so that a load balancer notices.",
+            "After SIGTERM, continue for this time while /readyz answers 503, so that a load balancer notices.",
             valueName: "seconds"
         )
     ) var drain = 0.0
 
     @Option(
         help: ArgumentHelp(
-            "The memory for requests and answers in flight; what does not fit is told to come back.",
+            "The memory for requests and answers in flight; further clients are asked to retry later.",
             valueName: "MiB"
         )
     ) var memory = Limits.standard.inFlightBytesMax >> 20
 
     @Option(
         help: ArgumentHelp(
-            "The largest value of a column that is taken; larger ones are parked on their device.",
+            "The largest accepted value of a column; larger ones are parked on their device.",
             valueName: "MiB"
         )
     ) var valueMax = Limits.standard.valueBytesMax >> 20
@@ -149,7 +158,10 @@ struct Serve: AsyncParsableCommand {
         }
         if let store, !store.hasPrefix("postgres://"), !store.hasPrefix("postgresql://"), !store.contains("=") {
             throw ValidationError(
-                "--store begins with postgres://, or is made of libpq's keyword=value; a SQLite file is given without it: tidemark serve FILE."
+                """
+                --store begins with postgres://, or is made of libpq's keyword=value; a SQLite file is given without \
+                it: tidemark serve FILE.
+                """
             )
         }
         guard store == nil else {
@@ -181,10 +193,10 @@ struct Serve: AsyncParsableCommand {
             logger.logLevel = verbose ? .info : .warning
             let registry = PrometheusRegistry()
             MetricsSystem.bootstrap(registry)
-            let opened = try await open(logger)
-            for line in opened.lines { Terminal.line(line) }
+            let store = try await openStore(logger)
+            for line in store.lines { Terminal.line(line) }
             let application = TidemarkServerApplication(
-                service: opened.service,
+                service: store.service,
                 host: address.host,
                 port: address.port,
                 browsers: browsers,
@@ -194,12 +206,12 @@ struct Serve: AsyncParsableCommand {
                 logger: logger
             )
             try await application.run { port in Terminal.line("listening on \(address.url(port: port))") }
-            try await opened.close()
+            try await store.close()
         }
     }
 
-    /// A store that is open, and what there is to say about it.
-    private struct Opened {
+    /// An open store, and the lines to print about it.
+    private struct OpenStore {
         let service: any SyncService
         let lines: [String]
         let close: @Sendable () async throws -> Void
@@ -214,11 +226,11 @@ struct Serve: AsyncParsableCommand {
         return limits
     }
 
-    private func open(_ logger: Logger) async throws -> Opened {
+    private func openStore(_ logger: Logger) async throws -> OpenStore {
         let limits = limits
         guard let store else { return try await openFile(limits, logger) }
         var options = PostgresStore.Options(address: store, newEpoch: UUID())
-        options.filePath = try file.map { try Self.existing($0) }
+        options.filePath = try file.map { try Self.requireFile($0) }
         options.schemaSQL = try schema.map { try Self.text(of: $0) }
         options.policies = try policies.read()
         options.limits = limits
@@ -232,17 +244,17 @@ struct Serve: AsyncParsableCommand {
             options.shared = RedisCache(redis, logger: logger)
             options.bus = RedisBus(redis)
         }
-        let opened = try await PostgresStore(options)
-        var lines = opened.made.map { "made the \($0)" }
-        lines += opened.policyChanges.map(\.description)
+        let postgresStore = try await PostgresStore(options)
+        var lines = postgresStore.additions.map { "made the \($0)" }
+        lines += postgresStore.policyChanges.map(\.description)
         for zone in options.zones {
-            let state = try await opened.state(zone: zone)
-            lines.append(Self.summary(opened.schema, state, zone: zone))
+            let state = try await postgresStore.state(zone: zone)
+            lines.append(Self.summary(postgresStore.schema, state, zone: zone))
         }
-        return Opened(service: opened, lines: lines) { await opened.close() }
+        return OpenStore(service: postgresStore, lines: lines) { await postgresStore.close() }
     }
 
-    private func openFile(_ limits: Limits, _ logger: Logger) async throws -> Opened {
+    private func openFile(_ limits: Limits, _ logger: Logger) async throws -> OpenStore {
         let store = try EmbeddedStore(
             path: try zonePath(),
             schemaSQL: try schema.map { try Self.text(of: $0) },
@@ -257,10 +269,13 @@ struct Serve: AsyncParsableCommand {
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
         lines += store.policyChanges.map(\.description)
-        return Opened(service: store, lines: lines) {
+        return OpenStore(service: store, lines: lines) {
             guard try await !store.close() else { return }
             Terminal.note(
-                "Another program reads the file, so its latest commits are in its -wal; copy both, or use `tidemark backup`."
+                """
+                Another program reads the file, so its latest commits are in its -wal; copy both, or use `tidemark \
+                backup`.
+                """
             )
         }
     }
@@ -271,7 +286,7 @@ struct Serve: AsyncParsableCommand {
             + " at revision \(state.revision)"
     }
 
-    /// Reads `notes.text=notes.body`, or shorter `notes.text=body`.
+    /// Parses renames: `notes.text=notes.body`, or shorter `notes.text=body`.
     private func renames() throws -> [ColumnRename] {
         try rename.map { text in
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
@@ -282,13 +297,13 @@ struct Serve: AsyncParsableCommand {
     }
 
     private func zonePath() throws -> String {
-        if let file { return try Self.existing(file) }
+        if let file { return try Self.requireFile(file) }
         let folder = data ?? "."
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         return "\(folder)/\(EmbeddedStore.zoneName).sqlite"
     }
 
-    private static func existing(_ file: String) throws -> String {
+    private static func requireFile(_ file: String) throws -> String {
         try ExistingFile.require(file, fix: "Check the path, or start an empty zone with --schema FILE.sql --data DIR.")
         return file
     }

@@ -2,24 +2,25 @@ import ArgumentParser
 import Foundation
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTerminal
 
-/// `tidemark snapshot`: the file that an app brings along.
+/// `tidemark snapshot`: creates a file to ship inside an app.
 struct SnapshotCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "snapshot",
-        abstract: "Make a file to ship inside an app, so that its first start needs no download.",
+        abstract: "Create a file to ship inside an app, so that its first start needs no download.",
         discussion: """
-            OUT has the zone's rows, tables and revision, and is nobody's yet: each copy of it becomes a device of its own \
-            when an app opens it with a SyncEngine, or `tidemark device sync` does, and asks only for what is new since. It is \
-            one file, vacuumed, without a write-ahead log, so it may lie in a read-only bundle; copy it from there before \
-            you open it.
+            OUT has the zone's rows, tables and revision, but no device id yet. Each copy becomes a new device when an \
+            app opens it with a SyncEngine, or when `tidemark device sync` syncs it, and requests only later changes. \
+            OUT is one file, vacuumed, without a write-ahead log, so it may lie in a read-only bundle; copy it from \
+            there before you open it.
 
-            The rows come from a server, or from a zone's own file on this machine, the one that `tidemark serve FILE` serves; it \
-            may be served meanwhile. What other programs have written into that file becomes a revision first. The file knows its \
-            revision, its history, and which of its tables are served and how. It does not know its server's address: give \
-            --server when copies are synced by `tidemark device sync`; a SyncEngine is told it by its app.
+            The rows come from a server, or from a zone's own file on this machine, the file of `tidemark serve FILE`; \
+            a server may serve it meanwhile. Other programs' changes to that file become a revision first. The file \
+            knows its revision, its history, its served tables and their policies. It does not know its server's \
+            address: give --server if you sync copies with `tidemark device sync`; for a SyncEngine, the app gives the \
+            address.
 
               tidemark snapshot https://sync.example.org Resources/library.sqlite
               tidemark snapshot zone.sqlite Resources/library.sqlite --server https://sync.example.org
@@ -27,8 +28,8 @@ struct SnapshotCommand: AsyncParsableCommand {
     )
     @Argument(help: "The server, for instance http://127.0.0.1:8080, or the zone's file.", completion: .file())
     var source: String
-    @Argument(help: "The file to make; it must not exist yet.") var out: String
-    @Option(help: "The zone, of a server that has several.") var zone = EmbeddedStore.zoneName
+    @Argument(help: "The file to create; it must not exist yet.") var out: String
+    @Option(help: "The zone, for a server with several zones.") var zone = EmbeddedStore.zoneName
     @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url")) var server: String?
     @OptionGroup var access: ServerAccess
 
@@ -42,7 +43,7 @@ struct SnapshotCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        try await Terminal.runInOrder {
+        try await Terminal.runInterruptibly {
             if isURL {
                 return try await Download(url: source, zone: zone, access: access).run {
                     try await $0.ship(path: out, progress: $1)
@@ -58,7 +59,7 @@ struct SnapshotCommand: AsyncParsableCommand {
         "\(out) is \(source) at revision \(status.revision), for any number of devices"
     }
 
-    /// Makes the file from the zone's.
+    /// Creates the file from a zone's file.
     private func ship() async throws -> DeviceStatus {
         try ExistingFile.require(source, fix: "Check the path; a server's address begins with http:// or https://.")
         if let server { _ = try HTTPTransport(url: server) }

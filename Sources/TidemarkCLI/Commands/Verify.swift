@@ -3,56 +3,56 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLiteStore
+import TidemarkEmbedded
 import TidemarkTerminal
 
-/// `tidemark verify`: whether a file's rows are what they should be, and if not, which are not.
+/// `tidemark verify`: checks a file's rows, names wrong records, and repairs them.
 struct Verify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Compute a file's rows anew, say which records are wrong, and repair them.",
+        abstract: "Check a file's rows against its books, name wrong records, and repair them.",
         discussion: """
-            A device's file is compared with its own books, and with the server when that can be reached. What is new is taken in \
-            first, since rows can be compared at one revision only; nothing is sent. Records that differ are named with the columns; \
-            --repair replaces exactly these by the server's; one that is unsent, new here and in no change set that waits, it \
-            captures again. Edits that wait are kept; those of a record that differed become \
-            conflicts.
+            For a device's file, the command compares the rows with the file's own books, and with the server if it \
+            can reach it. It first applies new changes of the server, because rows are comparable at one revision \
+            only; it sends no edits. It names the records that differ, with their columns. --repair replaces exactly \
+            these by the server's. A new record that no change set has sent or will send is captured again. Pending \
+            edits stay; edits of a record that differed become conflicts.
 
-            A zone's file, the server's, is compared with its own books: which row is wrong cannot be told, since the tables are the \
-            truth. The rows as they are become the books, and every device takes over what differs when it syncs. The log \
-            is compared with the hashes that commits left, entry by entry: --repair takes a log with damaged entries away up to the last of \
-            them, and devices that are behind it take a snapshot.
+            For a zone's file, on the server, the command compares the rows with the file's own books. It cannot tell \
+            which row is wrong, because the tables are the truth: it updates the books to the rows, and every device \
+            repairs its rows at its next sync. It also compares each log entry with the hash of its commit. --repair \
+            deletes the log up to the last damaged entry, and devices behind it take a snapshot.
 
             Exit codes: 0 all is right, or was repaired; 1 something differs.
             """
     )
     @Argument(help: "A device's file, or a zone's.") var file: String
-    @Flag(help: "Replace what differs.") var repair = false
+    @Flag(help: "Repair the records that differ, or the log.") var repair = false
     @Flag(help: "Print JSON.") var json = false
     @OptionGroup var access: ServerAccess
 
     func run() async throws {
         try await Terminal.run {
-            let report = try await look()
+            let report = try await makeReport()
             if json { try Terminal.json(report) } else { show(report) }
             if !report.isRight { throw ExitCode.failure }
         }
     }
 
-    /// What is printed.
+    /// The command's output.
     private struct Report: Encodable {
         var kind: String
         var revision: Int64
-        /// The fingerprint by the file's own books.
+        /// The fingerprint in the file's own books.
         var expected: Fingerprint?
-        /// The fingerprint of its rows.
+        /// The fingerprint of the file's rows.
         var computed: Fingerprint?
         /// The fingerprint of the server's rows.
         var server: Fingerprint?
         var isServerReached: Bool
         var records: [Verification.Record] = []
-        /// Entries of a zone's log that are damaged.
+        /// The damaged entries of a zone's log.
         var damagedEntries: [ZoneVerification.DamagedEntry] = []
-        /// The latest revision in a zone's log, where that is later than the zone's.
+        /// The latest revision in a zone's log, if it is later than the zone's.
         var logEnd: Int64?
         var isRepaired = false
         var roundTrips = 0
@@ -67,56 +67,59 @@ struct Verify: AsyncParsableCommand {
         }
     }
 
-    // MARK: Looking
+    // MARK: Checks
 
-    private func look() async throws -> Report {
+    private func makeReport() async throws -> Report {
         try ExistingFile.require(file)
         var configuration = Configuration()
         configuration.readonly = true
         let isZone = try await DatabaseQueue(path: file, configuration: configuration).read {
             try $0.tableExists("tidemark_zone")
         }
-        return isZone ? try zone() : try await device()
+        return isZone ? try checkZone() : try await checkDevice()
     }
 
-    private func zone() throws -> Report {
-        let found = try ZoneVerification(path: file, repairing: repair)
+    private func checkZone() throws -> Report {
+        let verification = try ZoneVerification(path: file, repairing: repair)
         return Report(
-            kind: "zone",
-            revision: found.revision,
-            expected: found.expected,
-            computed: found.computed,
+            kind: Self.zoneKind,
+            revision: verification.revision,
+            expected: verification.expected,
+            computed: verification.computed,
             isServerReached: false,
-            damagedEntries: found.damagedEntries,
-            logEnd: found.logEnd > found.revision ? found.logEnd : nil,
+            damagedEntries: verification.damagedEntries,
+            logEnd: verification.logEnd > verification.revision ? verification.logEnd : nil,
             isRepaired: repair
         )
     }
 
-    private func device() async throws -> Report {
+    private static let zoneKind = "zone"
+    private static let deviceKind = "device"
+
+    private func checkDevice() async throws -> Report {
         let device = try await OpenDevice(file, access: access)
         let books = try await device.engine.checkRows()
         var report = Report(
-            kind: "device",
+            kind: Self.deviceKind,
             revision: try await device.engine.status().revision,
             expected: books.expected,
             computed: books.computed,
             isServerReached: false
         )
         do {
-            let found = try await device.engine.verify(repairing: repair)
+            let verification = try await device.engine.verify(repairing: repair)
             let status = try await device.engine.status()
             report.isServerReached = true
-            report.server = found.fingerprint
+            report.server = verification.fingerprint
             report.revision = status.revision
-            report.records = found.records
-            report.roundTrips = found.roundTrips
-            report.bytesSent = found.bytesSent
-            report.bytesReceived = found.bytesReceived
+            report.records = verification.records
+            report.roundTrips = verification.roundTrips
+            report.bytesSent = verification.bytesSent
+            report.bytesReceived = verification.bytesReceived
             report.conflicts = status.conflicts
             report.isRepaired = repair
-            if !repair || found.records.isEmpty {
-                // What was new has been taken in meanwhile: all three are of one revision.
+            if !repair || verification.records.isEmpty {
+                // The check applied new changes, so now all three fingerprints are of one revision.
                 let now = try await device.engine.checkRows()
                 report.expected = now.expected
                 report.computed = now.computed
@@ -127,7 +130,7 @@ struct Verify: AsyncParsableCommand {
         return report
     }
 
-    // MARK: Printing
+    // MARK: Output
 
     private func show(_ report: Report) {
         let mine = report.computed?.hex ?? "not known"
@@ -148,7 +151,10 @@ struct Verify: AsyncParsableCommand {
         }
         if report.isServerReached {
             Terminal.line(
-                "asked \(Counted.text(report.roundTrips, "time")), \(report.bytesSent) bytes sent, \(report.bytesReceived) received"
+                """
+                asked \(Counted.text(report.roundTrips, "time")), \(report.bytesSent) bytes sent, \
+                \(report.bytesReceived) received
+                """
             )
         }
         Terminal.line(verdict(report))
@@ -158,7 +164,10 @@ struct Verify: AsyncParsableCommand {
         var parts: [String] = []
         if let expected = report.expected, expected != report.computed {
             parts.append(
-                "rows changed behind the triggers' back, which ones is not known; devices take them over as they are when they sync"
+                """
+                rows changed behind the triggers' back, which ones is not known; devices take them over as they are \
+                when they sync
+                """
             )
         }
         if !report.damagedEntries.isEmpty || report.logEnd != nil {
@@ -173,7 +182,7 @@ struct Verify: AsyncParsableCommand {
 
     private func verdict(_ report: Report) -> String {
         let count = report.records.count
-        guard report.kind == "device" else { return zoneVerdict(report) }
+        guard report.kind == Self.deviceKind else { return zoneVerdict(report) }
         guard count > 0 else {
             if !report.isServerReached, !report.isRight {
                 return "rows are wrong; the server, which knows which, was not reached"
@@ -184,7 +193,7 @@ struct Verify: AsyncParsableCommand {
         guard report.isRepaired else {
             let unsent = report.records.count { $0.difference == .unsent }
             let differing = count - unsent
-            let found = [
+            let parts = [
                 differing == 0
                     ? nil
                     : Counted.text(differing, "record differs", plural: "records differ")
@@ -194,7 +203,7 @@ struct Verify: AsyncParsableCommand {
                     : Counted.text(unsent, "new record waits", plural: "new records wait")
                         + " nowhere; --repair lets the next sync send \(unsent == 1 ? "it" : "them")",
             ]
-            return found.compactMap { $0 }.joined(separator: "; ")
+            return parts.compactMap { $0 }.joined(separator: "; ")
         }
         let conflicts =
             report.conflicts > 0

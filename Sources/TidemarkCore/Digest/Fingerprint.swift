@@ -1,18 +1,21 @@
-/// The content of a zone in 128 bits: the sum of a hash of every row, modulo 2^128.
+/// The sum of the hashes of all rows of a zone, modulo 2^128.
 ///
-/// A sum does not depend on the order of its parts and can be kept up to date: subtract what a row
-/// was, add what it has become. Two zones with equal fingerprints hold the same rows, unless
-/// somebody made the sums meet on purpose. `Docs/PROTOCOL.md` defines the hash of a row.
+/// The sum does not depend on the order of the rows. A changed row updates it: subtract the hash of
+/// the old row, add the hash of the new one. Zones with equal fingerprints hold the same rows,
+/// unless somebody forged a collision. `Docs/PROTOCOL.md` defines the hash of a row.
 public struct Fingerprint: Hashable, Sendable {
     /// The upper 64 bits.
     public var high: UInt64
     /// The lower 64 bits.
     public var low: UInt64
 
-    /// Makes a fingerprint of its two halves.
-    public init(high: UInt64 = 0, low: UInt64 = 0) { (self.high, self.low) = (high, low) }
+    /// Creates a fingerprint from its two halves.
+    public init(high: UInt64 = 0, low: UInt64 = 0) {
+        self.high = high
+        self.low = low
+    }
 
-    /// Reads 32 hexadecimal digits; nil when it is anything else.
+    /// Parses 32 hexadecimal digits; nil for any other text.
     public init?(hex: String) {
         let digits = Array(hex.utf8)
         guard digits.count == 32, hex.allSatisfy(\.isHexDigit),
@@ -25,16 +28,16 @@ public struct Fingerprint: Hashable, Sendable {
     /// The fingerprint of no rows.
     public static let none = Fingerprint()
 
-    /// 32 lower-case hexadecimal digits, as they travel and are stored.
+    /// The 32 lower-case hexadecimal digits that are sent and stored.
     public var hex: String { Self.digits(high) + Self.digits(low) }
 
-    /// The fingerprint of the rows of both.
+    /// Returns the fingerprint of the rows of both operands.
     public static func + (left: Self, right: Self) -> Self {
         let (low, carries) = left.low.addingReportingOverflow(right.low)
         return Self(high: left.high &+ right.high &+ (carries ? 1 : 0), low: low)
     }
 
-    /// The fingerprint of the rows of `left` without those of `right`.
+    /// Returns the fingerprint of the rows of `left` without the rows of `right`.
     public static func - (left: Self, right: Self) -> Self {
         let (low, borrows) = left.low.subtractingReportingOverflow(right.low)
         return Self(high: left.high &- right.high &- (borrows ? 1 : 0), low: low)
@@ -50,7 +53,7 @@ public struct Fingerprint: Hashable, Sendable {
 }
 
 extension Fingerprint: CustomStringConvertible {
-    /// The hexadecimal digits.
+    /// The 32 hexadecimal digits.
     public var description: String { hex }
 }
 

@@ -1,19 +1,18 @@
-/// A range of keys of one table, with how many rows one side has there and their fingerprint.
+/// A range of keys of one table, with the number and the fingerprint of one side's rows in it.
 ///
-/// What two sides tell each other to find the records that differ.
-public struct KeyRange: Hashable, Sendable, Codable {
-    /// Where a range begins or ends.
+/// A device and the server exchange ranges to find the records that differ.
+package struct KeyRange: Hashable, Sendable, Codable {
+    /// The first key of a range, or the first key after it.
     ///
-    /// Keys of integer-keyed tables are ordered as numbers, all others by the bytes of their
-    /// canonical JSON.
-    public enum Bound: Hashable, Sendable, Codable {
+    /// Integer keys are ordered as numbers, all others by the bytes of their canonical JSON.
+    package enum Bound: Hashable, Sendable, Codable {
         /// An integer key.
         case integer(Int64)
         /// The canonical JSON of any other key.
         case json(String)
 
         /// Reads an integer or a string.
-        public init(from decoder: any Decoder) throws {
+        package init(from decoder: any Decoder) throws {
             let container = try decoder.singleValueContainer()
             do { self = .integer(try container.decode(Int64.self)) } catch {
                 self = .json(try container.decode(String.self))
@@ -21,7 +20,7 @@ public struct KeyRange: Hashable, Sendable, Codable {
         }
 
         /// Writes an integer or a string.
-        public func encode(to encoder: any Encoder) throws {
+        package func encode(to encoder: any Encoder) throws {
             var container = encoder.singleValueContainer()
             switch self {
             case .integer(let key): try container.encode(key)
@@ -31,20 +30,20 @@ public struct KeyRange: Hashable, Sendable, Codable {
     }
 
     /// The table.
-    public let table: String
-    /// The first key; nil: from the beginning.
-    public let from: Bound?
-    /// The first key that is not part of it any more; nil: to the end.
-    public let to: Bound?
-    /// How many rows there are.
-    public var rows: Int
-    /// Their fingerprint.
-    public var fingerprint: Fingerprint
-    /// Whether the other side shall send its rows of the range if they differ.
-    public var send: Bool?
+    package let table: String
+    /// The first key; nil if the range has no lower bound.
+    package let from: Bound?
+    /// The first key after the range; nil if the range has no upper bound.
+    package let to: Bound?
+    /// The number of rows in the range.
+    package var rows: Int
+    /// The fingerprint of the rows in the range.
+    package var fingerprint: Fingerprint
+    /// Whether the other side sends its rows of the range if they differ.
+    package var send: Bool?
 
-    /// Makes a range.
-    public init(
+    /// Creates a range.
+    package init(
         table: String,
         from: Bound? = nil,
         to: Bound? = nil,
@@ -62,8 +61,8 @@ public struct KeyRange: Hashable, Sendable, Codable {
 }
 
 extension KeyRange.Bound: Comparable {
-    /// Numbers by value, text by bytes.
-    public static func < (left: Self, right: Self) -> Bool {
+    /// Orders integers by value and JSON by bytes; integers come first.
+    package static func < (left: Self, right: Self) -> Bool {
         switch (left, right) {
         case (.integer(let left), .integer(let right)): left < right
         case (.json(let left), .json(let right)): left.utf8.lexicographicallyPrecedes(right.utf8)
@@ -73,21 +72,21 @@ extension KeyRange.Bound: Comparable {
     }
 }
 
-/// A request to compare rows: `POST /fingerprints`.
-public struct ComparisonRequest: Hashable, Sendable, Codable {
-    /// The history that the device knows.
-    public var epoch: String?
+/// The body of `POST /fingerprints`: a device's request to compare rows.
+package struct ComparisonRequest: Hashable, Sendable, Codable {
+    /// The epoch that the device knows.
+    package var epoch: String?
     /// The hash of the shape of the device's tables.
-    public var schema: String?
+    package var schema: String?
     /// The revision that the ranges are at.
-    public var revision: Int64
-    /// Whether the server computes its fingerprint from all rows, instead of trusting what it kept.
-    public var recompute: Bool?
+    package var revision: Int64
+    /// Whether the server computes its fingerprint from all rows instead of using the stored one.
+    package var recompute: Bool?
     /// The device's ranges.
-    public var ranges: [KeyRange]
+    package var ranges: [KeyRange]
 
-    /// Makes a request.
-    public init(epoch: String?, schema: String?, revision: Int64, recompute: Bool, ranges: [KeyRange]) {
+    /// Creates a request.
+    package init(epoch: String?, schema: String?, revision: Int64, recompute: Bool, ranges: [KeyRange]) {
         self.epoch = epoch
         self.schema = schema
         self.revision = revision

@@ -1,7 +1,7 @@
-/// The content of a zone in a few hashes: two files with equal digests hold the same rows, byte for
-/// byte.
+/// The content hashes of a zone.
 ///
-/// `Docs/PROTOCOL.md` defines the canonical form that is hashed.
+/// Two files with equal digests hold the same rows, byte for byte. `Docs/PROTOCOL.md` defines the
+/// hashed canonical form.
 public struct ZoneDigest: Codable, Hashable, Sendable {
     /// The digest of one table.
     public struct Table: Codable, Hashable, Sendable {
@@ -12,7 +12,7 @@ public struct ZoneDigest: Codable, Hashable, Sendable {
         /// SHA-256 over its rows in key order, lower-case hexadecimal.
         public let hash: String
 
-        /// Makes a table's digest.
+        /// Creates a table's digest.
         public init(table: String, rows: Int, hash: String) {
             self.table = table
             self.rows = rows
@@ -29,7 +29,7 @@ public struct ZoneDigest: Codable, Hashable, Sendable {
     /// SHA-256 over the tables' names and hashes.
     public let hash: String
 
-    /// Makes a zone's digest.
+    /// Creates a zone's digest.
     public init(zone: String, revision: Int64, tables: [Table], hash: String) {
         self.zone = zone
         self.revision = revision

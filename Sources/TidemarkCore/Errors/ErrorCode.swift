@@ -1,107 +1,105 @@
-/// The stable name of what went wrong, as it travels on the wire and stands in scripts.
+/// The stable name of an error, used on the wire and in scripts.
 ///
-/// New codes may appear in any release: switch over ``TidemarkError/recovery`` to decide what to
-/// do, and over codes only to tell people more. `Docs/PROTOCOL.md` lists every code with cause and
-/// cure.
+/// Any release may add codes. Switch over ``TidemarkError/recovery`` to choose a reaction, and over
+/// codes only to explain more to people. `Docs/PROTOCOL.md` lists every code with cause and cure.
 public struct ErrorCode: RawRepresentable, Hashable, Sendable {
     /// The code in camel case, for instance `unknownColumn`.
     public let rawValue: String
 
-    /// Makes a code from its name on the wire.
+    /// Creates a code from its name on the wire.
     public init(rawValue: String) { self.rawValue = rawValue }
 }
 
 extension ErrorCode {
-    // MARK: A request that cannot be understood
+    // MARK: Invalid requests
 
-    /// The body is not JSON, or its envelope has another form than the protocol's.
+    /// The body is not JSON, or its envelope does not have the protocol's form.
     public static let malformedRequest = ErrorCode(rawValue: "malformedRequest")
     /// A name appears twice in one JSON object.
     public static let duplicateName = ErrorCode(rawValue: "duplicateName")
-    /// A table that this zone does not sync.
+    /// The request names a table that the zone does not sync.
     public static let unknownTable = ErrorCode(rawValue: "unknownTable")
-    /// A column that its table does not have, or that only the database computes.
+    /// The request names a column that its table does not have, or a generated column.
     public static let unknownColumn = ErrorCode(rawValue: "unknownColumn")
-    /// A value that no column can hold, for instance an integer beyond 64 bits.
+    /// The request has a value that no column can hold, for instance an integer beyond 64 bits.
     public static let invalidValue = ErrorCode(rawValue: "invalidValue")
-    /// A record key of the wrong form for its table.
+    /// A record's key has the wrong form for its table.
     public static let invalidKey = ErrorCode(rawValue: "invalidKey")
-    /// A temporary id that no create of this device stands for.
+    /// No creation by this device has introduced this temporary id.
     public static let unknownTemporaryId = ErrorCode(rawValue: "unknownTemporaryId")
-    /// A foreign key that points at a record which never existed.
+    /// A foreign key refers to a record that never existed.
     public static let brokenReference = ErrorCode(rawValue: "brokenReference")
-    /// A CHECK, NOT NULL or STRICT rule of the table refuses the record.
+    /// A CHECK, NOT NULL or STRICT rule of the table rejects the record.
     public static let constraintViolated = ErrorCode(rawValue: "constraintViolated")
-    /// The body is larger than the server takes.
+    /// The body is larger than the server accepts.
     public static let tooLarge = ErrorCode(rawValue: "tooLarge")
-    /// A path that the server does not have.
+    /// The server does not have this path.
     public static let unknownPath = ErrorCode(rawValue: "unknownPath")
-    /// A path that the server has, under another method.
+    /// The server has this path, but not for this method.
     public static let methodNotAllowed = ErrorCode(rawValue: "methodNotAllowed")
-    /// A `Content-Encoding` that the server cannot decode.
+    /// The server cannot decode this `Content-Encoding`.
     public static let unsupportedEncoding = ErrorCode(rawValue: "unsupportedEncoding")
-    /// A part of a snapshot that begins behind its end.
+    /// The requested range begins after the end of the snapshot.
     public static let rangeNotSatisfiable = ErrorCode(rawValue: "rangeNotSatisfiable")
 
-    // MARK: A request that does not fit this history
+    // MARK: Requests that do not fit the zone's history
 
-    /// A question in few bytes that has no answer as short: ask in full.
+    /// The server cannot answer this conditional GET; the device sends a full request.
     public static let fullRequestRequired = ErrorCode(rawValue: "fullRequestRequired")
-    /// A revision that this zone has not reached.
+    /// The device names a revision that the zone has not reached.
     public static let revisionAhead = ErrorCode(rawValue: "revisionAhead")
-    /// A revision older than the log reaches: a snapshot is needed.
+    /// The device's revision is before the compaction horizon, so it needs a snapshot.
     public static let snapshotRequired = ErrorCode(rawValue: "snapshotRequired")
-    /// The zone's history is another than the one the device knows.
+    /// The zone's epoch is not the one that the device knows.
     public static let epochMismatch = ErrorCode(rawValue: "epochMismatch")
-    /// The device's rows are not those that the zone had at the device's revision.
+    /// The device's rows differ from the zone's rows at the device's revision.
     public static let fingerprintMismatch = ErrorCode(rawValue: "fingerprintMismatch")
-    /// An answer that would delete a large part of the device's records.
+    /// The answer would delete a large part of the device's records.
     public static let massDeletion = ErrorCode(rawValue: "massDeletion")
-    /// A table or column of the device and of the zone that cannot be converted into each other.
+    /// A table or column of the device cannot be converted to the zone's, or back.
     public static let schemaMismatch = ErrorCode(rawValue: "schemaMismatch")
-    /// The zone needs something that the device's version of the tables does not have yet.
+    /// The zone requires a newer version of the tables than the device has.
     public static let deviceBehind = ErrorCode(rawValue: "deviceBehind")
-    /// The device's tables need something that the zone does not have yet.
+    /// The device's tables require a newer version of the zone.
     public static let serverBehind = ErrorCode(rawValue: "serverBehind")
-    /// One change set id with two contents.
+    /// The server knows this change set id with other content.
     public static let changeSetIdReused = ErrorCode(rawValue: "changeSetIdReused")
-    /// A device whose last request the server did not see: its file, or the server's, is an older
-    /// copy.
+    /// The server did not see this device's last request: one of the two files is an older copy.
     public static let identityInUse = ErrorCode(rawValue: "identityInUse")
-    /// A change set that arrives before the one it depends on.
+    /// The change set arrived before the one that it depends on.
     public static let predecessorMissing = ErrorCode(rawValue: "predecessorMissing")
-    /// A web page that this server does not answer, or a name that it does not answer to.
+    /// The request comes from a web origin, or to a host name, that the server does not accept.
     public static let originRefused = ErrorCode(rawValue: "originRefused")
-    /// A zone that does not exist, or that the reader may not see.
+    /// The zone does not exist, or the client may not see it.
     public static let unknownZone = ErrorCode(rawValue: "unknownZone")
 
-    // MARK: A file or a schema that cannot be used
+    // MARK: Unusable files and schemas
 
-    /// Tables that cannot be synced as they are.
+    /// Some tables cannot be synced as they are.
     public static let unsyncableSchema = ErrorCode(rawValue: "unsyncableSchema")
-    /// A file that is not what the command expects.
+    /// The command cannot use this file.
     public static let unusableFile = ErrorCode(rawValue: "unusableFile")
-    /// Another process syncs this file just now.
+    /// Another process is syncing this file.
     public static let syncInProgress = ErrorCode(rawValue: "syncInProgress")
-    /// A disk that is full, or that does not read or write a file.
+    /// The disk is full, or cannot read or write a file.
     public static let storageFailed = ErrorCode(rawValue: "storageFailed")
-    /// A file whose content is damaged.
+    /// The file's content is damaged.
     public static let fileDamaged = ErrorCode(rawValue: "fileDamaged")
-    /// An argument that makes no sense.
+    /// An argument is invalid.
     public static let invalidArgument = ErrorCode(rawValue: "invalidArgument")
 
-    // MARK: The way there
+    // MARK: Connections
 
-    /// The server cannot be reached, or did not answer in time.
+    /// The device cannot reach the server, or the server did not answer in time.
     public static let unreachable = ErrorCode(rawValue: "unreachable")
-    /// The server, or a proxy before it, accepts nobody without a valid token.
+    /// The server, or a proxy before it, requires a valid token.
     public static let signInNeeded = ErrorCode(rawValue: "signInNeeded")
-    /// The server, or a proxy before it, knows who asks and does not let them.
+    /// The server, or a proxy before it, recognises the client and denies access.
     public static let notAllowed = ErrorCode(rawValue: "notAllowed")
-    /// An answer that is not Tidemark's, for instance a captive portal's page.
+    /// The answer is not from a Tidemark server, for instance a captive portal's page.
     public static let invalidResponse = ErrorCode(rawValue: "invalidResponse")
-    /// The server cannot serve now.
+    /// The server cannot serve the request now.
     public static let unavailable = ErrorCode(rawValue: "unavailable")
-    /// A defect of the server; its log says more.
+    /// The server has a defect; its log says more.
     public static let internalFailure = ErrorCode(rawValue: "internalFailure")
 }

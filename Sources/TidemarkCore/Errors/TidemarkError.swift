@@ -1,21 +1,21 @@
-/// What went wrong, where, by which rule, and what to do about it.
+/// An error with its code, place, message and fix.
 ///
-/// Messages name zones, tables, keys and columns, never the values of other columns, so that they
-/// can be logged and shown.
+/// Messages name zones, tables, keys and columns, but no values of other columns. So they can be
+/// logged and shown.
 public struct TidemarkError: Error, Hashable, Sendable {
-    /// What the receiver of an error does with it.
+    /// The reaction of an error's receiver.
     public enum Recovery: String, Sendable {
-        /// Try the same again later, with growing and jittered pauses.
+        /// Retry later, with growing and jittered pauses.
         case retry
-        /// Somebody has to change something first: the request, the schema, the settings.
+        /// Do not retry: a person has to change the request, the schema or the settings first.
         case permanent
-        /// Take a new snapshot; the outbox is kept and offered again.
+        /// Take a new snapshot; the device keeps its outbox and sends it again.
         case resync
-        /// Take a new identity and a new snapshot; the outbox is kept and offered again.
+        /// Take a new identity and a new snapshot; the device keeps its outbox and sends it again.
         case renew
-        /// Compare the rows with the server's and replace those that differ; the outbox is kept.
+        /// Compare the rows with the server's and replace the differing ones; the device keeps its outbox.
         case repair
-        /// Show other credentials, then try the same again; the outbox is kept.
+        /// Retry with other credentials; the device keeps its outbox.
         case signIn
     }
 
@@ -34,7 +34,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
         /// The column.
         public var column: String?
 
-        /// Makes a place from what is known.
+        /// Creates a place from its known parts.
         public init(
             changeSet: Int? = nil,
             id: String? = nil,
@@ -52,18 +52,18 @@ public struct TidemarkError: Error, Hashable, Sendable {
 
     /// The stable name of the error.
     public let code: ErrorCode
-    /// What happened, in one sentence.
+    /// The description of the failure, in one sentence.
     public let message: String
-    /// What to do about it, in one sentence or in SQL.
+    /// The remedy, in one sentence or in SQL.
     public let fix: String
-    /// Where it happened.
+    /// The place of the failure.
     public var place: Place
-    /// What the sender of a code that this version does not know says about it.
-    var told: Recovery?
-    /// The seconds that the other side asks to be left alone for, if it does.
+    /// The recovery that the sender names for a code that this version does not know.
+    var senderRecovery: Recovery?
+    /// The pause that the other side requests before the next attempt, in seconds.
     public var retryAfterSeconds: Int?
 
-    /// Makes an error.
+    /// Creates an error.
     public init(_ code: ErrorCode, _ message: String, fix: String, place: Place = Place()) {
         self.code = code
         self.message = message
@@ -71,9 +71,9 @@ public struct TidemarkError: Error, Hashable, Sendable {
         self.place = place
     }
 
-    /// What the receiver does: derived from the code, so that the two cannot disagree.
+    /// The receiver's reaction, derived from the code.
     ///
-    /// A code that is new to this version goes by what its sender says.
+    /// For an unknown code it is the recovery that the sender names.
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
@@ -83,13 +83,13 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case .identityInUse: .renew
         case .fingerprintMismatch: .repair
         case .signInNeeded, .notAllowed: .signIn
-        default: told ?? .permanent
+        default: senderRecovery ?? .permanent
         }
     }
 }
 
 extension TidemarkError: CustomStringConvertible {
-    /// One paragraph: code, place, what happened, what to do.
+    /// One paragraph: message, place, fix and code.
     public var description: String {
         let place = place.description
         return "\(message)\(place.isEmpty ? "" : " [\(place)]") \(fix) (\(code.rawValue))"

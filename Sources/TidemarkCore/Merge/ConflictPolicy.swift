@@ -1,4 +1,4 @@
-/// Who prevails when two people changed the same record without seeing each other's change.
+/// The rule for two changes to a record whose authors had not seen the other change.
 public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
     /// Any change of the record since the base is a conflict.
     ///
@@ -6,12 +6,12 @@ public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
     case reject
     /// Only a change of the same column to another value is a conflict; other columns are merged.
     case columns
-    /// Column by column, what reaches the server last stands; what it replaces is kept.
+    /// In each column the value that reaches the server last wins; the server keeps the other value.
     case lastWriter
-    /// Column by column, what was written last by the devices' hybrid clocks stands; the other
-    /// value is kept.
+    /// In each column the later value by the devices' hybrid clocks wins; the server keeps the other
+    /// value.
     case latest
 
-    /// Whether this policy decides between two values instead of asking.
+    /// Whether this policy chooses between two values instead of reporting a conflict.
     public var decides: Bool { self == .lastWriter || self == .latest }
 }

@@ -1,38 +1,36 @@
-/// A hybrid logical clock: the wall's time as long as that goes forward, and a counter where it
-/// does not.
+/// A hybrid logical clock: wall-clock time while that goes forward, otherwise a counter.
 ///
-/// A time is one integer: milliseconds since 1970 times 1,000, plus a counter. It is below 2^53, so
-/// that readers who take numbers as doubles keep it exact; that lasts until the year 2255. Whoever
-/// has seen a time gives only later ones, so what was written with knowledge of something is always
-/// later than that, whatever the wall says.
+/// A time is one integer: milliseconds since 1970 times 1,000, plus a counter. It stays below 2^53
+/// until the year 2255, so that readers with doubles keep it exact. A clock that has received a time
+/// issues only later ones. So a change is always later than every change that its author had seen.
 ///
-/// A pure value: what the wall says is an argument. (Kulkarni and others, "Logical Physical
+/// A pure value: the wall-clock time is an argument. (Kulkarni and others, "Logical Physical
 /// Clocks", 2014.)
-public struct HybridClock: Hashable, Sendable {
-    /// The counts in a millisecond.
-    public static let ticksPerMillisecond: Int64 = 1_000
+package struct HybridClock: Hashable, Sendable {
+    /// The number of counter values in a millisecond.
+    package static let ticksPerMillisecond: Int64 = 1_000
     /// The highest time, 2^53 - 1.
-    public static let timeMax: Int64 = (1 << 53) - 1
+    package static let timeMax: Int64 = (1 << 53) - 1
 
-    /// The last time that was given or seen.
-    public private(set) var last: Int64
+    /// The latest time that the clock issued or received.
+    package private(set) var last: Int64
 
-    /// Makes a clock that has given or seen `last`.
-    public init(last: Int64 = 0) { self.last = min(max(last, 0), Self.timeMax) }
+    /// Creates a clock that has issued or received `last`.
+    package init(last: Int64 = 0) { self.last = min(max(last, 0), Self.timeMax) }
 
-    /// The next time, when the wall says so many milliseconds since 1970: later than every one
-    /// before, except at the end of all times.
-    public mutating func next(at milliseconds: Int64) -> Int64 {
+    /// Issues a time for a wall-clock time in milliseconds since 1970.
+    ///
+    /// It is later than every time before, unless the clock has reached ``timeMax``.
+    package mutating func next(at milliseconds: Int64) -> Int64 {
         last = min(max(Self.time(at: milliseconds), last + 1), Self.timeMax)
         return last
     }
 
-    /// Sees a time that somebody else gave.
-    public mutating func receive(_ time: Int64) { last = min(max(last, time), Self.timeMax) }
+    /// Receives a time that another clock issued.
+    package mutating func receive(_ time: Int64) { last = min(max(last, time), Self.timeMax) }
 
-    /// Takes a time that somebody claims, unless it lies ahead of the wall by more than
-    /// `skewMax` milliseconds; then it counts as given here and now.
-    public mutating func admit(_ time: Int64, at milliseconds: Int64, skewMax: Int64) -> Int64 {
+    /// Receives a device's time, or issues one if it is more than `skewMax` milliseconds ahead.
+    package mutating func admit(_ time: Int64, at milliseconds: Int64, skewMax: Int64) -> Int64 {
         if planted(PlantedBug.believesAnyTime) { return time }
         let wall = min(max(milliseconds, 0), Self.timeMax / Self.ticksPerMillisecond)
         guard time / Self.ticksPerMillisecond <= wall + skewMax else { return next(at: milliseconds) }
@@ -40,27 +38,27 @@ public struct HybridClock: Hashable, Sendable {
         return max(time, 0)
     }
 
-    /// The time of a wall without a counter; before 1970 it is 0.
+    /// Converts a wall-clock time; before 1970 the result is 0.
     private static func time(at milliseconds: Int64) -> Int64 {
         min(max(milliseconds, 0), timeMax / ticksPerMillisecond) * ticksPerMillisecond
     }
 }
 
-/// Who wrote something, and when: what ``ConflictPolicy/latest`` compares.
-public struct Stamp: Hashable, Sendable, Comparable {
+/// The author and the time of a change, which ``ConflictPolicy/latest`` compares.
+package struct Stamp: Hashable, Sendable, Comparable {
     /// The time by the writer's hybrid clock.
-    public let time: Int64
-    /// The device; nil when another program wrote it, or nobody said.
-    public let device: String?
+    package let time: Int64
+    /// The device; nil if another program wrote the change, or the author is unknown.
+    package let device: String?
 
-    /// Makes a stamp.
-    public init(time: Int64 = 0, device: String? = nil) {
+    /// Creates a stamp.
+    package init(time: Int64 = 0, device: String? = nil) {
         self.time = time
         self.device = device
     }
 
-    /// Earlier, or at the same time by a device whose id comes first.
-    public static func < (left: Stamp, right: Stamp) -> Bool {
+    /// Orders stamps by time, then by device id.
+    package static func < (left: Stamp, right: Stamp) -> Bool {
         (left.time, left.device ?? "") < (right.time, right.device ?? "")
     }
 }

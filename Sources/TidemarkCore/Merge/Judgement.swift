@@ -1,83 +1,87 @@
-/// What is done to a record.
-public enum Operation: String, Hashable, Sendable {
-    /// A record that did not exist.
+/// A kind of change to a record.
+package enum Operation: String, Hashable, Sendable {
+    /// The change creates the record.
     case create
-    /// Some columns of a record.
+    /// The change sets some columns of the record.
     case update
-    /// The record goes away.
+    /// The change deletes the record.
     case delete
 }
 
-/// A change that the server has and the device had not seen when it made its own.
-public struct UnseenChange: Hashable, Sendable {
-    /// What was done.
-    public let operation: Operation
-    /// The columns that it set, when it is an update.
-    public let columns: Set<String>
-    /// Who made it, and when.
-    public let stamp: Stamp
+/// A change on the server that the device had not seen when it made its own.
+package struct UnseenChange: Hashable, Sendable {
+    /// The kind of change.
+    package let operation: Operation
+    /// The columns that an update set.
+    package let columns: Set<String>
+    /// The author and the time.
+    package let stamp: Stamp
 
-    /// Makes a change.
-    public init(operation: Operation, columns: Set<String>, stamp: Stamp = Stamp()) {
+    /// Creates a change.
+    package init(operation: Operation, columns: Set<String>, stamp: Stamp = Stamp()) {
         self.operation = operation
         self.columns = columns
         self.stamp = stamp
     }
 
-    /// What the author has missed of a record's changes since the base, oldest first.
+    /// Returns the changes since the base that the author has not seen, oldest first.
     ///
-    /// Some of them are the author's own, and seen. What others did before one of those was judged
-    /// when it was committed: what it replaced is no longer there to be overwritten, and a creation
-    /// is the record that the author's was joined with, so only its values count. `columns` are
-    /// those that the table has now.
-    public static func missed(of history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>)
+    /// The history also contains the author's own changes, which are seen. When such a change was
+    /// committed, the server judged it against all earlier changes. So columns that it replaced no
+    /// longer count, and an earlier creation counts as an update. `columns` are the table's current
+    /// columns.
+    package static func selectUnseen(from history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>)
         -> [UnseenChange]
     {
-        var missed = [UnseenChange]()
-        var replaced = Set<String>()
-        var isJoined = false
+        var unseen = [UnseenChange]()
+        var replacedColumns = Set<String>()
+        var isBeforeOwnUpdate = false
         for (change, isSeen) in history.reversed() {
             if isSeen {
-                // Nothing is left of what was there before the author made or deleted the record.
+                // The author created or deleted the record: no earlier change is left.
                 guard change.operation == .update else { break }
-                replaced.formUnion(change.columns)
-                isJoined = true
+                replacedColumns.formUnion(change.columns)
+                isBeforeOwnUpdate = true
                 continue
             }
-            // A record that was deleted and made again remains another one.
-            let counts = isJoined && change.operation != .delete
-            let given = counts && change.operation == .create ? columns : change.columns
-            let left = given.intersection(columns).subtracting(replaced)
-            guard !counts || !left.isEmpty else { continue }
-            missed.append(
-                UnseenChange(operation: counts ? .update : change.operation, columns: left, stamp: change.stamp)
+            // A record that was deleted and created again remains another record.
+            let isUpdate = isBeforeOwnUpdate && change.operation != .delete
+            let changedColumns = isUpdate && change.operation == .create ? columns : change.columns
+            let remainingColumns = changedColumns.intersection(columns).subtracting(replacedColumns)
+            guard !isUpdate || !remainingColumns.isEmpty else { continue }
+            unseen.append(
+                UnseenChange(
+                    operation: isUpdate ? .update : change.operation,
+                    columns: remainingColumns,
+                    stamp: change.stamp
+                )
             )
         }
-        return missed.reversed()
+        return unseen.reversed()
     }
 }
 
-/// One record of an incoming change set that somebody else changed since its base.
-public struct Contention: Hashable, Sendable {
+/// A record of an incoming change set that another author changed since its base.
+package struct Contention: Hashable, Sendable {
     /// The table.
-    public let table: String
+    package let table: String
     /// The record's key in canonical JSON.
-    public let key: String
-    /// What the incoming change set does to the record.
-    public let operation: Operation
-    /// The columns that the incoming update sets to another value than the server has now.
-    public let differingColumns: Set<String>
-    /// What happened to the record since the base, oldest first.
-    public let unseen: [UnseenChange]
+    package let key: String
+    /// The incoming change to the record.
+    package let operation: Operation
+    /// The columns that the incoming update sets to a value that differs from the server's.
+    package let differingColumns: Set<String>
+    /// The changes to the record since the base that the author has not seen, oldest first.
+    package let unseen: [UnseenChange]
     /// Whether the record exists now.
-    public let exists: Bool
-    /// Who sent the incoming change set, and when it was made.
-    public let stamp: Stamp
-    /// Whether the change set does not name the record: the database changes it along.
-    public let isCascade: Bool
+    package let exists: Bool
+    /// The author and the time of the incoming change set.
+    package let stamp: Stamp
+    /// Whether the change set does not name the record: a foreign key action changes it.
+    package let isCascade: Bool
 
-    /// Makes a contention.
-    public init(
+    /// Creates a contention.
+    package init(
         table: String,
         key: String,
         operation: Operation,
@@ -97,105 +101,105 @@ public struct Contention: Hashable, Sendable {
         self.isCascade = isCascade
     }
 
-    /// The columns that updates set since the base.
-    var touched: Set<String> { unseen.reduce(into: []) { $0.formUnion($1.columns) } }
+    /// The columns that unseen updates set.
+    var unseenColumns: Set<String> { unseen.reduce(into: []) { $0.formUnion($1.columns) } }
 
-    /// Whether the record went away, or came, since the base: it may be another one now.
+    /// Whether the record was deleted or created since the base, so that it may be another one.
     var isRenewed: Bool { unseen.contains { $0.operation != .update } }
 
-    /// The change that gave a column the value that it has now, if it came after the base.
-    public func holder(of column: String) -> UnseenChange? {
+    /// Returns the unseen change that set a column's current value, if there is one.
+    package func holder(of column: String) -> UnseenChange? {
         unseen.last { $0.operation == .create || $0.columns.contains(column) }
     }
 }
 
 /// The outcome for one contended record.
-public enum Judgement: Hashable, Sendable {
-    /// Both changes stand: they do not meet.
+package enum Judgement: Hashable, Sendable {
+    /// Both changes apply: they set different columns.
     case merge
-    /// The incoming change stands but for its columns `mine`, whose values are overruled; what the
-    /// server has in the columns `theirs` is overruled by it.
+    /// The incoming change applies except its columns `mine`; it overrules the columns `theirs`.
     ///
-    /// A creation becomes an update of the record that is there.
+    /// The server's values overrule the columns `mine`. A creation becomes an update of the existing
+    /// record.
     case overrule(mine: Set<String>, theirs: Set<String>)
-    /// The change set is refused; `columns` names where the two meet (empty: the whole record).
+    /// The server refuses the change set because of `columns`; empty means the whole record.
     case conflict(rule: ConflictRule, columns: Set<String>)
 }
 
-/// The rule that a refused change set ran into, as it travels in the `reasons` of a conflict.
-public enum ConflictRule: String, Hashable, Sendable {
-    /// Somebody changed the record since the base.
+/// The rule that a refused change set violates, as named in the `reasons` of a conflict.
+package enum ConflictRule: String, Hashable, Sendable {
+    /// Another author changed the record since the base.
     case changed
-    /// Somebody deleted the record.
+    /// Another author deleted the record.
     case deleted
-    /// Somebody created a record with the same key.
+    /// Another author created a record with the same key.
     case exists
     /// Another record holds the same value of a unique constraint.
     case unique
-    /// The record referred to was deleted.
+    /// Another author deleted the referenced record.
     case parentDeleted
     /// Other records still refer to the deleted one.
     case referenced
-    /// The change set that this one depends on was refused.
+    /// The server refused the change set that this one depends on.
     case predecessor
-    /// Another value stands, by the policy of the column; the change set is not refused.
+    /// By the column's policy another value wins; the server does not refuse the change set.
     case overruled
 }
 
-/// Decides one contended record: rule 1, nobody overwrites what they have not seen, unless the
-/// policy of the column says who prevails.
+/// Decides one contended record by rule 1 and the conflict policies.
 ///
-/// A pure function of what both sides did; only ``ConflictPolicy/latest`` looks at their clocks.
-/// `columns` has the policies of columns that have one of their own.
-public func judge(_ contention: Contention, policy: ConflictPolicy, columns: [String: ConflictPolicy] = [:])
+/// Rule 1: no author overwrites a change that they have not seen, unless the column's policy names a
+/// winner. This is a pure function of both changes; only ``ConflictPolicy/latest`` compares clocks.
+/// `columns` maps columns to their own policies.
+package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [String: ConflictPolicy] = [:])
     -> Judgement
 {
-    // What the author has not named is never taken from somebody else, whatever the policy.
+    // A cascade never overrules another author's value, whatever the policy.
     let policy = contention.isCascade && policy.decides ? .columns : policy
     let columns = contention.isCascade ? columns.filter { !$0.value.decides } : columns
-    let own = { columns[$0] ?? policy }
+    let columnPolicy = { columns[$0] ?? policy }
     switch contention.operation {
     case .create:
         guard contention.exists else { return .merge }
         let isNew = contention.unseen.contains { $0.operation == .create }
         guard policy.decides, isNew else { return .conflict(rule: .exists, columns: []) }
-        let meeting = contention.differingColumns
-        let decision = decide(contention, meeting: meeting, rule: .exists, own)
-        // Not merged: a record that is there cannot be created, only updated.
+        let sharedColumns = contention.differingColumns
+        let decision = decide(contention, sharedColumns: sharedColumns, rule: .exists, columnPolicy)
+        // The record exists, so the creation becomes an update.
         return decision == .merge ? .overrule(mine: [], theirs: []) : decision
     case .delete:
-        // Both wanted it gone: nothing is overwritten.
+        // Both authors deleted the record.
         guard contention.exists else { return .merge }
         let isLatest = policy == .lastWriter || contention.unseen.allSatisfy { $0.stamp < contention.stamp }
         guard !contention.isRenewed, policy.decides, isLatest else { return .conflict(rule: .changed, columns: []) }
-        let decision = decide(contention, meeting: contention.touched, rule: .changed, own)
+        let decision = decide(contention, sharedColumns: contention.unseenColumns, rule: .changed, columnPolicy)
         if case .overrule(let mine, _) = decision, !mine.isEmpty { return .conflict(rule: .changed, columns: []) }
         return decision
     case .update:
         guard contention.exists else { return .conflict(rule: .deleted, columns: []) }
-        let meeting = contention.differingColumns.intersection(contention.touched)
+        let sharedColumns = contention.differingColumns.intersection(contention.unseenColumns)
         if policy == .columns, planted(PlantedBug.mergesSameColumn) { return .merge }
-        let isUntouched = !columns.isEmpty && contention.touched.allSatisfy { columns[$0] != nil }
+        let isUntouched = !columns.isEmpty && contention.unseenColumns.allSatisfy { columns[$0] != nil }
         guard policy != .reject || isUntouched, !contention.isRenewed else {
-            return .conflict(rule: .changed, columns: meeting)
+            return .conflict(rule: .changed, columns: sharedColumns)
         }
-        return decide(contention, meeting: meeting, rule: .changed, own)
+        return decide(contention, sharedColumns: sharedColumns, rule: .changed, columnPolicy)
     }
 }
 
-/// Decides the columns where two changes meet, each by its own policy.
+/// Decides the columns that both changes set, each by its own policy.
 private func decide(
     _ contention: Contention,
-    meeting: Set<String>,
+    sharedColumns: Set<String>,
     rule: ConflictRule,
     _ policy: (String) -> ConflictPolicy
 ) -> Judgement {
-    let refused = meeting.filter { !policy($0).decides }
-    guard refused.isEmpty else { return .conflict(rule: rule, columns: refused) }
-    let mine = meeting.filter { column in
+    let conflicting = sharedColumns.filter { !policy($0).decides }
+    guard conflicting.isEmpty else { return .conflict(rule: rule, columns: conflicting) }
+    let mine = sharedColumns.filter { column in
         guard policy(column) == .latest, let holder = contention.holder(of: column) else { return false }
         if planted(PlantedBug.lastArrivalWins) { return false }
         return contention.stamp < holder.stamp
     }
-    return meeting.isEmpty ? .merge : .overrule(mine: mine, theirs: meeting.subtracting(mine))
+    return sharedColumns.isEmpty ? .merge : .overrule(mine: mine, theirs: sharedColumns.subtracting(mine))
 }

@@ -1,27 +1,27 @@
-/// A table's or column's conflict policy that an operator changes; all others stay as they are.
+/// An operator's change to the conflict policy of one table or column.
 public struct PolicyChange: Hashable, Sendable, CustomStringConvertible {
-    /// The table, or `table.column`.
-    public let name: String
-    /// The policy before.
-    public let old: ConflictPolicy
-    /// The policy from now on.
-    public let new: ConflictPolicy
+    /// The name of the table, or `table.column`.
+    package let name: String
+    /// The old policy.
+    package let old: ConflictPolicy
+    /// The new policy.
+    package let new: ConflictPolicy
 
     /// The change in words.
     public var description: String { "policy of \(name): \(old.rawValue) -> \(new.rawValue)" }
 }
 
 extension SyncSchema {
-    /// What `wanted` changes in the policies of this schema.
+    /// Compares the policies of this schema with the wanted ones.
     ///
     /// - Parameter wanted: Policies by table, and by `table.column`.
-    /// - Returns: The changes, by name.
-    /// - Throws: `invalidArgument` when one is of what the schema does not have.
-    public func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError) -> [PolicyChange] {
-        let known = Set(
+    /// - Returns: The changes, sorted by name.
+    /// - Throws: `invalidArgument` if the schema does not have one of the tables or columns.
+    package func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError) -> [PolicyChange] {
+        let names = Set(
             tables.flatMap { table in [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" } }
         )
-        guard let unknown = wanted.keys.sorted().first(where: { !known.contains($0) }) else {
+        guard let unknown = wanted.keys.sorted().first(where: { !names.contains($0) }) else {
             return wanted.sorted { $0.key < $1.key }.compactMap { name, new in
                 let old = policies[name] ?? policies[tableName(of: name)] ?? .reject
                 return old == new ? nil : PolicyChange(name: name, old: old, new: new)
@@ -34,9 +34,10 @@ extension SyncSchema {
         )
     }
 
-    /// The policies after changes; a table under `reject`, and a column under its table's policy,
-    /// have none of their own.
-    public func policies(after changes: [PolicyChange]) -> [String: ConflictPolicy] {
+    /// Returns the policies after changes, without redundant ones.
+    ///
+    /// A table's `reject` is redundant, and a column's policy that equals its table's.
+    package func policies(after changes: [PolicyChange]) -> [String: ConflictPolicy] {
         var policies = policies
         for change in changes { policies[change.name] = change.new }
         return policies.filter { name, policy in
@@ -45,7 +46,7 @@ extension SyncSchema {
         }
     }
 
-    /// The table of a policy's name.
+    /// Returns the table that a policy's name refers to.
     private func tableName(of name: String) -> String {
         guard byName[name] == nil else { return name }
         return tables.first { name.hasPrefix("\($0.name).") }?.name ?? name

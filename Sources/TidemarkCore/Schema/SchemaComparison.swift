@@ -1,16 +1,16 @@
-/// Finds out how a device's tables and its zone's fit together.
+/// Compares a device's tables with its zone's.
 ///
 /// A pure function of both.
-public struct SchemaComparison: Hashable, Sendable {
-    /// The tables that both have, as the file has them, with the difference.
-    public let common: SyncSchema
-    /// Why they cannot be synced with each other, in words; empty when they can.
-    public let problems: [TidemarkError]
+package struct SchemaComparison: Hashable, Sendable {
+    /// The tables that both have, as declared in the file, with the difference.
+    package let common: SyncSchema
+    /// The reasons why they cannot be synced with each other; empty if they can.
+    package let problems: [TidemarkError]
 
     /// Compares the tables of a file with those of a zone.
     ///
-    /// `renames` are those that the app declares; the zone's own are in `served`.
-    public init(local: [SyncedTable], served: SyncSchema, renames: [ColumnRename] = []) {
+    /// `renames` are declared by the app; the zone's renames are in `served`.
+    package init(local: [SyncedTable], served: SyncSchema, renames: [ColumnRename] = []) {
         var tables = [SyncedTable]()
         var problems = [TidemarkError]()
         var difference = SchemaDifference()
@@ -27,10 +27,10 @@ public struct SchemaComparison: Hashable, Sendable {
             history.fills[table.name] = pair.fills.isEmpty ? nil : pair.fills
             history.renames[table.name] = pair.aliases.isEmpty ? nil : pair.aliases
             difference.wireNames[table.name] = pair.wireNames.isEmpty ? nil : pair.wireNames
-            difference.unknownColumns[table.name] = pair.unknown.isEmpty ? nil : pair.unknown
-            difference.unservedColumns[table.name] = pair.unserved.isEmpty ? nil : pair.unserved
+            difference.unknownColumns[table.name] = pair.unknownColumns.isEmpty ? nil : pair.unknownColumns
+            difference.unservedColumns[table.name] = pair.unservedColumns.isEmpty ? nil : pair.unservedColumns
         }
-        history.dropped = served.history.dropped
+        history.droppedColumns = served.history.droppedColumns
         history.droppedTables = served.history.droppedTables
         difference.unknownTables = served.tables.filter { !names.contains($0.name) }
         for table in difference.unknownTables { history.renames[table.name] = served.history.renames[table.name] }
@@ -39,11 +39,11 @@ public struct SchemaComparison: Hashable, Sendable {
     }
 }
 
-/// One table, as a file and its zone have it.
+/// A table as declared in a file and in its zone.
 private struct TablePair {
     let local: SyncedTable
     let served: SyncedTable
-    /// The file's name of each column of the zone that the file has, by the zone's name.
+    /// The file's names of the shared columns, by the zone's names.
     let localNames: [String: String]
     let aliases: [String: String]
     let fills: [String: String]
@@ -73,14 +73,14 @@ private struct TablePair {
         Dictionary(uniqueKeysWithValues: localNames.filter { $0.key != $0.value }.map { ($0.value, $0.key) })
     }
 
-    var unknown: [SyncedTable.Column] { served.columns.filter { localNames[$0.name] == nil } }
+    var unknownColumns: [SyncedTable.Column] { served.columns.filter { localNames[$0.name] == nil } }
 
-    var unserved: [SyncedTable.Column] {
+    var unservedColumns: [SyncedTable.Column] {
         let shared = Set(localNames.values)
         return local.columns.filter { !shared.contains($0.name) }
     }
 
-    /// The file's references to tables that sync, and those that only the zone declares.
+    /// Returns the references to synced tables that the file or the zone declares.
     func references(_ names: Set<String>) -> [SyncedTable.Reference] {
         let synced = names.intersection(zone.byName.keys)
         let own = local.references.filter { synced.contains($0.parent) }
@@ -103,8 +103,11 @@ private struct TablePair {
         let key = served.key.map { localNames[$0] ?? $0 }
         guard key == local.key, served.keyKind == local.keyKind else {
             return [
-                mismatch(
-                    "The key of \(local.name) is \(words(local)) in this file and \(words(served)) in the zone.",
+                makeMismatch(
+                    """
+                    The key of \(local.name) is \(describeKey(of: local)) in this file and \
+                    \(describeKey(of: served)) in the zone.
+                    """,
                     column: nil
                 )
             ]
@@ -114,7 +117,7 @@ private struct TablePair {
             guard let mine = localNames[theirs.name].flatMap({ columns[$0] }), mine.affinity != theirs.affinity else {
                 return nil
             }
-            return mismatch(
+            return makeMismatch(
                 """
                 The column \(local.name).\(mine.name) is \(mine.type.isEmpty ? "without type" : mine.type) in this \
                 file and \(theirs.type.isEmpty ? "without type" : theirs.type) in the zone.
@@ -122,36 +125,35 @@ private struct TablePair {
                 column: mine.name
             )
         }
-        let needed = unserved.filter { $0.isNotNull && $0.defaultSQL == nil }
+        let requiredColumns = unservedColumns.filter { $0.isNotNull && $0.defaultSQL == nil }
         return types
-            + needed.map {
+            + requiredColumns.map {
                 TidemarkError(
                     .serverBehind,
                     """
                     The column \(local.name).\($0.name) of this file is NOT NULL without a default, and the zone does \
-                    not have it: nobody else's records would fit.
+                    not have it: other devices' records would not fit.
                     """,
                     fix: "Give it a default in the app's migration, or add the column at the server.",
                     place: .init(table: local.name, column: $0.name)
                 )
-            } + ownReferences.map(behind)
+            } + localReferences.map(makeServerBehind)
     }
 
-    private func behind(_ reference: SyncedTable.Reference) -> TidemarkError {
+    private func makeServerBehind(_ reference: SyncedTable.Reference) -> TidemarkError {
         TidemarkError(
             .serverBehind,
             """
-            The column \(local.name).\(reference.columns[0]) refers to \(reference.parent) in this file, but not in the \
-            zone: the ids that new records have until they are sent would be stored there.
+            The column \(local.name).\(reference.columns[0]) refers to \(reference.parent) in this file, but not in \
+            the zone: the zone would store temporary ids in it.
             """,
             fix: "Declare the same foreign key at the server.",
             place: .init(table: local.name, column: reference.columns[0])
         )
     }
 
-    /// The file's references by integer ids, in columns that both have, of which the zone does not
-    /// know.
-    private var ownReferences: [SyncedTable.Reference] {
+    /// The file's references by integer ids, in shared columns, that the zone does not declare.
+    private var localReferences: [SyncedTable.Reference] {
         let shared = Set(localNames.values)
         return local.references.filter { reference in
             guard let parent = zone.byName[reference.parent], parent.keyKind == .integer,
@@ -163,12 +165,12 @@ private struct TablePair {
         }
     }
 
-    private func words(_ table: SyncedTable) -> String {
+    private func describeKey(of table: SyncedTable) -> String {
         let columns = table.key.joined(separator: ", ")
         return table.keyKind == .integer ? "INTEGER \(columns)" : "\(table.keyKind.rawValue) (\(columns))"
     }
 
-    private func mismatch(_ message: String, column: String?) -> TidemarkError {
+    private func makeMismatch(_ message: String, column: String?) -> TidemarkError {
         TidemarkError(
             .schemaMismatch,
             message,
@@ -181,16 +183,15 @@ private struct TablePair {
     }
 }
 
-/// The names that the columns of one table have and had, and which of them are the same column's.
+/// The current and former names of one table's columns, linked by renames.
 ///
-/// A rename leads from one name to the next, and who has skipped a version of the app or of the
-/// zone finds the way through the names between.
+/// A device that skipped versions of the app or of the zone follows the links from name to name.
 private struct ColumnNames {
-    /// The names that the file has.
+    /// The column names in the file.
     let here: Set<String>
-    /// The names that the zone has.
+    /// The column names in the zone.
     let there: Set<String>
-    /// The names that a rename leads from or to each name.
+    /// The names that renames link with each name.
     private let neighbours: [String: Set<String>]
 
     init(here: Set<String>, there: Set<String>, renames: [(String, String)]) {
@@ -204,42 +205,44 @@ private struct ColumnNames {
         self.neighbours = neighbours
     }
 
-    /// The file's name of each column of the zone that the file has, by the zone's name.
+    /// Returns the file's names of the shared columns, by the zone's names.
     func localNames() -> [String: String] {
         var names: [String: String] = [:]
         for name in there.intersection(here) { names[name] = name }
         var free = here.subtracting(there)
         for name in there.subtracting(here).sorted() {
-            guard let mine = reached(from: name).first(where: { free.contains($0) }) else { continue }
+            guard let mine = columns(reachableFrom: name).first(where: { free.contains($0) }) else { continue }
             names[name] = mine
             free.remove(mine)
         }
         return names
     }
 
-    /// The column that each other name stands for: the file's, or the zone's if the file has none.
+    /// Returns the column of each other name: the file's column, or the zone's if the file has none.
     ///
-    /// `former` is what the zone itself says.
+    /// `former` maps the zone's former names to its current ones.
     func aliases(_ localNames: [String: String], former: [String: String]) -> [String: String] {
         var aliases = localNames.filter { $0.key != $0.value }
         for name in neighbours.keys where !here.contains(name) && !there.contains(name) {
-            let known = former[name].flatMap { there.contains($0) ? $0 : nil }
-            guard let column = known ?? reached(from: name).first else { continue }
+            let servedName = former[name].flatMap { there.contains($0) ? $0 : nil }
+            guard let column = servedName ?? columns(reachableFrom: name).first else { continue }
             aliases[name] = localNames[column] ?? column
         }
         return aliases
     }
 
-    /// The columns that a name leads to, nearest first; a name that is a column's leads no further.
-    private func reached(from name: String) -> [String] {
-        var seen = Set([name])
+    /// Returns the columns that renames link with a name, nearest first.
+    ///
+    /// The search does not continue beyond the name of a column.
+    private func columns(reachableFrom name: String) -> [String] {
+        var allNames = Set([name])
         var next = [name]
         var columns = [String]()
         while !next.isEmpty {
-            let found = Set(next.flatMap { neighbours[$0, default: []] }).subtracting(seen).sorted()
-            seen.formUnion(found)
-            columns += found.filter { here.contains($0) || there.contains($0) }
-            next = found.filter { !here.contains($0) && !there.contains($0) }
+            let newNames = Set(next.flatMap { neighbours[$0, default: []] }).subtracting(allNames).sorted()
+            allNames.formUnion(newNames)
+            columns += newNames.filter { here.contains($0) || there.contains($0) }
+            next = newNames.filter { !here.contains($0) && !there.contains($0) }
         }
         return columns
     }

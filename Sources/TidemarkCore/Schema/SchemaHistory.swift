@@ -1,80 +1,79 @@
-/// How the columns of a zone came to be what they are.
+/// The additions, renames and removals of a zone's columns and tables.
 ///
-/// Travels with the schema, so that whoever knows an older one can follow.
-public struct SchemaHistory: Hashable, Sendable {
-    /// The value that the rows of the time got when a column was added, canonical JSON, by table
-    /// and column.
+/// The server sends it with the schema, so that a device with an older schema can follow.
+package struct SchemaHistory: Hashable, Sendable {
+    /// The backfill values of added columns, canonical JSON, by table and column.
     ///
-    /// No revision tells it: a row with another value was logged, the others were not.
-    public var fills: [String: [String: String]]
-    /// The names that columns have now, by table and former name.
-    public var renames: [String: [String: String]]
-    /// The columns that are gone, by table; old revisions name them.
-    public var dropped: [String: [String]] = [:]
-    /// The tables that are gone.
-    public var droppedTables: [String] = []
+    /// The log has no backfilled rows, only rows with another value.
+    package var fills: [String: [String: String]]
+    /// The current names of columns, by table and former name.
+    package var renames: [String: [String: String]]
+    /// The dropped columns, by table; old revisions name them.
+    package var droppedColumns: [String: [String]] = [:]
+    /// The dropped tables.
+    package var droppedTables: [String] = []
 
-    /// Makes a history.
-    public init(fills: [String: [String: String]] = [:], renames: [String: [String: String]] = [:]) {
+    /// Creates a history.
+    package init(fills: [String: [String: String]] = [:], renames: [String: [String: String]] = [:]) {
         self.fills = fills
         self.renames = renames
     }
 }
 
-/// A column that was called otherwise before, as whoever renamed it declares it.
+/// A renamed column, as declared by the app or the operator.
 public struct ColumnRename: Hashable, Sendable {
     /// The table.
     public let table: String
-    /// The name before.
+    /// The old name.
     public let old: String
-    /// The name now.
+    /// The new name.
     public let new: String
 
-    /// Makes a rename.
+    /// Creates a rename.
     public init(table: String, old: String, new: String) {
         self.table = table
         self.old = old
         self.new = new
     }
 
-    /// Reads `notes.body`, `notes.text`.
+    /// Parses names such as `notes.body` and `notes.text`.
     ///
-    /// - Throws: ``TidemarkError`` with `invalidArgument` when they are not columns of one table.
+    /// - Throws: ``TidemarkError`` with `invalidArgument` if they are not columns of one table.
     public init(_ old: String, to new: String) throws(TidemarkError) {
-        let before = old.split(separator: ".")
-        let now = new.split(separator: ".")
-        guard before.count == 2, now.count == 2, before[0] == now[0], before[1] != now[1] else {
+        let oldParts = old.split(separator: ".")
+        let newParts = new.split(separator: ".")
+        guard oldParts.count == 2, newParts.count == 2, oldParts[0] == newParts[0], oldParts[1] != newParts[1] else {
             throw TidemarkError(
                 .invalidArgument,
-                "\(old) to \(new) is no rename of a column.",
+                "\(old) to \(new) does not rename a column.",
                 fix: "Write TABLE.OLD and TABLE.NEW, for instance notes.body and notes.text."
             )
         }
-        self.init(table: String(before[0]), old: String(before[1]), new: String(now[1]))
+        self.init(table: String(oldParts[0]), old: String(oldParts[1]), new: String(newParts[1]))
     }
 }
 
-/// What a device's file and its zone do not have in common.
+/// The tables and columns that only a device's file or only its zone has.
 ///
-/// Neither keeps the other from syncing: what only the zone has waits in a side table, what only
-/// the file has stays in its rows.
-public struct SchemaDifference: Hashable, Sendable {
+/// They do not prevent syncing: the device stores the zone's extra values in a side table, and the
+/// file's extra values stay in its rows.
+package struct SchemaDifference: Hashable, Sendable {
     /// Columns that only the zone has, by table.
-    public var unknownColumns: [String: [SyncedTable.Column]] = [:]
+    package var unknownColumns: [String: [SyncedTable.Column]] = [:]
     /// Tables that only the zone has.
-    public var unknownTables: [SyncedTable] = []
+    package var unknownTables: [SyncedTable] = []
     /// Columns that only the file has, by table.
-    public var unservedColumns: [String: [SyncedTable.Column]] = [:]
+    package var unservedColumns: [String: [SyncedTable.Column]] = [:]
     /// Tables that only the file has.
     ///
-    /// They may be the app's own business.
-    public var unservedTables: [SyncedTable] = []
-    /// The zone's names for columns that the file calls otherwise, by table and name in the file.
-    public var wireNames: [String: [String: String]] = [:]
+    /// They may be local tables of the app.
+    package var unservedTables: [SyncedTable] = []
+    /// The zone's names of columns with another name in the file, by table and name in the file.
+    package var wireNames: [String: [String: String]] = [:]
 
-    /// Makes an empty difference.
-    public init() {}
+    /// Creates an empty difference.
+    package init() {}
 
-    /// Whether the zone has something that the file has not.
-    public var hasUnknown: Bool { !unknownColumns.isEmpty || !unknownTables.isEmpty }
+    /// Whether the zone has tables or columns that the file does not have.
+    package var hasUnknown: Bool { !unknownColumns.isEmpty || !unknownTables.isEmpty }
 }

@@ -1,15 +1,15 @@
-/// A reason why a table cannot be synced as it is, with the SQL that cures it.
+/// A reason why a table cannot be synced, with the SQL that cures it.
 public struct SchemaProblem: Hashable, Sendable {
     /// The table.
     public let table: String
-    /// The column, when it is about one.
+    /// The column, if the problem concerns one.
     public let column: String?
-    /// Why the table cannot be synced.
+    /// The reason why the table cannot be synced.
     public let reason: String
     /// The SQL that cures it.
     public let cure: String
 
-    /// Makes a problem.
+    /// Creates a problem.
     public init(table: String, column: String? = nil, reason: String, cure: String) {
         self.table = table
         self.column = column
@@ -17,26 +17,28 @@ public struct SchemaProblem: Hashable, Sendable {
         self.cure = cure
     }
 
-    /// A new column that is called as another one was, which old apps still mean by the name.
+    /// Creates the problem of a new column that has the former name of the column `now`.
+    ///
+    /// Old apps still use the name for that column.
     public static func formerName(_ column: String, of now: String, in table: String) -> Self {
         SchemaProblem(
             table: table,
             column: column,
-            reason: "has the name that \(now) had before, and old apps would write into it what is meant for that",
+            reason: "has the former name of \(now), and old apps would write the values of \(now) into it",
             cure: "ALTER TABLE \(table) RENAME COLUMN \(column) TO another_name;"
         )
     }
 }
 
-/// All the reasons why a schema cannot be synced, at once.
+/// All reasons why a schema cannot be synced.
 public struct UnsyncableSchema: Error, Hashable, Sendable, CustomStringConvertible {
     /// The problems, in the order in which their cures work; never empty.
     public let problems: [SchemaProblem]
 
-    /// Makes the error from its problems.
+    /// Creates the error from its problems.
     public init(problems: [SchemaProblem]) { self.problems = problems }
 
-    /// One block a problem: the place, the reason, and the cure indented.
+    /// One block per problem: the place, the reason and the indented cure.
     public var description: String {
         let blocks = problems.map { problem in
             let place = problem.column.map { "\(problem.table).\($0)" } ?? problem.table

@@ -1,18 +1,18 @@
-/// The synced tables of a zone, with the policy of each.
+/// The synced tables of a zone, with their conflict policies.
 public struct SyncSchema: Hashable, Sendable {
     /// The tables, parents before children wherever references form no cycle.
-    public let tables: [SyncedTable]
+    package let tables: [SyncedTable]
     /// The tables by name.
-    public let byName: [String: SyncedTable]
-    /// The policy of each table, and of each `table.column`, that has one of its own.
-    public let policies: [String: ConflictPolicy]
-    /// How columns came to be what they are: added later, or called otherwise before.
-    public let history: SchemaHistory
-    /// On a device, what its file and the zone do not have in common; empty elsewhere.
-    public let difference: SchemaDifference
+    package let byName: [String: SyncedTable]
+    /// The policies of tables, and of `table.column`, that differ from the default.
+    package let policies: [String: ConflictPolicy]
+    /// The additions, renames and removals of columns and tables.
+    package let history: SchemaHistory
+    /// On a device, the difference between its file and the zone; empty elsewhere.
+    package let difference: SchemaDifference
 
-    /// Makes a schema and orders its tables.
-    public init(
+    /// Creates a schema and orders its tables.
+    package init(
         tables: [SyncedTable],
         policies: [String: ConflictPolicy] = [:],
         history: SchemaHistory = SchemaHistory(),
@@ -25,26 +25,27 @@ public struct SyncSchema: Hashable, Sendable {
         self.difference = difference
     }
 
-    /// The conflict policy of a table.
-    public func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
+    /// Returns the conflict policy of a table.
+    package func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
 
-    /// The policies of the columns of a table that have another than the table.
-    public func columnPolicies(of table: String) -> [String: ConflictPolicy] {
+    /// Returns the policies of the columns of a table that have their own.
+    package func columnPolicies(of table: String) -> [String: ConflictPolicy] {
         guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else { return [:] }
         return columns.reduce(into: [:]) { $0[$1] = policies["\(table).\($1)"] }
     }
 
-    /// Whether any table or column is decided by the clock, so that change sets need times.
-    public var needsTimes: Bool { policies.values.contains(.latest) }
+    /// Whether any policy compares clocks, so that change sets need times.
+    package var needsTimes: Bool { policies.values.contains(.latest) }
 
-    /// The references of other tables, and of the table itself, that point at `table`.
-    public func references(to table: String) -> [(child: SyncedTable, reference: SyncedTable.Reference)] {
+    /// Returns the references to `table`, including its own.
+    package func references(to table: String) -> [(child: SyncedTable, reference: SyncedTable.Reference)] {
         tables.flatMap { child in child.references.filter { $0.parent == table }.map { (child, $0) } }
     }
 
-    /// What two sides must have in common to exchange rows: names, keys, columns and their types,
-    /// in a form that can be compared and hashed.
-    public var shape: String {
+    /// The names, keys, columns and types, as text to compare and hash.
+    ///
+    /// A device and the server can exchange rows only if their shapes agree.
+    package var shape: String {
         tables.sorted { $0.name < $1.name }.map { table in
             let columns = table.columns.sorted { $0.name < $1.name }.map { "\($0.name) \($0.type.uppercased())" }
                 .joined(separator: ",")
@@ -52,8 +53,8 @@ public struct SyncSchema: Hashable, Sendable {
         }.joined(separator: "\n")
     }
 
-    /// Everything that a look-up of names, keys and references depends on, as text.
-    public var catalogText: String {
+    /// The content of the staging catalogue as text, to detect changes.
+    package var catalogText: String {
         let all = tables + difference.unknownTables
         let references = all.flatMap { table in
             table.references.map { "\(table.name)\($0.columns)->\($0.parent)\($0.parentColumns)" }
@@ -63,7 +64,7 @@ public struct SyncSchema: Hashable, Sendable {
             "\($0.key)\($0.value.sorted { $0.key < $1.key })"
         }
         let unknown = difference.unknownTables.map { "\($0.name)\($0.columns.map(\.name))" }
-        let gone = history.dropped.sorted { $0.key < $1.key }.map { "\($0.key)-\($0.value)" }
+        let gone = history.droppedColumns.sorted { $0.key < $1.key }.map { "\($0.key)-\($0.value)" }
         return ([shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown).joined(
             separator: "\n"
         )
@@ -71,7 +72,7 @@ public struct SyncSchema: Hashable, Sendable {
 
     /// Orders tables so that parents come first.
     ///
-    /// Tables of a cycle keep their given order.
+    /// Tables of a cycle keep their order.
     private static func parentsFirst(_ tables: [SyncedTable]) -> [SyncedTable] {
         var remaining = tables
         var ordered: [SyncedTable] = []
@@ -82,8 +83,8 @@ public struct SyncSchema: Hashable, Sendable {
             }
             let next = free.isEmpty ? [remaining[0]] : free
             ordered += next
-            let done = Set(next.map(\.name))
-            remaining.removeAll { done.contains($0.name) }
+            let nextNames = Set(next.map(\.name))
+            remaining.removeAll { nextNames.contains($0.name) }
         }
         return ordered
     }

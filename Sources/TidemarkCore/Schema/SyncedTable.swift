@@ -1,31 +1,31 @@
-/// A table as synchronisation sees it: its columns, key, references and unique constraints.
+/// A synced table with its columns, key, references and unique constraints.
 ///
-/// Read from SQLite by introspection, never parsed from SQL. Every table or column name that
-/// reaches an SQL statement comes from here.
-public struct SyncedTable: Hashable, Sendable, Codable {
-    /// A column that travels.
+/// The store reads it from SQLite by introspection and never parses SQL. Every table or column name
+/// in an SQL statement comes from here.
+package struct SyncedTable: Hashable, Sendable, Codable {
+    /// A synced column.
     ///
-    /// Generated columns are computed on each side and are not listed.
-    public struct Column: Hashable, Sendable, Codable {
+    /// Generated columns are not listed: each side computes them.
+    package struct Column: Hashable, Sendable, Codable {
         /// The name, as declared.
-        public let name: String
+        package let name: String
         /// The declared type, possibly empty.
-        public let type: String
-        /// Whether NULL is refused.
-        public let isNotNull: Bool
+        package let type: String
+        /// Whether the column is declared NOT NULL.
+        package let isNotNull: Bool
         /// The SQL expression of the default value.
-        public let defaultSQL: String?
+        package let defaultSQL: String?
 
-        /// Makes a column.
-        public init(name: String, type: String, isNotNull: Bool, defaultSQL: String?) {
+        /// Creates a column.
+        package init(name: String, type: String, isNotNull: Bool, defaultSQL: String?) {
             self.name = name
             self.type = type
             self.isNotNull = isNotNull
             self.defaultSQL = defaultSQL
         }
 
-        /// What SQLite does to values that are stored in the column: one of its five affinities.
-        public var affinity: String {
+        /// SQLite's type affinity, which decides how it converts stored values.
+        package var affinity: String {
             let type = type.uppercased()
             let has = { (words: [String]) in words.contains { type.contains($0) } }
             if has(["INT"]) { return "INTEGER" }
@@ -35,49 +35,49 @@ public struct SyncedTable: Hashable, Sendable, Codable {
         }
     }
 
-    /// How the records of a table get their keys, and how a key is written in JSON.
-    public enum KeyKind: String, Hashable, Sendable, Codable {
-        /// `INTEGER PRIMARY KEY`: temporary ids, replaced by the server's.
+    /// The author and the JSON form of a table's keys.
+    package enum KeyKind: String, Hashable, Sendable, Codable {
+        /// An `INTEGER PRIMARY KEY`: the server replaces temporary ids by permanent ones.
         ///
-        /// A JSON number.
+        /// The JSON form is a number.
         case integer
-        /// One column of TEXT affinity, made by the client.
+        /// One column of TEXT affinity: the client chooses the key.
         ///
-        /// A JSON string.
+        /// The JSON form is a string.
         case text
-        /// Anything else, composite keys above all, made by the client.
+        /// Any other key, such as a composite one: the client chooses it.
         ///
-        /// Canonical JSON.
+        /// The JSON form is canonical JSON.
         case general
     }
 
     /// A foreign key.
-    public struct Reference: Hashable, Sendable, Codable {
-        /// What the database does to children when their parent goes away.
-        public enum Action: String, Hashable, Sendable, Codable {
-            /// Refuse at the end of the statement or transaction.
+    package struct Reference: Hashable, Sendable, Codable {
+        /// The action on children when their parent is deleted.
+        package enum Action: String, Hashable, Sendable, Codable {
+            /// Refuse the deletion at the end of the statement or transaction.
             case noAction = "NO ACTION"
-            /// Refuse at once.
+            /// Refuse the deletion at once.
             case restrict = "RESTRICT"
-            /// Empty the reference.
+            /// Set the reference to NULL.
             case setNull = "SET NULL"
-            /// Put the default in its place.
+            /// Set the reference to its default.
             case setDefault = "SET DEFAULT"
             /// Delete the children too.
             case cascade = "CASCADE"
         }
 
-        /// The columns here.
-        public let columns: [String]
-        /// The table pointed at.
-        public let parent: String
-        /// The columns there, in the order of `columns`.
-        public let parentColumns: [String]
-        /// `ON DELETE`.
-        public let onDelete: Action
+        /// The referencing columns.
+        package let columns: [String]
+        /// The referenced table.
+        package let parent: String
+        /// The referenced columns, in the order of `columns`.
+        package let parentColumns: [String]
+        /// The `ON DELETE` action.
+        package let onDelete: Action
 
-        /// Makes a reference.
-        public init(columns: [String], parent: String, parentColumns: [String], onDelete: Action) {
+        /// Creates a reference.
+        package init(columns: [String], parent: String, parentColumns: [String], onDelete: Action) {
             self.columns = columns
             self.parent = parent
             self.parentColumns = parentColumns
@@ -86,32 +86,34 @@ public struct SyncedTable: Hashable, Sendable, Codable {
     }
 
     /// The name, as declared.
-    public let name: String
-    /// The columns that travel, in table order, key columns included.
-    public let columns: [Column]
+    package let name: String
+    /// The synced columns in table order, including the key.
+    package let columns: [Column]
     /// The names of the key's columns, in key order.
-    public let key: [String]
+    package let key: [String]
     /// The kind of key.
-    public let keyKind: KeyKind
-    /// Whether a plain `INSERT` draws its id from `sqlite_sequence`.
-    public let isAutoincrement: Bool
+    package let keyKind: KeyKind
+    /// Whether an `INSERT` without an id takes it from `sqlite_sequence`.
+    package let isAutoincrement: Bool
     /// The foreign keys.
-    public let references: [Reference]
-    /// The columns of each unique constraint or unique index apart from the primary key.
-    public let uniques: [[String]]
-    /// Whether a unique index is on an expression or a generated column: nobody says what such a
-    /// value is made of.
-    public let hasComputedUniques: Bool
-    /// The columns that unique indexes are made of which hold for some rows only, all of them where
-    /// such an index has an expression; nil when there is none.
-    public let partiallyUnique: Set<String>?
+    package let references: [Reference]
+    /// The columns of each unique constraint or unique index except the primary key.
+    package let uniques: [[String]]
+    /// Whether a unique index covers an expression or a generated column.
+    ///
+    /// SQLite does not report the columns that such a value depends on.
+    package let hasComputedUniques: Bool
+    /// The columns of partial unique indexes; nil if there is no such index.
+    ///
+    /// If such an index has an expression, these are all columns.
+    package let partiallyUnique: Set<String>?
     /// The `CREATE TABLE` statement.
-    public let sql: String
+    package let sql: String
     /// The `CREATE INDEX` statements, in creation order.
-    public let indexSQL: [String]
+    package let indexSQL: [String]
 
-    /// Makes a description from introspected parts.
-    public init(
+    /// Creates a description from introspected parts.
+    package init(
         name: String,
         columns: [Column],
         key: [String],
@@ -137,8 +139,8 @@ public struct SyncedTable: Hashable, Sendable, Codable {
         self.partiallyUnique = partiallyUnique
     }
 
-    /// The same table with other columns and references.
-    public func with(columns: [Column], references: [Reference]) -> SyncedTable {
+    /// Returns the table with other columns and references.
+    package func with(columns: [Column], references: [Reference]) -> SyncedTable {
         SyncedTable(
             name: name,
             columns: columns,
@@ -155,5 +157,5 @@ public struct SyncedTable: Hashable, Sendable, Codable {
     }
 
     /// The columns that are not part of the key.
-    public var valueColumns: [Column] { columns.filter { !key.contains($0.name) } }
+    package var valueColumns: [Column] { columns.filter { !key.contains($0.name) } }
 }

@@ -1,5 +1,5 @@
 extension [UInt8] {
-    /// Whether some bytes, at least one, stand in these, one after the other.
+    /// Whether these bytes contain a non-empty sequence of bytes.
     package func contain(_ part: [UInt8]) -> Bool {
         guard let first = part.first, count >= part.count else { return false }
         return withUnsafeBufferPointer { bytes in

@@ -1,39 +1,38 @@
-/// An error as it travels from server to device: `{"error": {"code": ..., "message": ..., ...}}`.
-public struct WireError: Codable, Hashable, Sendable {
+/// The JSON form of an error: `{"error": {"code": ..., "message": ..., ...}}`.
+package struct WireError: Codable, Hashable, Sendable {
     /// The error.
-    public let error: Content
+    package let error: Content
 
-    /// What stands under `error`.
-    public struct Content: Codable, Hashable, Sendable {
+    /// The members of `error`.
+    package struct Content: Codable, Hashable, Sendable {
         /// The stable name, for instance `unknownColumn`.
-        public let code: String
-        /// What happened, in one sentence.
-        public let message: String
-        /// What to do about it.
-        public let fix: String
-        /// What the receiver does: `retry`, `permanent`, `resync`, `renew`, `repair` or
-        /// `signIn`.
-        public let recovery: String
-        /// Where it happened; absent when no part is known.
-        public let place: Place?
+        package let code: String
+        /// The description of the failure, in one sentence.
+        package let message: String
+        /// The remedy.
+        package let fix: String
+        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair` or `signIn`.
+        package let recovery: String
+        /// The place of the failure; absent if no part is known.
+        package let place: Place?
     }
 
     /// The known parts of a place.
-    public struct Place: Codable, Hashable, Sendable {
+    package struct Place: Codable, Hashable, Sendable {
         /// The index of the change set in its request, from 0.
-        public let changeSet: Int?
+        package let changeSet: Int?
         /// The id of the change set.
-        public let id: String?
+        package let id: String?
         /// The table.
-        public let table: String?
+        package let table: String?
         /// The record's key in canonical JSON.
-        public let key: String?
+        package let key: String?
         /// The column.
-        public let column: String?
+        package let column: String?
     }
 
-    /// Makes the form that travels.
-    public init(_ error: TidemarkError) {
+    /// Creates the JSON form of an error.
+    package init(_ error: TidemarkError) {
         self.error = Content(
             code: error.code.rawValue,
             message: error.message,
@@ -43,19 +42,19 @@ public struct WireError: Codable, Hashable, Sendable {
         )
     }
 
-    /// The error that was sent, with its recovery derived from its code again.
+    /// The error, with its recovery derived from its code.
     ///
-    /// A recovery of a later version counts as `retry`, which harms nothing.
-    public var tidemarkError: TidemarkError {
-        var read = TidemarkError(
+    /// An unknown recovery counts as `retry`, which does no harm.
+    package var tidemarkError: TidemarkError {
+        var result = TidemarkError(
             ErrorCode(rawValue: error.code),
             error.message,
             fix: error.fix,
             place: error.place?.place ?? TidemarkError.Place()
         )
-        let told = TidemarkError.Recovery(rawValue: error.recovery) ?? .retry
-        if read.recovery != told { read.told = told }
-        return read
+        let recovery = TidemarkError.Recovery(rawValue: error.recovery) ?? .retry
+        if result.recovery != recovery { result.senderRecovery = recovery }
+        return result
     }
 }
 

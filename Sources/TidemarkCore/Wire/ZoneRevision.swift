@@ -1,20 +1,20 @@
-/// A zone at a revision of one of its histories: what listeners are told.
+/// A zone's epoch and latest revision, as pushed to listeners.
 public struct ZoneRevision: Hashable, Sendable, Codable {
     /// The zone's name.
     public let zone: String
-    /// The history.
+    /// The epoch.
     public let epoch: String
-    /// The latest revision in it.
+    /// The latest revision in the epoch.
     public let revision: Int64
 
-    /// Makes a zone's revision.
+    /// Creates a zone's revision.
     public init(zone: String, epoch: String, revision: Int64) {
         self.zone = zone
         self.epoch = epoch
         self.revision = revision
     }
 
-    /// Reads what an event's id says, `epoch:revision`; nil for anything else.
+    /// Parses an event's id, `epoch:revision`; nil for any other text.
     public init?(zone: String, id: String) {
         guard let colon = id.lastIndex(of: ":"), colon != id.startIndex,
             let revision = Int64(id[id.index(after: colon)...]), revision >= 0
@@ -22,14 +22,14 @@ public struct ZoneRevision: Hashable, Sendable, Codable {
         self.init(zone: zone, epoch: String(id[..<colon]), revision: revision)
     }
 
-    /// The id of an event, by which a listener says later where it was: `epoch:revision`.
+    /// The id of an event, `epoch:revision`, with which a listener resumes the stream.
     public var id: String { "\(epoch):\(revision)" }
 
-    /// Whether somebody who knows `known` misses something; nil knows nothing.
+    /// Whether this revision is new to a listener at the revision `listener`, or at none.
     ///
-    /// In one history a lower revision is an older message, overtaken on its way.
-    public func isNews(to known: ZoneRevision?) -> Bool {
-        guard let known, known.epoch == epoch else { return true }
-        return revision > known.revision
+    /// In the same epoch a lower revision is an older message that arrived late.
+    public func isNews(to listener: ZoneRevision?) -> Bool {
+        guard let listener, listener.epoch == epoch else { return true }
+        return revision > listener.revision
     }
 }

@@ -1,23 +1,25 @@
-/// What a device has of a zone, in a few bytes: the revision, and a hash of the history, the schema
-/// and the rows.
+/// The revision of a device's copy, and a hash of its epoch, schema and rows.
 ///
-/// Equal tags mean that device and server agree in all of these. It travels as an entity tag of
-/// HTTP, `"1000-kY2fW0v9-3nBqX7d"`. `Docs/PROTOCOL.md` says how the hash is made.
+/// Equal tags mean that the device and the server agree in all of these. The tag is sent as an HTTP
+/// entity tag, `"1000-kY2fW0v9-3nBqX7d"`. `Docs/PROTOCOL.md` defines the hash.
 public struct ZoneTag: Hashable, Sendable {
     /// The revision.
     public let revision: Int64
-    /// 96 bits, base64url.
+    /// The hash, 96 bits in base64url.
     public let hash: String
 
-    /// The characters of a hash.
+    /// The length of a hash in characters.
     public static let hashLength = 16
 
-    /// Makes a tag.
-    public init(revision: Int64, hash: String) { (self.revision, self.hash) = (revision, hash) }
+    /// Creates a tag.
+    public init(revision: Int64, hash: String) {
+        self.revision = revision
+        self.hash = hash
+    }
 
-    /// Reads an entity tag; nil for anything that no server of a zone gives.
+    /// Parses an entity tag; nil for any text that is not a zone's tag.
     ///
-    /// One that a proxy has made weak, `W/"..."`, means the same.
+    /// A tag that a proxy has made weak, `W/"..."`, means the same.
     public init?(entityTag: String) {
         let tag = entityTag.hasPrefix("W/") ? entityTag.dropFirst(2) : entityTag[...]
         guard tag.count >= 2, tag.first == "\"", tag.last == "\"" else { return nil }
@@ -30,7 +32,7 @@ public struct ZoneTag: Hashable, Sendable {
         self.init(revision: revision, hash: String(hash))
     }
 
-    /// The tag as it travels, with its quotation marks.
+    /// The HTTP entity tag, with its quotation marks.
     public var entityTag: String { "\"\(revision)-\(hash)\"" }
 
     private static func isDigit(_ character: Character) -> Bool {

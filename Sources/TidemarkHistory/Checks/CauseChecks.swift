@@ -1,19 +1,22 @@
-/// Nothing is refused, or parked, without a cause: an engine that refuses everything loses nothing
-/// either.
+/// Checks that every refusal and every parked change set has a cause.
+///
+/// An engine that refuses everything loses nothing either.
 extension HistoryChecker {
-    /// What the server says about a refusal is so, at the revision at which it was decided.
-    mutating func checkCause(_ reply: Reply, _ id: String, identity: String?, at revision: Int64, _ wall: Int64?) {
+    /// Checks that the reasons of a refusal are true at the revision of the verdict.
+    mutating func checkCause(_ reply: Reply, id: String, identity: String?, at revision: Int64, wall: Int64?) {
         guard let zone, let authored = sets[id] else { return }
-        if reply.reasons.isEmpty { reportCause(id, authored.device, "a reason for its refusal", found: "none") }
+        if reply.reasons.isEmpty {
+            reportCause(id, device: authored.device, expected: "a reason for its refusal", found: "none")
+        }
         let ids = zone.identities(of: identity)
-        let scene = Scene(zone, at: revision, authored.changes.map { rules.translated($0, ids) }, rules)
+        let scene = Scene(zone, at: revision, changes: authored.changes.map { rules.translated($0, ids) }, rules: rules)
         for reason in reply.reasons {
             let isSo: Bool
             switch reason.rule {
             case "changed":
-                // What the author had seen of another history is not known.
+                // The author's base belongs to another history, so it proves nothing.
                 guard authored.incarnation == zone.incarnation else { continue }
-                isSo = hasChanged(reason.record, authored, ids, scene, wall)
+                isSo = hasChanged(reason.record, authored: authored, ids: ids, scene: scene, wall: wall)
             case "deleted": isSo = scene.isDeleted(reason.record, authored.own)
             case "exists": isSo = scene.isThere(reason.record)
             case "unique": isSo = scene.hasClash
@@ -25,8 +28,8 @@ extension HistoryChecker {
             guard !isSo else { continue }
             reportCause(
                 id,
-                authored.device,
-                reason.rule == "changed"
+                device: authored.device,
+                expected: reason.rule == "changed"
                     ? "no refusal: nobody else changed \(reason.record)"
                     : "no refusal: nothing is so in the zone at \(revision)",
                 found: "refused for \(reason.record) as \(reason.rule)"
@@ -34,34 +37,34 @@ extension HistoryChecker {
         }
     }
 
-    private mutating func reportCause(_ id: String, _ device: String, _ expected: String, found: String) {
-        report(.intentKept, device, "change set \(id)", expected: expected, found: found)
+    private mutating func reportCause(_ id: String, device: String, expected: String, found: String) {
+        report(.intentKept, actor: device, subject: "change set \(id)", expected: expected, found: found)
     }
 
-    /// Whether somebody else changed a record since the author saw it, in a way that meets the
+    /// Whether another author changed a record after the author's base, in a way that meets the
     /// author's change.
     private func hasChanged(
         _ record: RecordID,
-        _ authored: AuthoredSet,
-        _ ids: Identities,
-        _ scene: Scene,
-        _ wall: Int64?
+        authored: AuthoredSet,
+        ids: Identities,
+        scene: Scene,
+        wall: Int64?
     ) -> Bool {
-        // A time that the server does not believe is that of its arrival.
+        // The server replaces a time that it does not believe by the time of arrival.
         let isBelieved = authored.time / 1_000 <= (wall ?? 0) + Self.skewMax
         let time = isBelieved ? authored.time : (wall ?? 0) * 1_000
         let stamp = ZoneModel.Stamp(time: time, identity: devices[authored.device]?.identity)
         let author = Author(of: authored, ids, stamp: stamp, rules)
         let named = scene.changes.first { $0.record == record }
-        // What the set does not name is deleted, or emptied, along with what it does.
-        let change = named ?? RecordChange(record, .delete)
+        // The database deletes or empties records that the set does not name, along with its own.
+        let change = named ?? RecordChange(record, operation: .delete)
         let zone = scene.zone
         return zone.ruling(on: change, isNamed: named != nil, by: author, rules).unseen != nil
     }
 
-    /// A request is refused whole for what is wrong with it, and with nothing else.
+    /// Checks that the server refuses a whole request only for a fault in it.
     ///
-    /// What honest devices send is well formed; so most of these refusals have no cause.
+    /// Requests of honest devices are well formed, so most of these refusals have no cause.
     mutating func checkRefusalCause(_ error: String, of request: Request) {
         guard let zone, Self.permanentErrors.contains(error) else { return }
         let changes = request.changeSets.flatMap { sets[$0.id]?.changes ?? [] }
@@ -76,12 +79,12 @@ extension HistoryChecker {
                     return change.cells.keys.contains { columns[$0] == nil }
                 }
         case "brokenReference", "unknownTemporaryId":
-            let made = Set(changes.filter { $0.operation == .create }.map(\.record))
+            let creations = Set(changes.filter { $0.operation == .create }.map(\.record))
             isSo = changes.contains { change in
                 let row = rules.keyCells(change.record).merging(change.cells) { $1 }
                 let named = rules.parents(of: change.record.table, row) + [change.record]
                 return named.contains {
-                    !made.contains($0) && zone.versions[rules.translated($0, ids)]?.isEmpty != false
+                    !creations.contains($0) && zone.versions[rules.translated($0, ids)]?.isEmpty != false
                 }
             }
         default: isSo = false
@@ -89,33 +92,33 @@ extension HistoryChecker {
         guard !isSo else { return }
         report(
             .intentKept,
-            request.device,
-            "request \(request.number)",
+            actor: request.device,
+            subject: "request \(request.number)",
             expected: "no \(error): nothing in it is wrong so",
             found: "refused with all its \(request.changeSets.count) change sets"
         )
     }
 
-    /// A change set is parked when the server refused it, cannot take it, or refused what it builds
-    /// on; and when the history has become another.
-    mutating func checkParkingCause(_ id: String, _ device: DeviceModel, _ step: DeviceStep) {
+    /// Checks that a device parks a change set only if the server refused it, cannot take it, or
+    /// refused one of its predecessors, or if the history has become another.
+    mutating func checkParkingCause(_ id: String, device: DeviceModel, step: DeviceStep) {
         guard let zone, !zone.hasRefused(id), step.epoch == device.epoch, device.incarnation == zone.incarnation,
             step.cursor >= device.cursor, errors[id, default: []].isDisjoint(with: Self.permanentErrors)
         else { return }
-        let known = step.conflicts?.map(\.id) ?? []
-        let parked = Set(device.inbox.keys).union(known)
+        let conflictIDs = step.conflicts?.map(\.id) ?? []
+        let parked = Set(device.inbox.keys).union(conflictIDs)
         guard let authored = sets[id], !authored.after.contains(where: { parked.contains($0) || zone.hasRefused($0) })
         else { return }
         report(
             .intentKept,
-            step.device,
-            "change set \(id)",
+            actor: step.device,
+            subject: "change set \(id)",
             expected: "to stay in the outbox: nobody refused it",
             found: "parked by \(step.step)"
         )
     }
 
-    /// The codes of `Docs/PROTOCOL.md` after which sending the same again cannot help.
+    /// The codes of `Docs/PROTOCOL.md` after which a retry cannot help.
     private static let permanentErrors: Set<String> = [
         "malformedRequest", "duplicateName", "unknownTable", "unknownColumn", "invalidValue", "invalidKey",
         "unknownTemporaryId", "changeSetIdReused", "tooLarge", "brokenReference", "constraintViolated",

@@ -1,5 +1,5 @@
-/// One revision: it is next, it is whole, its author has seen what it overwrites, and it was not
-/// there before.
+/// Checks one revision: it is the next one, it is whole, its author has seen the values that it
+/// overwrites, and it is new.
 extension HistoryChecker {
     mutating func fold(_ commit: Commit, at wall: Int64?) {
         guard let latest = zone?.latest else { return }
@@ -7,26 +7,26 @@ extension HistoryChecker {
         if commit.revision != latest + 1 {
             report(
                 .dense,
-                "server",
-                "revision \(commit.revision)",
+                actor: "server",
+                subject: "revision \(commit.revision)",
                 expected: "\(latest + 1), the next one",
                 found: "\(commit.revision)"
             )
         }
         let ids = zone?.identities(of: commit.identity) ?? [:]
         let authored = commit.changeSet.flatMap { sets[$0] }
-        let asked = Dictionary(
+        let intents = Dictionary(
             (authored?.changes ?? []).map { rules.translated($0, ids) }.map { ($0.record, $0) },
             uniquingKeysWith: { $1 }
         )
-        if let id = commit.changeSet { checkOnce(id, commit, authored) }
+        if let id = commit.changeSet { checkOnce(id, commit: commit, authored: authored) }
         if let authored { checkTime(of: commit, authored, wall) }
-        let rulings = checkSeen(commit, authored, ids, asked)
+        let rulings = checkSeen(commit, authored: authored, ids: ids, intents: intents)
         let before = Dictionary(
-            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(asked.keys).map { ($0, zone?.rows[$0]) }
+            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(intents.keys).map { ($0, zone?.rows[$0]) }
         )
         write(commit)
-        if authored != nil { checkWhole(commit, asked, before, rulings) }
+        if authored != nil { checkWhole(commit, intents: intents, before: before, rulings: rulings) }
     }
 
     private mutating func write(_ commit: Commit) {
@@ -37,8 +37,8 @@ extension HistoryChecker {
             if (before != nil) == (change.operation == .create) {
                 report(
                     .dense,
-                    "server",
-                    change.record,
+                    actor: "server",
+                    subject: change.record,
                     expected: change.operation == .create ? "no row to create it over" : "a row",
                     found: "revision \(commit.revision) has \(change.operation) over \(before.text)"
                 )
@@ -63,13 +63,13 @@ extension HistoryChecker {
         }
     }
 
-    /// A change set is committed once, after what it names, and not after it was refused.
-    private mutating func checkOnce(_ id: String, _ commit: Commit, _ authored: AuthoredSet?) {
+    /// Checks that a change set commits once, after its predecessors, and never after its refusal.
+    private mutating func checkOnce(_ id: String, commit: Commit, authored: AuthoredSet?) {
         if let verdict = zone?.verdicts[id] {
             report(
                 .once,
-                "server",
-                "change set \(id)",
+                actor: "server",
+                subject: "change set \(id)",
                 expected: verdict.revision.map { "the verdict it has, revision \($0)" }
                     ?? "the verdict it has, refused",
                 found: "revision \(commit.revision)"
@@ -78,24 +78,24 @@ extension HistoryChecker {
         for predecessor in authored?.after.sorted() ?? [] where zone?.revision(of: predecessor) == nil {
             report(
                 .noSilentOverwrite,
-                "server",
-                "change set \(id)",
+                actor: "server",
+                subject: "change set \(id)",
                 expected: "nothing before \(predecessor), which it builds on",
                 found: "revision \(commit.revision)"
             )
         }
     }
 
-    /// Nobody overwrites what they have not seen, but where a policy says so; then what does not
-    /// stand has to be kept.
+    /// Checks that an author overwrites unseen values only by a policy, and notes the values that
+    /// must be kept then.
     ///
-    /// What somebody has seen is what their file had shown when they made the edit, whatever the
-    /// change set says about its base.
+    /// An author has seen the rows of their file at the time of the edit, whatever the change set
+    /// claims as its base.
     private mutating func checkSeen(
         _ commit: Commit,
-        _ authored: AuthoredSet?,
-        _ ids: Identities,
-        _ asked: [RecordID: RecordChange]
+        authored: AuthoredSet?,
+        ids: Identities,
+        intents: [RecordID: RecordChange]
     ) -> [RecordID: Ruling] {
         guard let zone, let id = commit.changeSet, let authored else { return [:] }
         let author = Author(
@@ -104,10 +104,10 @@ extension HistoryChecker {
             stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity),
             rules
         )
-        let unasked = commit.changes.filter { asked[$0.record] == nil && $0.operation != .create }
+        let sideEffects = commit.changes.filter { intents[$0.record] == nil && $0.operation != .create }
         var rulings: [RecordID: Ruling] = [:]
-        for change in asked.values.sorted(by: { $0.record < $1.record }) + unasked {
-            let isNamed = asked[change.record] != nil
+        for change in intents.values.sorted(by: { $0.record < $1.record }) + sideEffects {
+            let isNamed = intents[change.record] != nil
             let ruling = zone.ruling(on: change, isNamed: isNamed, by: author, rules)
             rulings[change.record] = ruling
             guard let version = ruling.unseen else {
@@ -116,8 +116,8 @@ extension HistoryChecker {
             }
             report(
                 .noSilentOverwrite,
-                authored.device,
-                change.record,
+                actor: authored.device,
+                subject: change.record,
                 expected: "a conflict, since revision \(version.revision) was not seen"
                     + " by change set \(id), made at \(author.base(of: change.record))",
                 found: "\(change.operation) at revision \(commit.revision)"
@@ -127,22 +127,23 @@ extension HistoryChecker {
         return rulings
     }
 
-    /// All that the change set says has happened, and beside it only what deleting brings along.
+    /// Checks that every change of the set took effect, and beside them only the effects of its
+    /// deletions.
     private mutating func checkWhole(
         _ commit: Commit,
-        _ asked: [RecordID: RecordChange],
-        _ before: [RecordID: Cells?],
-        _ rulings: [RecordID: Ruling]
+        intents: [RecordID: RecordChange],
+        before: [RecordID: Cells?],
+        rulings: [RecordID: Ruling]
     ) {
         guard let id = commit.changeSet else { return }
-        for (record, change) in asked.sorted(by: { $0.key < $1.key }) {
+        for (record, change) in intents.sorted(by: { $0.key < $1.key }) {
             let row = zone?.rows[record]
             let wanted = rulings[record]?.standing(of: change, over: before[record] ?? nil)
             guard !holds(wanted ?? change, in: row) else { continue }
             report(
                 .atomic,
-                "server",
-                record,
+                actor: "server",
+                subject: record,
                 expected: "\(change.operation) \((wanted ?? change).cells.text) of change set \(id)"
                     + " at revision \(commit.revision)",
                 found: row.text
@@ -150,40 +151,48 @@ extension HistoryChecker {
         }
         let deleted = Set(commit.changes.filter { $0.operation == .delete }.map(\.record))
         for change in commit.changes where change.operation == .update {
-            guard let wanted = asked[change.record] else { continue }
-            checkUnasked(change, wanted, deleted, before[change.record] ?? nil, commit)
+            guard let wanted = intents[change.record] else { continue }
+            checkSideEffects(
+                of: change,
+                intent: wanted,
+                deleted: deleted,
+                before: before[change.record] ?? nil,
+                commit: commit
+            )
         }
-        for change in commit.changes where asked[change.record] == nil {
+        for change in commit.changes where intents[change.record] == nil {
             let row = (before[change.record] ?? nil) ?? [:]
             let parents = rules.parents(of: change.record.table, row)
             guard !parents.contains(where: deleted.contains) else { continue }
             report(
                 .atomic,
-                "server",
-                change.record,
+                actor: "server",
+                subject: change.record,
                 expected: "only what change set \(id) asks for",
                 found: "\(change.operation) \(change.cells.text) at revision \(commit.revision)"
             )
         }
     }
 
-    /// An update sets what it asks for; who else writes into its columns is not overwritten.
-    private mutating func checkUnasked(
-        _ change: RecordChange,
-        _ asked: RecordChange,
-        _ deleted: Set<RecordID>,
-        _ before: Cells?,
-        _ commit: Commit
+    /// Checks that an update sets only its own columns.
+    ///
+    /// The columns of other writers stay.
+    private mutating func checkSideEffects(
+        of change: RecordChange,
+        intent: RecordChange,
+        deleted: Set<RecordID>,
+        before: Cells?,
+        commit: Commit
     ) {
-        guard asked.operation == .update, let before else { return }
+        guard intent.operation == .update, let before else { return }
         let triggered = rules.table(change.record.table)?.triggered ?? []
-        for column in change.cells.keys.sorted() where asked.cells[column] == nil && !triggered.contains(column) {
+        for column in change.cells.keys.sorted() where intent.cells[column] == nil && !triggered.contains(column) {
             let parents = rules.parents(of: change.record.table, before, through: column)
             guard !parents.contains(where: deleted.contains) else { continue }
             report(
                 .atomic,
-                "server",
-                change.record,
+                actor: "server",
+                subject: change.record,
                 expected: "only what change set \(commit.changeSet ?? "") asks for",
                 found: "\(column)=\(change.cells[column] ?? "") too at revision \(commit.revision)"
             )

@@ -1,10 +1,20 @@
-/// A device's file after each transaction: its rows are the server's at its cursor, with what waits
-/// on top; the cursor never goes back, and is never ahead of the rows.
+/// Checks a device's file after each transaction: its rows are the server's at its cursor, with the
+/// waiting changes on top.
+///
+/// The cursor never goes back, and is never ahead of the rows.
 extension HistoryChecker {
     mutating func join(_ name: String, identity: String, epoch: String?, cursor: Int64, _ changes: [RowChange]) {
         var rows: [RecordID: Cells] = [:]
         for change in changes { rows[change.record] = change.after }
-        if let zone { compare(rows, zone.state(at: cursor), .dense, name, "the file as joined at \(cursor)") }
+        if let zone {
+            compare(
+                rows,
+                expected: zone.state(at: cursor),
+                invariant: .dense,
+                actor: name,
+                what: "the file as joined at \(cursor)"
+            )
+        }
         var device = DeviceModel(
             name: name,
             identity: identity,
@@ -14,7 +24,7 @@ extension HistoryChecker {
             rows: Rows(rows, rules: rules)
         )
         device.layout = layouts[name]?.last
-        // Whoever joins gets the zone's tables with its rows.
+        // A device that joins gets the zone's tables with its rows.
         device.shared = device.layout
         devices[name] = device
     }
@@ -25,8 +35,8 @@ extension HistoryChecker {
         for change in changes {
             checkBefore(change, device)
             device.rows.set(change.record, change.after, rules: rules)
-            // The deletion may be refused.
-            if change.after == nil { device.gone[change.record] = change.before }
+            // The server may refuse the deletion.
+            if change.after == nil { device.removedRows[change.record] = change.before }
             guard device.shared.has(change.record.table) else {
                 device.hasOwnEdits = true
                 continue
@@ -62,13 +72,13 @@ extension HistoryChecker {
         replaced.shared = model.shared
         replaced.settled = model.settled
         wires[name] = wires[copy] ?? wires[model.name]
-        replaced.gone = model.gone
+        replaced.removedRows = model.removedRows
         replaced.lastTime = model.lastTime
         devices[name] = replaced
     }
 
     mutating func take(_ step: DeviceStep) {
-        // Out of the dictionary while it changes, or every change would copy it.
+        // Takes the model out of the dictionary while it changes, or every change would copy it.
         guard var device = devices.removeValue(forKey: step.device) else { return }
         checkIdentities(step, &device)
         let waiting = device.pending
@@ -78,7 +88,7 @@ extension HistoryChecker {
             touched = Set(device.undrained.keys)
             move(step, &device)
         } else {
-            touched = checkOutbox(step, fitting, &device)
+            touched = checkOutbox(step, fitting: fitting, device: &device)
         }
         let isApplied = step.cursor != device.cursor || !step.rows.isEmpty || step.conflicts != nil
         touched.formUnion(advance(&device, step))
@@ -87,20 +97,20 @@ extension HistoryChecker {
             device.rows.set(change.record, change.after, rules: rules)
             touched.insert(change.record)
         }
-        // What waits is put on top anew when something is taken in, and only then: an edit that
-        // does not fit may be hidden until then.
+        // The device replays waiting changes only when it applies an answer. Until then an edit
+        // that does not fit may be hidden.
         for record in Set(waiting.keys).union(device.pending.keys)
         where isApplied || waiting[record] != device.pending[record] { touched.insert(record) }
         if let fitting { touched.formUnion(fitting.touched(device)) }
         device.identity = step.identity
         device.captured = step.captured
         checkRows(around: touched, of: &device)
-        checkOwnColumns(step, fitting, &device)
+        checkOwnColumns(step, fitting: fitting, device: &device)
         if let broken = device.rows.brokenReference(around: touched.sorted(), rules: rules) {
             report(
                 .references,
-                step.device,
-                broken.child,
+                actor: step.device,
+                subject: broken.child,
                 expected: "a reference to a row that exists, after \(step.step)",
                 found: "\(broken.parent)"
             )
@@ -109,32 +119,32 @@ extension HistoryChecker {
     }
 
     private mutating func checkBefore(_ change: RowChange, _ device: DeviceModel) {
-        let known = device.rows[change.record]
-        guard known != change.before else { return }
+        let modelRow = device.rows[change.record]
+        guard modelRow != change.before else { return }
         report(
             .intentKept,
-            device.name,
-            change.record,
-            expected: known.text + " to stay until it is changed",
+            actor: device.name,
+            subject: change.record,
+            expected: modelRow.text + " to stay until it is changed",
             found: change.before.text
         )
     }
 
-    /// Pairs are the server's, and each id stands for one record.
+    /// Checks that pairs are the server's, and that each id stands for one record.
     private mutating func checkIdentities(_ step: DeviceStep, _ device: inout DeviceModel) {
         for pair in step.identities {
             let subject = RecordID(pair.table, String(pair.temporary))
-            let known = zone?.assigned.values.compactMap { $0[pair.table]?[pair.temporary] } ?? []
-            let taken = device.identities[pair.table]?.contains {
+            let serverPairs = zone?.assigned.values.compactMap { $0[pair.table]?[pair.temporary] } ?? []
+            let isUsed = device.identities[pair.table]?.contains {
                 $0.value == pair.permanent && $0.key != pair.temporary
             }
-            if !known.contains(where: { $0.permanent == pair.permanent }) || taken == true {
+            if !serverPairs.contains(where: { $0.permanent == pair.permanent }) || isUsed == true {
                 report(
                     .references,
-                    step.device,
-                    subject,
+                    actor: step.device,
+                    subject: subject,
                     expected: "the id that the server gave, "
-                        + known.map { "\($0.permanent)" }.joined(separator: " or "),
+                        + serverPairs.map { "\($0.permanent)" }.joined(separator: " or "),
                     found: "\(pair.permanent)"
                 )
             }
@@ -142,18 +152,22 @@ extension HistoryChecker {
         }
     }
 
-    /// Moves what the server has confirmed along with the cursor; returns the records that this
-    /// touches.
+    /// Moves the confirmed rows along with the cursor.
+    ///
+    /// - Returns: The touched records.
     private mutating func advance(_ device: inout DeviceModel, _ step: DeviceStep) -> Set<RecordID> {
         guard let zone else { return [] }
         let isReset = step.epoch != device.epoch || device.incarnation != zone.incarnation
         guard step.cursor != device.cursor || step.epoch != device.epoch else { return [] }
-        defer { (device.cursor, device.epoch) = (step.cursor, step.epoch) }
+        defer {
+            device.cursor = step.cursor
+            device.epoch = step.epoch
+        }
         if step.epoch != zone.epoch || step.cursor > zone.latest {
             report(
                 .dense,
-                step.device,
-                "the cursor",
+                actor: step.device,
+                subject: "the cursor",
                 expected: "at most revision \(zone.latest) of epoch \(zone.epoch)",
                 found: "\(step.cursor) of epoch \(step.epoch ?? "none")"
             )
@@ -163,8 +177,8 @@ extension HistoryChecker {
             if !isReset {
                 report(
                     .dense,
-                    step.device,
-                    "the cursor",
+                    actor: step.device,
+                    subject: "the cursor",
                     expected: "no way back from \(device.cursor)",
                     found: "\(step.cursor)"
                 )
@@ -180,17 +194,17 @@ extension HistoryChecker {
         return touched
     }
 
-    /// Another history: all rows are its rows, and waiting edits are judged by them.
+    /// Takes over another history: all rows are its rows, and waiting edits are judged by them.
     private mutating func reset(_ device: inout DeviceModel, to cursor: Int64) -> Set<RecordID> {
         guard let zone else { return [] }
         let confirmed = zone.state(at: cursor)
         for set in device.outbox {
             guard var authored = sets[set.id], authored.incarnation != zone.incarnation else { continue }
-            for (record, seen) in authored.seen {
-                guard !zone.isCommon(seen, since: authored.incarnation) else { continue }
+            for (record, base) in authored.baseRevisions {
+                guard !zone.isCommon(base, since: authored.incarnation) else { continue }
                 let now = rules.translated(record, device.identities)
                 let isSame = confirmed[now] == device.confirmed[now]
-                authored.seen[record] = isSame ? cursor : -1
+                authored.baseRevisions[record] = isSame ? cursor : -1
             }
             authored.incarnation = zone.incarnation
             sets[set.id] = authored

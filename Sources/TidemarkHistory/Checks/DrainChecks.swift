@@ -1,21 +1,21 @@
-/// An edit becomes a change set, whole, and nothing else does.
+/// Checks that every edit becomes part of a change set, whole, and nothing else does.
 extension HistoryChecker {
     /// Edits of one record, under the ids that it has after the step.
     typealias Edit = (before: Cells?, after: Cells?, cursor: Int64)
 
-    /// The change sets seen for the first time are exactly the edits made since the last drain.
+    /// Checks that the new change sets are exactly the edits since the last drain.
     mutating func drain(
         _ step: DeviceStep,
-        _ outbox: [OutboxSet],
-        _ ids: Identities,
-        _ fitting: Fitting?,
-        _ device: inout DeviceModel
+        outbox: [OutboxSet],
+        ids: Identities,
+        fitting: Fitting?,
+        device: inout DeviceModel
     ) -> Set<RecordID> {
         var parked = (step.conflicts ?? []).filter { !$0.isOverruled && !device.own.contains($0.id) }
-        if let fitting { checkSetAside(fitting, ids, &parked, step, &device) }
+        if let fitting { checkSetAside(fitting, ids: ids, parked: &parked, step: step, device: &device) }
         let fresh =
             outbox.filter { !device.own.contains($0.id) } + parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
-        // To fit the file is to drain it first.
+        // Fitting a file drains it first.
         guard fitting != nil || step.captured == 0 || !fresh.isEmpty else {
             let isEdited = device.hasOwnEdits || !device.undrained.isEmpty
             if !isEdited, step.captured > device.captured { reportEcho(step) }
@@ -35,62 +35,63 @@ extension HistoryChecker {
         device.hasOwnEdits = false
         device.deeds = []
         if let fitting {
-            let taken = taken(by: fitting, ids, undrained, fresh, step, device)
+            let fitEdits = fitEdits(by: fitting, ids, undrained: undrained, fresh: fresh, step: step, device: device)
             if step.captured == 0 {
-                undrained.merge(taken.mapValues(\.whole)) { $1 }
+                undrained.merge(fitEdits.mapValues(\.whole)) { $1 }
             } else {
                 view = fitting.before
-                for (record, edit) in taken where edit.isNew {
+                for (record, edit) in fitEdits where edit.isNew {
                     device.undrained[record] = DeviceModel.Undrained(before: edit.own.before, cursor: edit.own.cursor)
                     device.deeds = nil
                 }
             }
-            touched.formUnion(taken.keys)
+            touched.formUnion(fitEdits.keys)
         }
-        checkDrained(undrained, fresh, view, step)
+        checkDrained(undrained, fresh: fresh, view: view, step: step)
         if let deeds, fitting == nil {
             let queued = fresh.dropLast(parked.count)
             let set = parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
-            checkTransactions(deeds, Array(queued), set, ids, view, step)
+            checkTransactions(deeds, queued: Array(queued), parked: set, ids: ids, view: view, step: step)
         }
         for set in fresh {
-            // Of a record that several sets change, nobody saw the rows in between.
+            // If several sets change a record, no recorder read the rows in between.
             let alone = undrained.filter { record, _ in fresh.count { $0.changes.contains { $0.record == record } } == 1
             }
             checkColumns(of: set, alone.mapValues { ($0.before, $0.after) }, step)
-            register(set, undrained.mapValues(\.cursor), outbox, step, device)
+            register(set, cursors: undrained.mapValues(\.cursor), outbox: outbox, step: step, device: device)
             checkTime(of: set, step, &device)
             device.own.insert(set.id)
         }
         return touched
     }
 
-    /// The new change sets make of each record what the edits have made of it, in all columns that
+    /// Checks that the new change sets have the same result as the edits, in all columns that
     /// travel.
     private mutating func checkDrained(
         _ undrained: [RecordID: Edit],
-        _ fresh: [OutboxSet],
-        _ view: Layout?,
-        _ step: DeviceStep
+        fresh: [OutboxSet],
+        view: Layout?,
+        step: DeviceStep
     ) {
         for (record, edit) in undrained.sorted(by: { $0.key < $1.key }) {
             let changes = fresh.flatMap(\.changes).filter { $0.record == record }
             let before = view.fitted(edit.before, of: record.table)
             let after = view.fitted(edit.after, of: record.table)
-            let made = changes.reduce(edit.before) { rules.applied($1, to: $0) }
-            guard view.fitted(made, of: record.table) != after else { continue }
+            let result = changes.reduce(edit.before) { rules.applied($1, to: $0) }
+            guard view.fitted(result, of: record.table) != after else { continue }
             report(
                 .intentKept,
-                step.device,
-                record,
+                actor: step.device,
+                subject: record,
                 expected: "its edit from \(before.text) to \(after.text) in the outbox",
-                found: changes.isEmpty ? "no change set with it" : made.text
+                found: changes.isEmpty ? "no change set with it" : result.text
             )
         }
     }
 
-    /// An update sets the columns that were changed and no others, or it would overwrite what
-    /// somebody else writes there.
+    /// Checks that an update sets only the changed columns.
+    ///
+    /// Others could overwrite another author's values.
     private mutating func checkColumns(
         of set: OutboxSet,
         _ edits: [RecordID: (before: Cells?, after: Cells?)],
@@ -104,8 +105,8 @@ extension HistoryChecker {
             else { continue }
             report(
                 .noSilentOverwrite,
-                step.device,
-                change.record,
+                actor: step.device,
+                subject: change.record,
                 expected: "the changed columns only",
                 found: "\(same) too in \(set.id)"
             )
@@ -115,8 +116,8 @@ extension HistoryChecker {
     private mutating func reportEcho(_ step: DeviceStep) {
         report(
             .converged,
-            step.device,
-            "\(step.captured) captured changes",
+            actor: step.device,
+            subject: "\(step.captured) captured changes",
             expected: "none, since only the engine wrote",
             found: "captured by \(step.step)"
         )
@@ -124,29 +125,29 @@ extension HistoryChecker {
 
     private mutating func register(
         _ set: OutboxSet,
-        _ cursors: [RecordID: Int64],
-        _ outbox: [OutboxSet],
-        _ step: DeviceStep,
-        _ device: DeviceModel
+        cursors: [RecordID: Int64],
+        outbox: [OutboxSet],
+        step: DeviceStep,
+        device: DeviceModel
     ) {
-        var seen: [RecordID: Int64] = [:]
+        var baseRevisions: [RecordID: Int64] = [:]
         for change in set.changes {
             guard let cursor = cursors[change.record] else {
                 report(
                     .converged,
-                    step.device,
-                    change.record,
+                    actor: step.device,
+                    subject: change.record,
                     expected: "no change set without an edit",
                     found: "\(change.operation) \(change.cells.text) in \(set.id)"
                 )
                 continue
             }
-            seen[change.record] = cursor
+            baseRevisions[change.record] = cursor
             if let base = change.base, base > cursor, change.operation != .create {
                 report(
                     .noSilentOverwrite,
-                    step.device,
-                    change.record,
+                    actor: step.device,
+                    subject: change.record,
                     expected: "base \(cursor), the revision at which it was edited",
                     found: "\(base) in \(set.id)"
                 )
@@ -158,29 +159,29 @@ extension HistoryChecker {
             device: step.device,
             changes: set.changes,
             after: Set(set.after).union(predecessors(of: set, among: earlier)),
-            seen: seen,
+            baseRevisions: baseRevisions,
             incarnation: device.incarnation,
             own: device.own.union([set.id]),
             time: set.time
         )
     }
 
-    /// The latest earlier set about each record, and those that create what it refers to.
+    /// Finds the latest earlier set about each record, and the sets that create its parents.
     private func predecessors(of set: OutboxSet, among earlier: some BidirectionalCollection<OutboxSet>) -> Set<String>
     {
-        var found: Set<String> = []
+        var ids: Set<String> = []
         for change in set.changes {
             if let last = earlier.last(where: { $0.changes.contains { $0.record == change.record } }) {
-                found.insert(last.id)
+                ids.insert(last.id)
             }
             let row = rules.keyCells(change.record).merging(change.cells) { $1 }
             for parent in rules.parents(of: change.record.table, row) {
                 for candidate in earlier
                 where candidate.changes.contains(where: { $0.record == parent && $0.operation == .create }) {
-                    found.insert(candidate.id)
+                    ids.insert(candidate.id)
                 }
             }
         }
-        return found
+        return ids
     }
 }

@@ -1,24 +1,36 @@
-/// The end of a run, and what is looked at whole: dumps, digests, and whether everything drained.
+/// Checks the end of a run: dumps, digests, and whether everything drained.
 extension HistoryChecker {
-    /// An answer that arrived: nothing to verify but that it was asked for.
+    /// Checks an answer that arrived: a request for it exists.
     mutating func deliver(_ request: Int) {
         guard requests[request] == nil else { return }
         report(
             .bounded,
-            "network",
-            "request \(request)",
+            actor: "network",
+            subject: "request \(request)",
             expected: "answers to requests that were sent",
             found: "an answer to none"
         )
     }
 
-    /// A file's rows as they are, also after a crash: what was committed is there.
+    /// Checks a dump: a file's rows are the committed ones, also after a crash.
     mutating func checkDump(_ actor: String, _ rows: [RecordID: Cells]) {
         if actor == "server" {
             guard let zone else { return }
-            compare(rows, zone.rows.all, .acknowledgedStays, actor, "the zone at \(zone.latest)")
+            compare(
+                rows,
+                expected: zone.rows.all,
+                invariant: .acknowledgedStays,
+                actor: actor,
+                what: "the zone at \(zone.latest)"
+            )
         } else if let device = devices[actor] {
-            compare(rows, device.rows.all, .intentKept, actor, "the file at \(device.cursor)")
+            compare(
+                rows,
+                expected: device.rows.all,
+                invariant: .intentKept,
+                actor: actor,
+                what: "the file at \(device.cursor)"
+            )
         }
     }
 
@@ -27,8 +39,8 @@ extension HistoryChecker {
         if requests > rules.requestsToDrainMax {
             report(
                 .live,
-                device,
-                "requests until it was even",
+                actor: device,
+                subject: "requests until it was even",
                 expected: "at most \(rules.requestsToDrainMax)",
                 found: "\(requests)"
             )
@@ -36,8 +48,8 @@ extension HistoryChecker {
         guard let healedAt, now - healedAt > rules.secondsToDrainMax else { return }
         report(
             .live,
-            device,
-            "seconds until it was even",
+            actor: device,
+            subject: "seconds until it was even",
             expected: "at most \(rules.secondsToDrainMax)",
             found: "\(now - healedAt)"
         )
@@ -48,11 +60,23 @@ extension HistoryChecker {
         for device in devices.values.sorted(by: { $0.name < $1.name }) {
             checkEven(device, zone)
             checkLedger(device)
-            compare(device.rows.all, zone.rows.all, .converged, device.name, "the end, revision \(zone.latest)")
+            compare(
+                device.rows.all,
+                expected: zone.rows.all,
+                invariant: .converged,
+                actor: device.name,
+                what: "the end, revision \(zone.latest)"
+            )
         }
         let expected = digests["server"]
         for (actor, hash) in digests.sorted(by: { $0.key < $1.key }) where hash != expected {
-            report(.converged, actor, "its digest", expected: expected ?? "one of the server's too", found: hash)
+            report(
+                .converged,
+                actor: actor,
+                subject: "its digest",
+                expected: expected ?? "one of the server's too",
+                found: hash
+            )
         }
     }
 
@@ -60,8 +84,8 @@ extension HistoryChecker {
         if !drained.contains(device.name) {
             report(
                 .live,
-                device.name,
-                "the end",
+                actor: device.name,
+                subject: "the end",
                 expected: "nothing left to send or to fetch",
                 found: "it never came to an end"
             )
@@ -69,8 +93,8 @@ extension HistoryChecker {
         if !device.outbox.isEmpty || device.captured > 0 || !device.undrained.isEmpty {
             report(
                 .live,
-                device.name,
-                "the outbox",
+                actor: device.name,
+                subject: "the outbox",
                 expected: "empty, since all faults have stopped",
                 found: "\(device.outbox.count) change sets and \(device.captured) captured changes"
                     + (device.outbox.first.map { ", \($0.id) first" } ?? "")
@@ -79,8 +103,8 @@ extension HistoryChecker {
         if device.cursor != zone.latest || device.epoch != zone.epoch {
             report(
                 .live,
-                device.name,
-                "the cursor",
+                actor: device.name,
+                subject: "the cursor",
                 expected: "\(zone.latest) of epoch \(zone.epoch)",
                 found: "\(device.cursor) of epoch \(device.epoch ?? "none")"
             )

@@ -1,20 +1,22 @@
-/// No edit is lost: it is captured, drained into a change set, frozen, and leaves the outbox only
-/// with its verdict.
+/// Checks that no edit is lost: it is captured, drained into a change set and frozen, and leaves
+/// the outbox only with its verdict.
 extension HistoryChecker {
-    /// Takes over outbox and inbox; returns the records whose edits were drained.
-    mutating func checkOutbox(_ step: DeviceStep, _ fitting: Fitting?, _ device: inout DeviceModel) -> Set<RecordID> {
+    /// Takes over the outbox and inbox.
+    ///
+    /// - Returns: The records whose edits were drained.
+    mutating func checkOutbox(_ step: DeviceStep, fitting: Fitting?, device: inout DeviceModel) -> Set<RecordID> {
         let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
         let oldOutbox = device.outbox
         let oldInbox = device.inbox
         let outbox = step.outbox ?? oldOutbox
         let inbox = step.conflicts.map { Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 }) }
-        let drained = drain(step, outbox, ids, fitting, &device)
-        checkKept(oldOutbox, outbox, ids, device.shared, step)
+        let drained = drain(step, outbox: outbox, ids: ids, fitting: fitting, device: &device)
+        checkKept(oldOutbox, new: outbox, ids: ids, shared: device.shared, step: step)
         if let inbox {
-            checkInbox(inbox, from: oldInbox, ids, step)
+            checkInbox(inbox, from: oldInbox, ids: ids, step: step)
             checkKeptValues(inbox, besides: oldInbox, step)
         }
-        checkSettled(oldOutbox, outbox, inbox ?? oldInbox, &device, step)
+        checkSettled(oldOutbox, new: outbox, inbox: inbox ?? oldInbox, device: &device, step: step)
         if step.outbox != nil { device.hold(outbox) }
         if let inbox { device.inbox = inbox }
         counters.resolutions += step.resolved.count
@@ -23,13 +25,13 @@ extension HistoryChecker {
 
     // MARK: Change sets that stay
 
-    /// What waits changes only by the ids that it is given, and what is frozen not at all.
+    /// Checks that a waiting change set changes only its ids, and a frozen one not at all.
     private mutating func checkKept(
         _ old: [OutboxSet],
-        _ new: [OutboxSet],
-        _ ids: Identities,
-        _ shared: Layout?,
-        _ step: DeviceStep
+        new: [OutboxSet],
+        ids: Identities,
+        shared: Layout?,
+        step: DeviceStep
     ) {
         guard step.outbox != nil else { return }
         let before = Dictionary(old.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
@@ -38,47 +40,47 @@ extension HistoryChecker {
                 wires[step.device, default: [:]][set.id] = wire
                 let changes = shared.part(set.changes)
                 sets[set.id]?.changes = changes
-                checkBases(of: changes, wire, set.id, step)
+                checkBases(of: changes, wire, id: set.id, step: step)
             }
             if let frozen = wires[step.device]?[set.id], frozen != set.wire {
                 report(
                     .once,
-                    step.device,
-                    "change set \(set.id)",
-                    expected: "what was frozen, \(frozen)",
+                    actor: step.device,
+                    subject: "change set \(set.id)",
+                    expected: "the frozen text, \(frozen)",
                     found: set.wire ?? "nothing frozen"
                 )
             }
-            guard let known = before[set.id] else { continue }
-            // What only the file has is its own affair once the rest is frozen.
+            guard let earlier = before[set.id] else { continue }
+            // Values of columns that only the file has may change once the rest is frozen.
             let view = set.wire == nil ? nil : shared
-            let expected = contents(view.part(known.changes.map { rules.translated($0, ids) }))
+            let expected = contents(view.part(earlier.changes.map { rules.translated($0, ids) }))
             let actual = contents(view.part(set.changes))
             guard expected != actual else { continue }
             let record = Set(expected.keys).union(actual.keys).filter { expected[$0] != actual[$0] }.min()
             report(
                 ids.isEmpty ? .intentKept : .references,
-                step.device,
-                record.map { "\($0) in change set \(set.id)" } ?? set.id,
+                actor: step.device,
+                subject: record.map { "\($0) in change set \(set.id)" } ?? set.id,
                 expected: record.flatMap { expected[$0] } ?? "nothing about it",
                 found: record.flatMap { actual[$0] } ?? "nothing about it"
             )
         }
     }
 
-    /// What is sent says of each record the revision at which it was edited.
-    private mutating func checkBases(of changes: [RecordChange], _ wire: String, _ id: String, _ step: DeviceStep) {
-        let told = wire.split(separator: "\"revision\":", omittingEmptySubsequences: false).dropFirst().map {
+    /// Checks that a sent change set names for each record the revision of its edit.
+    private mutating func checkBases(of changes: [RecordChange], _ wire: String, id: String, step: DeviceStep) {
+        let bases = wire.split(separator: "\"revision\":", omittingEmptySubsequences: false).dropFirst().map {
             String($0.prefix { $0.isNumber })
         }.sorted()
         let due = changes.filter { $0.operation != .create }.compactMap(\.base).map(String.init).sorted()
-        guard told != due else { return }
+        guard bases != due else { return }
         report(
             .noSilentOverwrite,
-            step.device,
-            "change set \(id)",
+            actor: step.device,
+            subject: "change set \(id)",
             expected: "the bases \(due.joined(separator: ", "))",
-            found: told.joined(separator: ", ")
+            found: bases.joined(separator: ", ")
         )
     }
 

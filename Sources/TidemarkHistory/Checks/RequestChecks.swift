@@ -1,4 +1,4 @@
-/// Requests on their way: what is sent is what was frozen.
+/// Checks requests on their way: a device sends the frozen text.
 extension HistoryChecker {
     mutating func take(_ request: Request) {
         requests[request.number] = request
@@ -6,8 +6,8 @@ extension HistoryChecker {
         if request.maxRevision != device.cursor {
             report(
                 .dense,
-                request.device,
-                "request \(request.number)",
+                actor: request.device,
+                subject: "request \(request.number)",
                 expected: "maxRevision \(device.cursor), the file's revision",
                 found: "\(request.maxRevision)"
             )
@@ -21,8 +21,8 @@ extension HistoryChecker {
             guard let place = waiting[id] else {
                 report(
                     .intentKept,
-                    request.device,
-                    "change set \(id)",
+                    actor: request.device,
+                    subject: "change set \(id)",
                     expected: "only what lies in the outbox is sent",
                     found: "request \(request.number) has it"
                 )
@@ -31,8 +31,8 @@ extension HistoryChecker {
             if place < last {
                 report(
                     .noSilentOverwrite,
-                    request.device,
-                    "change set \(id)",
+                    actor: request.device,
+                    subject: "change set \(id)",
                     expected: "the order of the outbox",
                     found: "it is sent after a later one"
                 )
@@ -41,35 +41,35 @@ extension HistoryChecker {
             if let frozen = wires[request.device]?[id], frozen != wire {
                 report(
                     .once,
-                    request.device,
-                    "change set \(id)",
-                    expected: "what was sent first, \(frozen)",
+                    actor: request.device,
+                    subject: "change set \(id)",
+                    expected: "the text that was sent first, \(frozen)",
                     found: wire
                 )
             }
         }
     }
 
-    /// Whatever reaches an actor is searched for what it may not see.
+    /// Searches every message to an actor for values that it may not see.
     mutating func checkReceived(_ actor: String, _ bytes: String) {
         for canary in hidden[actor] ?? [] where bytes.contains(canary) {
             report(
                 .noForeignRow,
-                actor,
-                "text \(canary)",
+                actor: actor,
+                subject: "text \(canary)",
                 expected: "nothing of a row that it may not see",
                 found: "received"
             )
         }
     }
 
-    mutating func checkBound(_ actor: String, _ name: String, _ value: Int) {
+    mutating func checkBound(_ actor: String, name: String, value: Int) {
         guard let cap = rules.caps[name], value > cap else { return }
-        report(.bounded, actor, name, expected: "at most \(cap)", found: "\(value)")
+        report(.bounded, actor: actor, subject: name, expected: "at most \(cap)", found: "\(value)")
     }
 
-    mutating func checkAbuse(_ actor: String, _ input: String, _ outcome: String) {
+    mutating func checkAbuse(_ actor: String, input: String, outcome: String) {
         guard outcome.hasPrefix("5") || outcome == "crash" || outcome == "internalFailure" else { return }
-        report(.unharmed, actor, input, expected: "a refusal that says why", found: outcome)
+        report(.unharmed, actor: actor, subject: input, expected: "a refusal that says why", found: outcome)
     }
 }

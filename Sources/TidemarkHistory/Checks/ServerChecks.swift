@@ -1,4 +1,4 @@
-/// The server's transactions: the log is dense, the rows are its fold, the references hold.
+/// Checks the server's transactions: the log is dense, the rows are its fold, and references hold.
 extension HistoryChecker {
     mutating func take(_ step: ServerStep) {
         guard zone != nil else {
@@ -42,22 +42,22 @@ extension HistoryChecker {
         }
         report(
             .unharmed,
-            "server",
-            "request \(step.request ?? -1)",
+            actor: "server",
+            subject: "request \(step.request ?? -1)",
             expected: "\(error) changes nothing",
             found: "revision \(step.revision), \(step.rows.count) rows changed"
         )
     }
 
-    /// A request from another history, or from the future, has to be refused.
+    /// Checks that the server refuses a request from another history, or from the future.
     private mutating func checkAdmission(of request: Request, _ step: ServerStep) {
-        // A question is what a device asks that knows another history.
+        // A device with another history asks a question.
         guard let zone, !request.isQuestion else { return }
         if let epoch = request.epoch, epoch != zone.epoch {
             report(
                 .dense,
-                "server",
-                "request \(request.number)",
+                actor: "server",
+                subject: "request \(request.number)",
                 expected: "a refusal, since the epoch is \(zone.epoch)",
                 found: "an answer to epoch \(epoch)"
             )
@@ -65,35 +65,35 @@ extension HistoryChecker {
         if request.maxRevision > zone.latest {
             report(
                 .dense,
-                "server",
-                "request \(request.number)",
+                actor: "server",
+                subject: "request \(request.number)",
                 expected: "a refusal, since the zone is at \(zone.latest)",
                 found: "an answer to revision \(request.maxRevision)"
             )
         }
     }
 
-    /// Ids are given once: no two for one record, no two records under one.
+    /// Checks that ids are unique: no two for one record, no two records under one.
     private mutating func take(assigned: [String: [IdentityPair]], through revision: Int64) {
         for (identity, pairs) in assigned.sorted(by: { $0.key < $1.key }) {
             for pair in pairs {
                 counters.identities += 1
                 let subject = RecordID(pair.table, String(pair.temporary))
-                let known = zone?.assigned[identity]?[pair.table]?[pair.temporary]?.permanent
-                if let known, known != pair.permanent {
+                let firstID = zone?.assigned[identity]?[pair.table]?[pair.temporary]?.permanent
+                if let firstID, firstID != pair.permanent {
                     report(
                         .references,
-                        "server",
-                        subject,
-                        expected: "the permanent id \(known), for ever",
+                        actor: "server",
+                        subject: subject,
+                        expected: "the permanent id \(firstID), for ever",
                         found: "\(pair.permanent)"
                     )
                 }
                 if KeyText.isTemporary(String(pair.permanent)) || hasGiven(pair, to: identity) {
                     report(
                         .references,
-                        "server",
-                        subject,
+                        actor: "server",
+                        subject: subject,
                         expected: "a permanent id that nobody else has",
                         found: "\(pair.permanent)"
                     )
@@ -108,7 +108,7 @@ extension HistoryChecker {
 
     private func hasGiven(_ pair: IdentityPair, to identity: String) -> Bool {
         guard let zone else { return false }
-        // A record that was there, or was ever there, under that id.
+        // Skips a record that exists, or ever existed, under that id.
         let record = RecordID(pair.table, String(pair.permanent))
         return zone.assigned[identity]?[pair.table]?[pair.temporary] == nil && zone.versions[record] != nil
     }
@@ -118,26 +118,26 @@ extension HistoryChecker {
         if step.revision != zone.latest {
             report(
                 .dense,
-                "server",
-                "the zone's revision",
+                actor: "server",
+                subject: "the zone's revision",
                 expected: "\(zone.latest), the last of the log",
                 found: "\(step.revision)"
             )
         }
         if step.epoch != zone.epoch {
-            report(.dense, "server", "the zone's epoch", expected: zone.epoch, found: step.epoch)
+            report(.dense, actor: "server", subject: "the zone's epoch", expected: zone.epoch, found: step.epoch)
         }
     }
 
-    /// The rows of the tables are what the log says, and nothing else has changed.
+    /// Checks that the tables' rows are those of the log, and nothing else changed.
     private mutating func checkRows(_ step: ServerStep, before: [RecordID: Cells?]) {
         var actual = before
         for change in step.rows {
             if change.before != before[change.record] ?? nil {
                 report(
                     .acknowledgedStays,
-                    "server",
-                    change.record,
+                    actor: "server",
+                    subject: change.record,
                     expected: (before[change.record] ?? nil).text + " to stay until it is changed",
                     found: change.before.text
                 )
@@ -147,7 +147,13 @@ extension HistoryChecker {
         for (record, row) in actual.sorted(by: { $0.key < $1.key }) {
             let expected = zone?.rows[record]
             guard row != expected else { continue }
-            report(.dense, "server", record, expected: "what the log says, \(expected.text)", found: row.text)
+            report(
+                .dense,
+                actor: "server",
+                subject: record,
+                expected: "what the log says, \(expected.text)",
+                found: row.text
+            )
         }
     }
 
@@ -156,8 +162,8 @@ extension HistoryChecker {
         if let broken = rows.brokenReference(around: records.sorted(), rules: rules) {
             report(
                 .references,
-                "server",
-                broken.child,
+                actor: "server",
+                subject: broken.child,
                 expected: "a reference to a row that exists",
                 found: "\(broken.parent)"
             )
@@ -167,39 +173,51 @@ extension HistoryChecker {
             let own = table.hasAssignedKeys ? [record] : []
             for id in own + rules.parents(of: record.table, row)
             where rules.table(id.table)?.hasAssignedKeys == true && KeyText.isTemporary(id.key) {
-                report(.references, "server", record, expected: "permanent ids only", found: "\(id)")
+                report(.references, actor: "server", subject: record, expected: "permanent ids only", found: "\(id)")
             }
         }
     }
 
-    /// A snapshot is the zone at its revision.
+    /// Checks that a snapshot is the zone at its revision.
     mutating func checkSnapshot(epoch: String, revision: Int64, _ rows: [RecordID: Cells]) {
         counters.snapshots += 1
         guard let zone else { return }
         guard epoch == zone.epoch, revision <= zone.latest else {
             report(
                 .atomic,
-                "server",
-                "a snapshot",
+                actor: "server",
+                subject: "a snapshot",
                 expected: "epoch \(zone.epoch) up to revision \(zone.latest)",
                 found: "epoch \(epoch) at revision \(revision)"
             )
             return
         }
-        compare(rows, zone.state(at: revision), .atomic, "server", "the snapshot at \(revision)")
+        compare(
+            rows,
+            expected: zone.state(at: revision),
+            invariant: .atomic,
+            actor: "server",
+            what: "the snapshot at \(revision)"
+        )
     }
 
     /// Compares two sets of rows, and reports the first difference.
     mutating func compare(
         _ actual: [RecordID: Cells],
-        _ expected: [RecordID: Cells],
-        _ invariant: Violation.Invariant,
-        _ actor: String,
-        _ what: String
+        expected: [RecordID: Cells],
+        invariant: Violation.Invariant,
+        actor: String,
+        what: String
     ) {
         guard actual != expected else { return }
         let records = Set(actual.keys).union(expected.keys)
         guard let record = records.filter({ actual[$0] != expected[$0] }).min() else { return }
-        report(invariant, actor, "\(record) in \(what)", expected: expected[record].text, found: actual[record].text)
+        report(
+            invariant,
+            actor: actor,
+            subject: "\(record) in \(what)",
+            expected: expected[record].text,
+            found: actual[record].text
+        )
     }
 }

@@ -1,25 +1,25 @@
-/// A transaction of an app is in one change set, whole, whatever is united with it.
+/// Checks that a transaction of an app is in one change set, whole, alone or united with others.
 extension HistoryChecker {
-    /// What a transaction did to each record of tables that travel.
+    /// The effect of a transaction on each record of shared tables.
     typealias Deed = [RecordID: RowChange]
 
-    /// The new change sets are the transactions since the last drain, each for itself or united
-    /// with its neighbours, in their order.
+    /// Checks that the new change sets are the transactions since the last drain, in their order,
+    /// each alone or united with its neighbours.
     ///
     /// Sets that were parked at once have lost their place among the others, but not among
     /// themselves.
     mutating func checkTransactions(
         _ deeds: [Deed],
-        _ queued: [OutboxSet],
-        _ parked: [OutboxSet],
-        _ ids: Identities,
-        _ view: Layout?,
-        _ step: DeviceStep
+        queued: [OutboxSet],
+        parked: [OutboxSet],
+        ids: Identities,
+        view: Layout?,
+        step: DeviceStep
     ) {
-        // Edits that are lost or altered were reported already.
-        guard found.isEmpty, !deeds.isEmpty else { return }
+        // Lost or altered edits have been reported already.
+        guard violations.isEmpty, !deeds.isEmpty else { return }
         let deeds = deeds.map { translated($0, ids) }
-        // How many transactions may be through after so many sets of either queue.
+        // How many transactions may be complete after so many sets of either queue.
         var reached = Array(repeating: Array(repeating: Set<Int>(), count: parked.count + 1), count: queued.count + 1)
         reached[0][0] = [0]
         for first in 0...queued.count {
@@ -42,14 +42,14 @@ extension HistoryChecker {
         let sets = (queued + parked).map { set in set.changes.map { "\($0.record)" }.sorted().joined(separator: ", ") }
         report(
             .atomic,
-            step.device,
-            "\(deeds.count) transactions",
+            actor: step.device,
+            subject: "\(deeds.count) transactions",
             expected: "each whole in one change set",
             found: sets.joined(separator: "; then ")
         )
     }
 
-    /// Where the transactions end that a change set may be made of, when they begin at one.
+    /// The possible ends of a change set that begins at a transaction.
     private func ends(of set: OutboxSet, from start: Int, _ deeds: [Deed], _ view: Layout?) -> Set<Int> {
         var ends = Set<Int>()
         var net = Deed()
@@ -57,18 +57,18 @@ extension HistoryChecker {
             for (record, change) in deeds[end] {
                 net[record] = RowChange(record, before: net[record].map(\.before) ?? change.before, after: change.after)
             }
-            if makes(set, net, view) { ends.insert(end + 1) }
+            if makes(set, net: net, view: view) { ends.insert(end + 1) }
         }
         return ends
     }
 
-    /// Whether a change set makes of each record what transactions have made of it.
-    private func makes(_ set: OutboxSet, _ net: Deed, _ view: Layout?) -> Bool {
+    /// Whether a change set has the same result as transactions on each record.
+    private func makes(_ set: OutboxSet, net: Deed, view: Layout?) -> Bool {
         guard set.changes.allSatisfy({ net[$0.record] != nil }) else { return false }
         let changes = Dictionary(grouping: set.changes, by: \.record)
         return net.allSatisfy { record, change in
-            let made = (changes[record] ?? []).reduce(change.before) { rules.applied($1, to: $0) }
-            return view.fitted(made, of: record.table) == view.fitted(change.after, of: record.table)
+            let result = (changes[record] ?? []).reduce(change.before) { rules.applied($1, to: $0) }
+            return view.fitted(result, of: record.table) == view.fitted(change.after, of: record.table)
         }
     }
 

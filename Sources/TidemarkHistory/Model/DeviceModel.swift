@@ -1,10 +1,10 @@
-/// A device's file as it must be: what the server confirmed, and what waits on top of it.
+/// A device's file as it must be: the confirmed rows, with the waiting changes on top.
 struct DeviceModel: Sendable {
     /// Edits of one record that are not in the outbox yet.
     struct Undrained: Sendable {
         /// The row before the first of them.
         var before: Cells?
-        /// The revision that the file was at then.
+        /// The file's revision at that time.
         let cursor: Int64
     }
 
@@ -14,9 +14,9 @@ struct DeviceModel: Sendable {
     /// The incarnation of the zone that the cursor belongs to.
     var incarnation: Int
     var cursor: Int64
-    /// The columns of its tables; nil: nobody ever alters them.
+    /// The columns of its tables; nil if they never change.
     var layout: Layout?
-    /// What of them the zone has too, as far as the file knows: what travels.
+    /// The columns that the zone has too, as far as the file knows.
     var shared: Layout?
     /// The zone's rows at the cursor, with all the zone's columns.
     var confirmed: [RecordID: Cells]
@@ -25,25 +25,26 @@ struct DeviceModel: Sendable {
     var outbox: [OutboxSet] = []
     var inbox: [String: ParkedSet] = [:]
     var undrained: [RecordID: Undrained] = [:]
-    /// The transactions since the last drain, each with what it did; nil: some edits are a
-    /// migration's, which is no transaction.
+    /// The effects of each transaction since the last drain; nil if a migration made some of the
+    /// edits, which is no transaction.
     var deeds: [[RecordID: RowChange]]? = []
     var captured = 0
-    /// Whether somebody has written into tables that only this file has since the last drain.
+    /// Whether tables that only this file has were written since the last drain.
     var hasOwnEdits = false
-    /// Records that do not show all that waits for them, since it did not fit when it was looked at
-    /// last.
+    /// Records that hide waiting changes because these did not fit at the last look.
     var hiding: Set<RecordID> = []
-    /// Rows that were taken out, as they were: what only this file has in them may come back.
-    var gone: [RecordID: Cells] = [:]
+    /// Rows that were removed.
+    ///
+    /// Their values in columns that only this file has may come back.
+    var removedRows: [RecordID: Cells] = [:]
     var identities: Identities = [:]
-    /// The latest time that the file has given or taken in.
+    /// The latest time that the file has used or received.
     var lastTime: Int64 = 0
     /// Every change set that was ever made in this file.
     var own: Set<String> = []
-    /// Those that this file knows to be accepted, oldest first.
+    /// The accepted change sets, as far as the file knows, oldest first.
     var settled: [String] = []
-    /// What waits for each record, oldest first.
+    /// The waiting changes of each record, oldest first.
     private(set) var pending: [RecordID: [RecordChange]] = [:]
 
     init(name: String, identity: String, epoch: String?, incarnation: Int, cursor: Int64, rows: Rows) {
@@ -56,7 +57,9 @@ struct DeviceModel: Sendable {
         confirmed = rows.all
     }
 
-    /// The tables have other columns: a new one has its default in every row.
+    /// Gives the tables other columns.
+    ///
+    /// A new one has its default in every row.
     mutating func alter(_ layout: Layout, rules: Rules) {
         self.layout = layout
         var altered: [RecordID: Cells] = [:]
@@ -67,7 +70,7 @@ struct DeviceModel: Sendable {
         }
     }
 
-    /// Takes over the outbox that was found.
+    /// Takes over an outbox.
     mutating func hold(_ sets: [OutboxSet]) {
         outbox = sets
         pending = [:]
@@ -79,19 +82,19 @@ struct DeviceModel: Sendable {
 struct AuthoredSet: Sendable {
     /// The file that made it.
     let device: String
-    /// What it does, with the keys of that time; once it is frozen, what of it travels.
+    /// Its changes, with the keys of that time; once it is frozen, only their shared part.
     var changes: [RecordChange]
-    /// The change sets that it names, and those that it builds on.
+    /// The change sets that it names, and its predecessors.
     var after: Set<String>
-    /// The revision that the file was at when each record was edited.
-    var seen: [RecordID: Int64]
-    /// The incarnation of the zone that `seen` belongs to.
+    /// The file's revision at the edit of each record.
+    var baseRevisions: [RecordID: Int64]
+    /// The incarnation of the zone that `baseRevisions` belongs to.
     var incarnation: Int
-    /// Every change set that its author had made up to it: those count as seen.
+    /// All earlier change sets of its author: those count as seen.
     let own: Set<String>
-    /// When it was made, by the device's hybrid clock.
+    /// The time of its edit, by the device's hybrid clock.
     var time: Int64 = 0
 
-    /// The oldest revision that it was made at.
-    var seenMin: Int64 { seen.values.min() ?? 0 }
+    /// The oldest revision among its edits.
+    var oldestBase: Int64 { baseRevisions.values.min() ?? 0 }
 }

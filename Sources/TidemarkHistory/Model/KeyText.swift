@@ -3,7 +3,7 @@ enum KeyText {
     /// The key that values make.
     static func join(_ parts: [String]) -> String { parts.count == 1 ? parts[0] : "[\(parts.joined(separator: ","))]" }
 
-    /// The values of a key with so many columns.
+    /// The values of a key with several columns.
     static func split(_ key: String, count: Int) -> [String] {
         guard count > 1 else { return [key] }
         var parts: [[UInt8]] = [[]]
@@ -35,7 +35,7 @@ enum KeyText {
         return parts.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// Whether an integer key is one that a device makes up.
+    /// Whether an integer key is a temporary id.
     static func isTemporary(_ key: String) -> Bool {
         guard let id = Int64(key) else { return false }
         return id < 0 || id >= 1 << 52
@@ -52,7 +52,7 @@ extension Rules {
         return Cells(zip(key, KeyText.split(record.key, count: key.count)), uniquingKeysWith: { first, _ in first })
     }
 
-    /// The records that a row refers to, or those of them through one column.
+    /// The records that a row refers to, or that it refers to through one column.
     func parents(of table: String, _ row: Cells, through column: String? = nil) -> [RecordID] {
         guard let references = self.table(table)?.references else { return [] }
         return references.compactMap { reference in
@@ -111,15 +111,15 @@ extension Rules {
     func translated(_ change: RecordChange, _ ids: Identities) -> RecordChange {
         RecordChange(
             translated(change.record, ids),
-            change.operation,
-            translated(change.cells, of: change.record.table, ids),
+            operation: change.operation,
+            cells: translated(change.cells, of: change.record.table, ids),
             base: change.base
         )
     }
 
-    /// What a change makes of a row.
+    /// The row after a change.
     ///
-    /// An update of nothing is nothing: whoever updates what is gone is told so by the verdict.
+    /// An update of nothing is nothing: its author learns that from the verdict.
     func applied(_ change: RecordChange, to row: Cells?) -> Cells? {
         switch change.operation {
         case .delete: nil

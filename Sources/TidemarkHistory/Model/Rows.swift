@@ -1,4 +1,4 @@
-/// The rows of a file, and who refers to whom.
+/// The rows of a file, and the references between them.
 struct Rows: Sendable {
     private(set) var all: [RecordID: Cells] = [:]
     private var children: [RecordID: Set<RecordID>] = [:]
@@ -9,7 +9,7 @@ struct Rows: Sendable {
 
     subscript(_ record: RecordID) -> Cells? { all[record] }
 
-    /// Gives a record another row, or none.
+    /// Replaces or removes a record's row.
     mutating func set(_ record: RecordID, _ row: Cells?, rules: Rules) {
         if let old = all[record] {
             for parent in rules.parents(of: record.table, old) { children[parent]?.remove(record) }
@@ -22,15 +22,15 @@ struct Rows: Sendable {
     /// The records that refer to one.
     func children(of record: RecordID) -> Set<RecordID> { children[record] ?? [] }
 
-    /// The records that refer to some, and those that refer to them.
+    /// The records that refer to some, directly or through others.
     func descendants(of records: [RecordID]) -> Set<RecordID> {
-        var found = Set<RecordID>()
+        var descendants = Set<RecordID>()
         var next = records
-        while let record = next.popLast() { next += children(of: record).filter { found.insert($0).inserted } }
-        return found
+        while let record = next.popLast() { next += children(of: record).filter { descendants.insert($0).inserted } }
+        return descendants
     }
 
-    /// A reference to nothing among the records, or to one of them that is gone.
+    /// Finds a broken reference of the records, or to one that is gone.
     func brokenReference(around records: some Sequence<RecordID>, rules: Rules) -> (child: RecordID, parent: RecordID)?
     {
         for record in records {

@@ -1,58 +1,62 @@
-/// What becomes of a change of a record that others have changed meanwhile.
+/// The result of a change of a record that others have changed meanwhile.
 struct Ruling: Sendable {
-    /// What the change may not overwrite, since its author had not seen it; nil: it may stand.
+    /// The version that the change may not overwrite, since its author had not seen it; nil if it
+    /// may.
     var unseen: ZoneModel.Version?
-    /// The columns that it sets in vain: another value stands, by the policy of the column.
+    /// The columns that it sets in vain, because the column's policy prefers another value.
     var inVain: Set<String> = []
-    /// The columns in which it replaces what its author had not seen, by the policy of the column,
-    /// each with the device that wrote it; nil: another program did, at the server.
+    /// The columns in which the policy lets it replace unseen values, each with the device that
+    /// wrote the value; nil if another program did, at the server.
     var replaced: [String: String?] = [:]
 
-    /// What of the change stands, over the row as it was.
+    /// The part of the change that stands, over the earlier row.
     func standing(of change: RecordChange, over row: Cells?) -> RecordChange {
         guard !inVain.isEmpty, let row else { return change }
         return RecordChange(
             change.record,
-            change.operation,
-            change.cells.merging(row.filter { inVain.contains($0.key) }) { $1 }
+            operation: change.operation,
+            cells: change.cells.merging(row.filter { inVain.contains($0.key) }) { $1 }
         )
     }
 }
 
-/// Who made a change set, and what they had seen.
+/// The author of a change set, and the rows that they had seen.
 struct Author: Sendable {
-    /// The revision that the file was at when each record was edited.
-    private let seen: [RecordID: Int64]
-    private let seenMin: Int64
+    /// The file's revision at the edit of each record.
+    private let baseRevisions: [RecordID: Int64]
+    private let oldestBase: Int64
     /// The author's change sets up to this one.
     let own: Set<String>
     let stamp: ZoneModel.Stamp
 
     init(of set: AuthoredSet, _ ids: Identities, stamp: ZoneModel.Stamp, _ rules: Rules) {
-        seen = Dictionary(set.seen.map { (rules.translated($0.key, ids), $0.value) }, uniquingKeysWith: { min($0, $1) })
-        seenMin = set.seenMin
+        baseRevisions = Dictionary(
+            set.baseRevisions.map { (rules.translated($0.key, ids), $0.value) },
+            uniquingKeysWith: { min($0, $1) }
+        )
+        oldestBase = set.oldestBase
         own = set.own
         self.stamp = stamp
     }
 
     /// The revision up to which the author had seen a record.
-    func base(of record: RecordID) -> Int64 { seen[record] ?? seenMin }
+    func base(of record: RecordID) -> Int64 { baseRevisions[record] ?? oldestBase }
 }
 
 extension ZoneModel {
-    /// Something that the author of a change has missed of a record.
+    /// A version of a record that the author of a change has not seen.
     private struct Missed {
         let version: Version
-        /// The columns that are still as it left them.
+        /// The columns that still have the version's values.
         let columns: Set<String>
-        /// Whether the record was made, or deleted.
+        /// Whether the version created or deleted the record.
         let isRenewal: Bool
     }
 
-    /// What others did to a record that the author of a change had not seen, oldest first.
+    /// The versions of a record by others that the author of a change had not seen, oldest first.
     ///
-    /// What the author has replaced since does not count, and nothing does that came before the
-    /// author made or deleted the record.
+    /// Columns that the author has replaced since do not count. Nor does anything before the author
+    /// created or deleted the record.
     private func missed(of record: RecordID, by author: Author) -> [Missed] {
         let base = author.base(of: record)
         var missed = [Missed]()
@@ -66,22 +70,22 @@ extension ZoneModel {
                 continue
             }
             let isUpdate = version.columns != nil || isJoined && version.row != nil
-            let given = version.columns ?? Set((version.row ?? [:]).keys)
-            let columns = given.subtracting(replaced)
+            let columnsOfVersion = version.columns ?? Set((version.row ?? [:]).keys)
+            let columns = columnsOfVersion.subtracting(replaced)
             guard !(isUpdate && isJoined) || !columns.isEmpty else { continue }
             missed.append(Missed(version: version, columns: columns, isRenewal: !isUpdate))
         }
         return missed.reversed()
     }
 
-    /// Judges a change by the row and the history as they are before it is made.
+    /// Judges a change by the row and the history before it.
     ///
-    /// What its author has not named, but the database changes along, is taken from nobody.
+    /// If the database makes the change along with another one, no author loses anything by it.
     func ruling(on change: RecordChange, isNamed: Bool, by author: Author, _ rules: Rules) -> Ruling {
         let missed = missed(of: change.record, by: author)
         guard let last = missed.last, let table = rules.table(change.record.table) else { return Ruling() }
         let refused = Ruling(unseen: missed.first(where: \.isRenewal)?.version ?? last.version)
-        // Both wanted it gone, or it does not come over anything.
+        // Both deleted the record, or the creation replaces nothing.
         guard let row = rows[change.record] else { return change.operation == .update ? refused : Ruling() }
         let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
         let isRenewed = missed.contains(where: \.isRenewal)
@@ -104,12 +108,12 @@ extension ZoneModel {
         }
         let decided = meeting.filter { isNamed && table.policy(of: $0).decides }
         guard decided == meeting else { return refused }
-        return decide(meeting, missed, author, table) ?? refused
+        return decide(meeting, missed: missed, author: author, table: table) ?? refused
     }
 
-    /// Judges each column where a change meets what its author has missed; nil when a deletion
-    /// would be in vain.
-    private func decide(_ meeting: Set<String>, _ missed: [Missed], _ author: Author, _ table: Rules.Table) -> Ruling? {
+    /// Judges each column where a change meets an unseen version; nil if a deletion would be in
+    /// vain.
+    private func decide(_ meeting: Set<String>, missed: [Missed], author: Author, table: Rules.Table) -> Ruling? {
         var ruling = Ruling()
         for column in meeting {
             let holder = missed.last { $0.isRenewal || $0.columns.contains(column) }?.version

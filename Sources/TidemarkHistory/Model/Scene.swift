@@ -1,17 +1,16 @@
-/// What a change set would have made of the zone, had it been taken at the revision at which it was
-/// refused.
+/// The zone as a refused change set would have left it, at the revision of the verdict.
 struct Scene: Sendable {
-    /// The zone as it was when the change set was refused.
+    /// The zone at the refusal of the change set.
     let zone: ZoneModel
-    /// What the change set wanted, under the ids that the server gave.
+    /// The change set's changes, under the server's ids.
     let changes: [RecordChange]
     private let before: [RecordID: Cells]
     private let after: Rows
     private let rules: Rules
-    /// What it deletes, and what may go along with that.
+    /// Its deleted records, and those that may go along with them.
     private let doomed: Set<RecordID>
 
-    init(_ zone: ZoneModel, at revision: Int64, _ changes: [RecordChange], _ rules: Rules) {
+    init(_ zone: ZoneModel, at revision: Int64, changes: [RecordChange], rules: Rules) {
         self.zone = zone.asOf(revision, rules: rules)
         self.changes = changes
         self.rules = rules
@@ -31,27 +30,27 @@ struct Scene: Sendable {
         self.doomed = doomed
     }
 
-    /// Whether the change set updates a record that others have deleted.
+    /// Whether the change set updates a record that other authors have deleted.
     func isDeleted(_ record: RecordID, _ own: Set<String>) -> Bool {
         let isGone = zone.versions[record, default: []].contains {
             $0.row == nil && !($0.changeSet.map(own.contains) ?? false)
         }
-        // A history that was put back has forgotten what it had.
+        // A restored history has lost some of its versions.
         return before[record] == nil && (isGone || zone.incarnation > 0)
             && changes.contains { $0.record == record && $0.operation == .update }
     }
 
-    /// Whether the change set creates a record that is there.
+    /// Whether the change set creates a record that exists.
     func isThere(_ record: RecordID) -> Bool {
         before[record] != nil && changes.contains { $0.record == record && $0.operation == .create }
     }
 
-    /// Whether a unique value of what it writes would be there twice.
+    /// Whether one of its unique values would exist twice.
     var hasClash: Bool {
-        let written = changes.filter { $0.operation != .delete }.map(\.record)
+        let writes = changes.filter { $0.operation != .delete }.map(\.record)
         return rules.tables.contains { table in
             table.unique.contains { unique in
-                let wanted = written.filter { $0.table == table.name }.compactMap { record in
+                let wanted = writes.filter { $0.table == table.name }.compactMap { record in
                     after[record].flatMap(unique.values).map { (record, $0) }
                 }
                 return wanted.contains { record, values in
@@ -63,8 +62,8 @@ struct Scene: Sendable {
         }
     }
 
-    /// Whether what it writes refers to a record that is gone, or that it deletes, or is deleted
-    /// along itself.
+    /// Whether a record of it refers to one that is gone or deleted, or would be deleted along
+    /// itself.
     var hasOrphan: Bool {
         changes.contains { change in
             guard change.operation != .delete else { return false }
@@ -74,6 +73,6 @@ struct Scene: Sendable {
         }
     }
 
-    /// Whether a record that it deletes, or that goes along, is one to which others still refer.
+    /// Whether other records still refer to one that it deletes, directly or by a cascade.
     var hasReferenced: Bool { doomed.contains { !after.children(of: $0).isEmpty } }
 }

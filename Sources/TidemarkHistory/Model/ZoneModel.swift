@@ -1,9 +1,9 @@
 /// The zone as it must be: every row at every revision, folded from the log.
 struct ZoneModel: Sendable {
-    /// A row as a revision left it.
+    /// A row after a revision.
     struct Version: Sendable {
         let revision: Int64
-        /// nil: gone.
+        /// nil if the record is gone.
         var row: Cells?
         /// The columns that an update set; nil for a creation or deletion.
         let columns: Set<String>?
@@ -11,21 +11,21 @@ struct ZoneModel: Sendable {
         var stamp = Stamp(time: 0, identity: nil)
     }
 
-    /// When something was written, and by which device: the order of `latest`.
+    /// The time and device of a write: the order of `latest`.
     struct Stamp: Comparable, Sendable {
         let time: Int64
-        /// nil: another program wrote it, at the server.
+        /// nil if another program wrote it, at the server.
         let identity: String?
 
         static func < (a: Stamp, b: Stamp) -> Bool { (a.time, a.identity ?? "") < (b.time, b.identity ?? "") }
     }
 
-    /// What the server has decided about a change set.
+    /// The server's verdict on a change set.
     struct Verdict: Sendable {
         var body: String?
-        /// nil: refused.
+        /// nil if refused.
         let revision: Int64?
-        /// The zone's revision when it was decided.
+        /// The zone's revision at the verdict.
         let decided: Int64
         var truth: [RecordID: Cells?] = [:]
     }
@@ -40,19 +40,19 @@ struct ZoneModel: Sendable {
     /// Raised by every restore: the same epoch, or revision, may then mean another history.
     var incarnation = 0
     var latest: Int64
-    /// The columns of its tables; nil: nobody ever alters them.
+    /// The columns of its tables; nil if they never change.
     var layout: Layout?
     var rows: Rows
     var versions: [RecordID: [Version]] = [:]
     /// The records that each revision touched.
     var touched: [Int64: [RecordID]] = [:]
     var changeSets: [Int64: String] = [:]
-    /// When each revision was made, where a policy asks.
+    /// The time of each revision, where a policy needs it.
     var times: [Int64: Int64] = [:]
     var verdicts: [String: Verdict] = [:]
     /// By the device's UUID and table.
     var assigned: [String: [String: [Int64: Assigned]]] = [:]
-    /// For each incarnation but the first, the revision up to which its history is the one before.
+    /// For each incarnation but the first, the last revision that it shares with the one before.
     var commonUpTo: [Int64] = []
 
     init(epoch: String, revision: Int64, layout: Layout?, rows: Rows) {
@@ -65,7 +65,7 @@ struct ZoneModel: Sendable {
         }
     }
 
-    /// The revision that a change set became.
+    /// The revision of a change set.
     func revision(of changeSet: String) -> Int64? { verdicts[changeSet]?.revision }
 
     /// Whether a change set was refused.
@@ -82,7 +82,7 @@ struct ZoneModel: Sendable {
         return versions.compactMapValues { $0.last { $0.revision <= revision }?.row }
     }
 
-    /// The zone as it was at a revision: its rows, and what is known of how they came to be.
+    /// The zone at a revision: its rows and their versions.
     func asOf(_ revision: Int64, rules: Rules) -> ZoneModel {
         guard revision < latest else { return self }
         var zone = self
@@ -100,7 +100,7 @@ struct ZoneModel: Sendable {
         return tables.mapValues { $0.mapValues(\.permanent) }
     }
 
-    /// Goes back to a revision, and on from there under an epoch.
+    /// Goes back to a revision, and on from there under another epoch.
     mutating func restore(epoch: String, revision: Int64, rules: Rules) {
         self.epoch = epoch
         incarnation += 1
@@ -112,13 +112,15 @@ struct ZoneModel: Sendable {
         touched = touched.filter { $0.key <= last }
         changeSets = changeSets.filter { $0.key <= last }
         times = times.filter { $0.key <= last }
-        // A refusal at the very revision may be from before or after the copy was made.
+        // A refusal at the very revision may be from before or after the copy.
         verdicts = verdicts.filter { $0.value.revision.map { $0 <= last } ?? ($0.value.decided < last) }
         assigned = assigned.mapValues { $0.mapValues { $0.filter { $0.value.revision <= last } } }
     }
 
-    /// Its tables have other columns: a new one has had its default in every row ever since, as
-    /// devices that learn of it later have to find it at their revision.
+    /// Gives its tables other columns.
+    ///
+    /// A new one has its default at all earlier revisions, too, because devices that learn of it
+    /// later find it at their own revision.
     mutating func alter(_ layout: Layout, rules: Rules) {
         self.layout = layout
         versions = Dictionary(
@@ -138,7 +140,7 @@ struct ZoneModel: Sendable {
         rows = Rows(altered, rules: rules)
     }
 
-    /// Whether a revision means the same in this history as in that of an earlier incarnation.
+    /// Whether a revision is the same in this history and in an earlier incarnation.
     func isCommon(_ revision: Int64, since incarnation: Int) -> Bool {
         commonUpTo.dropFirst(incarnation).allSatisfy { revision <= $0 }
     }

@@ -1,4 +1,4 @@
-/// Everything that can be done.
+/// The list of all actions.
 enum Actions {
     static let all: [any Action] = [
         EditOnDevice(), SyncDevice(), EditOutside(), EditOnServer(), ResolveConflicts(), CrashDevice(), CrashServer(),

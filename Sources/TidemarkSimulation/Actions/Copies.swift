@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
 
-/// Somebody copies a device's file, and two devices go on with it.
+/// Copies a device's file, and two devices go on with it.
 struct CopyDevice: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.copies ? decisions.pick([1, 0, 2]) : 0
@@ -14,7 +14,7 @@ struct CopyDevice: Action {
     }
 }
 
-/// Somebody backs up a file.
+/// Backs up a file.
 struct BackUp: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.copies ? decisions.pick([3, 2, 6]) : 0
@@ -27,7 +27,9 @@ struct BackUp: Action {
     }
 }
 
-/// Somebody puts a file back from a backup; of the server's, the server is told so.
+/// Restores a file from a backup.
+///
+/// The server is told of a restore of its own file.
 struct PutBack: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.copies ? decisions.pick([2, 1, 5]) : 0
@@ -41,7 +43,7 @@ struct PutBack: Action {
 }
 
 extension World {
-    /// A second device begins with a copy of a device's file, as it is between two steps.
+    /// Adds a device with a copy of another device's file, as it is between two steps.
     func copy(_ original: SimulatedDevice) throws {
         let number = devices.count + 1
         counters[.copies] += 1
@@ -71,7 +73,7 @@ extension World {
         backups.append(Backup(name: name, device: device, zone: recorder.zone))
     }
 
-    /// Puts a file back as it was.
+    /// Restores a file from a copy.
     func putBack(_ backup: Backup) throws {
         note("\(backup.device?.name ?? "server") is put back from \(backup.name)")
         let file = try storage.open(backup.name)
@@ -90,7 +92,7 @@ extension World {
         try storage.giveBack(backup.name, file)
     }
 
-    /// The epoch after so many restores.
+    /// The epoch after a number of restores.
     private static func epoch(_ number: Int) -> String {
         let digits = String(number, radix: 16)
         let zeros = String(repeating: "0", count: 12 - digits.count)

@@ -41,16 +41,16 @@ struct EditOnServer: Action {
     }
 }
 
-/// One transaction, as it will be run.
+/// A transaction to run.
 struct Edit {
     /// The statements, each with the values of its parameters.
     let statements: [(statement: Statement, values: [DatabaseValue])]
 }
 
 extension World {
-    /// Draws a transaction whose values are named after their writer.
+    /// Draws a transaction whose values carry their writer's name.
     ///
-    /// `version` is that of the tables into which it goes.
+    /// `version` is the version of its tables.
     func drawEdit(by writer: String, isForDevice: Bool, version: Int) -> Edit {
         let count = 1 + decisions.decide(plan.statementsMax)
         let new = Migrations.statements(version)
@@ -71,7 +71,7 @@ extension World {
         )
     }
 
-    /// A write's name, which is sometimes the beginning of a long text.
+    /// The name of a write, which sometimes begins a long text.
     private func drawValue(_ name: String) -> String {
         guard decisions.chance(plan.longValues) else { return name }
         counters[.longValues] += 1
@@ -79,7 +79,9 @@ extension World {
         return name + "." + String(repeating: "longer ", count: length / 7)
     }
 
-    /// Runs a transaction; one that breaks a constraint is rolled back, as in any program.
+    /// Runs a transaction.
+    ///
+    /// If it breaks a constraint, it is rolled back, as in any program.
     func run(_ edit: Edit, as actor: String, _ write: ((Database) throws -> Void) throws -> Void) throws {
         counters[.statements] += edit.statements.count
         note("\(actor) writes", edit.text)

@@ -1,6 +1,6 @@
 import TidemarkHistory
 
-/// A device's process ends, between any two steps of what it was doing, and begins again later.
+/// Ends a device's process between any two steps, and starts it again later.
 struct CrashDevice: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.hasCrashes ? decisions.pick([0, 1, 2, 5]) : 0
@@ -13,7 +13,7 @@ struct CrashDevice: Action {
     }
 }
 
-/// The server's process ends between two requests, and begins again later.
+/// Ends the server's process between two requests, and starts it again later.
 struct CrashServer: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.hasCrashes ? decisions.pick([0, 1, 1, 3]) : 0
@@ -26,7 +26,7 @@ struct CrashServer: Action {
     }
 }
 
-/// A device gets out of reach, or within it again.
+/// Takes a device off the network, or back.
 struct CutNetwork: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.hasNetworkFaults ? decisions.pick([0, 1, 1, 3]) : 0
@@ -41,7 +41,7 @@ struct CutNetwork: Action {
     }
 }
 
-/// A device's clock goes wrong by up to two days.
+/// Shifts a device's clock by up to two days.
 struct SkewClock: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 0, 1]) }
 

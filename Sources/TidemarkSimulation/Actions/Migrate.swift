@@ -1,6 +1,6 @@
 import GRDB
 
-/// An app's migration runs: when it starts the next time, or while it syncs.
+/// Runs an app's migration, at its next start or during a sync.
 struct MigrateDevice: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.migrates ? decisions.pick([1, 2, 4]) : 0
@@ -14,7 +14,7 @@ struct MigrateDevice: Action {
     }
 }
 
-/// Somebody alters the server's tables.
+/// Alters the server's tables.
 struct MigrateServer: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
         profile.migrates ? decisions.pick([1, 1, 2]) : 0
@@ -33,7 +33,7 @@ extension World {
         counters[.migrations] += 1
         note("\(device.name) migrates to version \(device.version + 1)")
         let step = Migrations.steps[device.version]
-        // A rename is declared when the engine is made, so the app migrates before that.
+        // The app declares a rename when it makes the engine, so it migrates first.
         let restarts = !step.renames.isEmpty
         if restarts {
             try device.crash(opensAnew: false) { _ in 0 }
@@ -55,7 +55,7 @@ extension World {
         try recorder.altered(server)
     }
 
-    /// Whoever is behind catches up.
+    /// Migrates every side that is behind.
     func migrateAll() throws {
         guard options.profile.migrates else { return }
         while server.version < Migrations.steps.count { try migrateServer() }

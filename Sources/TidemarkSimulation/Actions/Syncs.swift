@@ -8,7 +8,7 @@ struct SyncDevice: Action {
     }
 }
 
-/// Another process syncs the same file, perhaps at the same time.
+/// Syncs the same file from another process, perhaps at the same time.
 struct SyncInSecondProcess: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 0, 1, 3]) }
 
@@ -19,7 +19,7 @@ struct SyncInSecondProcess: Action {
     }
 }
 
-/// Somebody decides what becomes of a conflict.
+/// Decides a conflict, as a user does.
 struct ResolveConflicts: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([2, 2, 0, 5]) }
 
@@ -31,7 +31,7 @@ struct ResolveConflicts: Action {
     }
 }
 
-/// One more device joins the zone, by the whole way from a snapshot.
+/// Joins one more device to the zone, from a snapshot.
 struct JoinDevice: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int { decisions.pick([0, 0, 0, 1]) }
 

@@ -1,12 +1,12 @@
 package import GRDB
-import TidemarkSQLite
+import TidemarkSQL
 import TidemarkTestSupport
 
-/// Files on disks whose calls fail and whose power goes: what was not flushed is then kept, lost,
-/// torn or garbled.
+/// Files on disks whose calls fail and whose power goes.
 ///
-/// A disk for each file, so that every computer's power goes by itself. Connections are opened as
-/// the server and the engine open them.
+/// After a power cut, unflushed data is kept, lost, torn or garbled. Each file has its own disk, so
+/// that every computer loses power by itself. Connections open as the server and the engine open
+/// them.
 package final class FaultyStorage: SimulatedStorage {
     private var disks: [String: FaultVolume] = [:]
 

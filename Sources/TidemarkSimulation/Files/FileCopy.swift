@@ -1,17 +1,17 @@
 import GRDB
 import GRDBSQLite
 
-/// A file to copy from: its pages for a new file, its rows for one that an earlier world has left.
+/// A file to copy from: its pages for a new file, its rows for a file of an earlier world.
 ///
-/// A file whose tables stay keeps its connection with all prepared statements, and so most of the
-/// time that a world would take.
+/// A file that keeps its tables keeps its connection with all prepared statements, and so saves
+/// most of a world's time.
 struct FileCopy {
     private let original: DatabaseQueue
     /// Statements that give the same tables the same rows.
     private let script: String
     private let tables: [String]
 
-    /// Makes ready to copy a file.
+    /// Prepares the copies of a file.
     init(_ original: DatabaseQueue) throws {
         self.original = original
         (tables, script) = try original.writeWithoutTransaction { db in
@@ -20,7 +20,7 @@ struct FileCopy {
         }
     }
 
-    /// Makes a file of a storage a copy, or fills it anew.
+    /// Makes a file of a storage a copy, or fills it again.
     func fill(_ name: String, in storage: any SimulatedStorage, _ change: (Database) throws -> Void = { _ in }) throws {
         let file = try storage.open(name)
         let isThere = try file.writeWithoutTransaction { try Self.tables($0) == tables }
@@ -32,14 +32,14 @@ struct FileCopy {
         try storage.giveBack(name, file)
     }
 
-    /// The file's tables, and what they are.
+    /// The file's tables, and their kinds.
     private static func tables(_ db: Database) throws -> [String] {
         try String.fetchAll(
             db.cachedStatement(sql: "SELECT name || ' ' || coalesce(sql, '') FROM main.sqlite_master ORDER BY name")
         )
     }
 
-    /// GRDB looks at each statement that it prepares, which is not needed here.
+    /// Bypasses GRDB's analysis of each statement, which is not needed here.
     private func run(_ db: Database) throws {
         let code = sqlite3_exec(db.sqliteConnection, script, nil, nil, nil)
         guard code == SQLITE_OK else {

@@ -1,8 +1,9 @@
 import GRDB
 import TidemarkHistory
 
-/// All rows of a file, read by plain `SELECT`, in one canonical form: what an observer sees who
-/// knows nothing of the engine.
+/// All rows of a file, read by plain `SELECT`, in one canonical form.
+///
+/// The reader uses no part of the engine.
 struct FileImage: Hashable {
     /// The version of the tables; see ``Migrations/versions``.
     let version: Int
@@ -29,7 +30,7 @@ struct FileImage: Hashable {
 
     private var shape: [ZoneSchema.Table] { Migrations.versions[version] }
 
-    /// The same rows in the tables of a later version: what is new has its default everywhere.
+    /// The same rows in the tables of a later version: new columns have their default everywhere.
     func migrated(to version: Int) -> FileImage {
         let new = Migrations.versions[version].map { table -> [UInt8] in
             guard let index = shape.firstIndex(where: { $0.name == table.name }) else { return [] }
@@ -60,8 +61,7 @@ struct FileImage: Hashable {
         }
     }
 
-    /// What has become of the rows since another image of the same version, tables and keys in
-    /// order.
+    /// The changed rows since another image of the same version, in order of tables and keys.
     func changes(since old: FileImage) -> [RowChange] {
         tables.indices.filter { tables[$0] != old.tables[$0] }.flatMap { index in
             let before = old.records(index)

@@ -2,22 +2,21 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLite
-import TidemarkSQLiteStore
+import TidemarkSQL
+import TidemarkEmbedded
 
-/// A zone and a device that has joined it, made once and copied into every world: making tables and
-/// triggers takes longer than a run.
+/// A zone and a device that has joined it, made once and copied into every world.
 ///
-/// Used by one thread at a time.
+/// Making tables and triggers takes longer than a run. For use by one thread at a time.
 package final class FileTemplates {
-    /// A zone's file and a device's, as they are at the beginning of a run.
+    /// A zone's file and a device's at the beginning of a run.
     struct Pair {
         let zone: FileCopy
         let device: FileCopy
         let schema: SyncSchema
     }
 
-    /// Where worlds have their files that bring no storage of their own.
+    /// The storage of worlds that bring none of their own.
     let worlds = MemoryStorage()
     private let storage = MemoryStorage()
     private var pairs: [[String: ConflictPolicy]: Pair] = [:]
@@ -73,11 +72,11 @@ package final class FileTemplates {
         through snapshot: String,
         in storage: some SimulatedStorage,
         _ environment: VirtualEnvironment,
-        made: (Database) throws -> Void = { _ in }
+        inspect: (Database) throws -> Void = { _ in }
     ) throws {
         let keeper = try storage.open(snapshot)
         _ = try SnapshotBuilder(zonePath: zone, schema: schema).copy(to: storage.path(of: snapshot))
-        try keeper.writeWithoutTransaction { try made($0) }
+        try keeper.writeWithoutTransaction { try inspect($0) }
         try device.writeWithoutTransaction { db in
             _ = try TakeSnapshot(
                 db: db,

@@ -1,17 +1,18 @@
 package import GRDB
 import Synchronization
 
-/// Files in memory, which keep exactly what was committed.
+/// Files in memory, which keep exactly the committed data.
 ///
-/// Each is a database of SQLite's `memdb` file system: a name for as long as a connection is open,
-/// so one is kept open here.
+/// Each is a database of SQLite's `memdb` file system. It exists while a connection is open, so one
+/// is kept open here.
 package final class MemoryStorage: SimulatedStorage {
     private static let worlds = Mutex(0)
 
     private let prefix: String
     private var keepers: [String: DatabaseQueue] = [:]
-    /// Connections that the worlds before this one have left, with their prepared statements:
-    /// to prepare all of them takes longer than a run.
+    /// Connections of earlier worlds, with their prepared statements.
+    ///
+    /// To prepare them all takes longer than a run.
     private var idle: [String: DatabaseQueue] = [:]
 
     /// Makes an empty storage.

@@ -1,21 +1,22 @@
 import TidemarkCore
 import TidemarkHistory
 
-/// How the tables of worlds of the profile `schema` grow: each app and the server migrate when they
-/// like, and in the end all have.
+/// The steps of the tables in worlds of the profile `schema`.
+///
+/// Each app and the server migrate at any time, and in the end all have.
 enum Migrations {
     /// A step from one version to the next.
     struct Step {
         let sql: String
-        /// What the migration writes into the server's rows, and into an app's.
+        /// The statements of the migration that write into the server's rows, and into an app's.
         var backfill = (server: "", app: "")
         /// Columns that are renamed.
         var renames: [ColumnRename] = []
-        /// What can be written into what is new.
+        /// The statements that write into the new tables and columns.
         let statements: [Statement]
-        /// The names of statements that name what is no longer there.
+        /// The names of statements that use dropped tables or columns.
         var retired: Set<String> = []
-        /// What it does to the tables, for a reader who knows nothing of the engine.
+        /// The effect on the tables, for a reader outside the engine.
         let alter: @Sendable (inout [ZoneSchema.Table]) -> Void
     }
 
@@ -101,7 +102,7 @@ enum Migrations {
             $0.append(next)
         } + [Shapes.tables]
 
-    /// Every table that a world may have, as it is in the end.
+    /// Every table that a world may have, in its last version.
     static let allTables = versions[steps.count] + Shapes.tables
 
     /// The steps that lead to a version.
@@ -109,7 +110,7 @@ enum Migrations {
         version == Shapes.version ? [] : steps.prefix(version)
     }
 
-    /// The tables of a version, as the history is told of them.
+    /// The layout of a version's tables, as the history has it.
     static func layout(_ version: Int) -> Layout {
         Layout(
             Dictionary(
@@ -121,18 +122,18 @@ enum Migrations {
         )
     }
 
-    /// The first name of each renamed column, by table and by what it was renamed to.
+    /// The first name of each renamed column, by table and later name.
     static let formerNames: [String: [String: String]] = steps.flatMap(\.renames).reduce(into: [:]) {
         $0[$1.table, default: [:]][$1.new] = $1.old
     }
 
-    /// What the app of a version declares as renamed.
+    /// The renames that the app of a version declares.
     static func renames(_ version: Int) -> [ColumnRename] { steps(to: version).flatMap(\.renames) }
 
     /// The statements that bring tables from the first version to another one.
     static func sql(_ version: Int) -> String { steps(to: version).map(\.sql).joined() }
 
-    /// What can be written into the tables of a version, besides ``Statements/all``.
+    /// The statements for the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {
         let retired = steps(to: version).reduce(Set<String>()) { $0.union($1.retired) }
         return steps(to: version).flatMap(\.statements).filter { !retired.contains($0.name) }

@@ -1,11 +1,12 @@
 import TidemarkHistory
 
-/// The tables of worlds of the profile `shapes`: references to the table itself under unique and
-/// partial indexes, a strict table with a generated column, texts that differ in case only, a
-/// composite foreign key, a trigger of the app's at the server, and values at the ends of their
-/// types.
+/// The tables of worlds of the profile `shapes`.
+///
+/// They refer to themselves under unique and partial indexes. They include a strict table with a
+/// generated column, texts that differ in case only, a composite foreign key, a trigger of the app
+/// at the server, and values at the ends of their types.
 enum Shapes {
-    /// Stands for them among ``Migrations/versions``.
+    /// The version that stands for these tables among ``Migrations/versions``.
     static let version = Migrations.steps.count + 1
 
     static let sql = """
@@ -27,7 +28,7 @@ enum Shapes {
             note TEXT);
         """
 
-    /// The app's trigger at the server, and the rows that the zone begins with.
+    /// The app's trigger at the server, and the zone's first rows.
     static let rows = """
         CREATE TRIGGER page_length AFTER UPDATE OF text ON page BEGIN
             UPDATE page SET length = length(NEW.text) WHERE book = NEW.book AND number = NEW.number;
@@ -123,7 +124,7 @@ enum Shapes {
         Statement("unpin", "DELETE FROM pin WHERE id = \(pin2)"),
     ]
 
-    private static let (folder2, folder3, pin2) = (
-        Statements.nth("folder", "id", 2), Statements.nth("folder", "id", 3), Statements.nth("pin", "id", 2)
-    )
+    private static let folder2 = Statements.nth("folder", key: "id", parameter: 2)
+    private static let folder3 = Statements.nth("folder", key: "id", parameter: 3)
+    private static let pin2 = Statements.nth("pin", key: "id", parameter: 2)
 }

@@ -1,36 +1,37 @@
 package import GRDB
 
-/// Where the files of a world lie, and what a crash does to them.
+/// The storage of a world's files, and the effect of a crash on them.
 ///
-/// The seam for storage that fails: a world opens every file through it, and after a process has
-/// ended and its connections are closed, asks it what is left.
+/// A world opens every file through it. After a process has ended and its connections are closed,
+/// the world asks it for the rest of the file.
 package protocol SimulatedStorage: AnyObject {
-    /// Whether a crash can leave a file other than its last commit did, so that it has to be opened
-    /// anew after each one.
+    /// Whether a crash can leave a file different from its last commit, so that it must be opened
+    /// again.
     var forgets: Bool { get }
 
-    /// Opens a file, which is made if it is not there.
+    /// Opens a file, and creates it if it does not exist.
     func open(_ name: String) throws -> DatabaseQueue
 
     /// Takes back a connection that a world no longer needs.
     func giveBack(_ name: String, _ database: DatabaseQueue) throws
 
-    /// The path under which SQLite finds a file, for `ATTACH`.
+    /// The path of a file for SQLite's `ATTACH`.
     func path(of name: String) -> String
 
-    /// A process has ended; all its connections to the file are closed.
+    /// Handles the end of a process; all its connections to the file are closed.
     ///
-    /// `decide` draws what becomes of what was not synced to the disk.
+    /// `decide` draws the fate of the unflushed data.
     func crash(_ name: String, decide: (Int) -> Int) throws
 
-    /// Removes a file; nobody has it open.
+    /// Removes a file that no connection has open.
     func remove(_ name: String) throws
 
-    /// Lets a call to the disk of a file fail, counted from now; with `isPower` all later ones,
-    /// until the file is crashed.
+    /// Plans a failure of a later call to the disk of a file, counted from now.
+    ///
+    /// With `isPower` all calls after it fail too, until the file is crashed.
     func fail(_ name: String, call: Int, isPower: Bool)
 
-    /// Lets nothing fail any more.
+    /// Ends all planned failures.
     ///
     /// - Returns: Whether the planned call came, and failed.
     func heal(_ name: String) -> Bool
@@ -40,7 +41,7 @@ extension SimulatedStorage {
     /// This disk does not fail.
     package func fail(_ name: String, call: Int, isPower: Bool) {}
 
-    /// Nothing has failed.
+    /// A disk without faults has no failed call.
     package func heal(_ name: String) -> Bool { false }
 
     /// Closes the connection.

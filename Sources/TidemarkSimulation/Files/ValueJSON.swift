@@ -1,7 +1,8 @@
 import Foundation
 
-/// Text and blobs as `Docs/PROTOCOL.md` writes them, made a second time so that the engine's own
-/// code is not its own judge.
+/// Writes text and blobs as `Docs/PROTOCOL.md` says.
+///
+/// This is a second implementation, so that the engine's own code does not judge itself.
 enum ValueJSON {
     /// A text that is UTF-8 without NUL.
     static func text(_ bytes: some Sequence<UInt8>) -> String {

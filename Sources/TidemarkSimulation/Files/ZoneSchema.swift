@@ -3,14 +3,14 @@ import TidemarkHistory
 /// The tables of every world: parents and children, cascades, references that are emptied, unique
 /// values, and every kind of key.
 enum ZoneSchema {
-    /// A table, as a reader needs it who knows nothing of the engine.
+    /// A table, for a reader outside the engine.
     struct Table {
         let name: String
-        /// All columns, in table order, by the names that they had first.
+        /// All columns, in table order, by their first names.
         private(set) var columns: [String]
-        /// What a row has in a column that it does not set, in canonical JSON; NULL if not here.
+        /// The defaults of columns, in canonical JSON; NULL if not listed.
         private(set) var defaults: [String: String]
-        /// The key's columns among them.
+        /// The indexes of the key's columns in `columns`.
         let key: [Int]
         /// Whether the server gives the keys.
         var hasAssignedKeys = false
@@ -20,7 +20,7 @@ enum ZoneSchema {
         var unique: [Rules.Unique] = []
         /// The columns that the app's triggers at the server write.
         var triggered: Set<String> = []
-        /// The names that columns were renamed to.
+        /// The later names of renamed columns.
         private(set) var renames: [String: String] = [:]
         /// The query for all rows in key order.
         private(set) var rowsSQL = ""
@@ -52,7 +52,7 @@ enum ZoneSchema {
             rowsSQL = "SELECT \(names.joined(separator: ", ")) FROM main.\(name) ORDER BY \(order)"
         }
 
-        /// The columns that hold ids which the server gives: the key, or a reference to one.
+        /// The columns with ids that the server gives: the key, or a reference to one.
         var ids: [Int] {
             let parents = ["team", "player", "folder"]
             let columns = references.filter { parents.contains($0.parent) }.flatMap(\.columns)

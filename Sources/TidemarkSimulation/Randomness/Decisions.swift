@@ -1,20 +1,19 @@
-/// Every decision of a run, in one list: drawn from the seed, or taken from a list written down
-/// before.
+/// Every decision of a run, in one list: drawn from the seed, or taken from an earlier list.
 ///
-/// The list is cut into spans, one an event of the world. When a run is replayed from a shortened
-/// list, each event takes the next span of its own kind, so leaving out what a device did does not
-/// move what the network does. A decision that the list does not have is 0, and 0 always is the
-/// simplest choice: no fault, the first record, the shortest delay.
+/// The list is cut into spans, one for each event of the world. When a shortened list is replayed,
+/// each event takes the next span of its own kind. So leaving out a device's action does not shift
+/// the network's decisions. A missing decision is 0, and 0 always is the simplest choice: no fault,
+/// the first record, the shortest delay.
 struct Decisions {
-    /// What decides.
+    /// The kinds of decisions.
     enum Kind: Int, CaseIterable, Codable, Sendable {
         /// The swarm: which features and faults the seed has.
         case plan
-        /// What somebody does next.
+        /// The next action in the world.
         case act
-        /// What happens to a message.
+        /// The fate of a message.
         case carry
-        /// What is done after all faults have stopped.
+        /// The actions after all faults have stopped.
         case settle
     }
 
@@ -23,7 +22,7 @@ struct Decisions {
     private var cursors = Array(repeating: 0, count: Kind.allCases.count)
     private var current: [Int] = []
     private var position = 0
-    /// What was decided so far.
+    /// The decisions so far.
     private(set) var spans: [Span] = []
 
     /// Draws every decision from a seed.

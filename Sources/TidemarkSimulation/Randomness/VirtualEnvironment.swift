@@ -6,7 +6,7 @@ import Tidemark
 final class VirtualEnvironment: Sendable {
     private struct State {
         var microseconds: Int64 = 0
-        /// How far the device's clock is from the world's.
+        /// The difference between the device's clock and the world's.
         var skew: Int64 = 0
         var bits: SeededBits
     }
@@ -19,7 +19,7 @@ final class VirtualEnvironment: Sendable {
     /// Makes the environment of a device; equal seeds give equal ids.
     init(seed: UInt64) { state = Mutex(State(bits: SeededBits(seed: seed))) }
 
-    /// What a device takes from the world.
+    /// The environment that a device gets from the world.
     var environment: SyncEngine.Environment { SyncEngine.Environment(now: { self.now }, newID: { self.newID() }) }
 
     /// The device's time.
@@ -34,7 +34,7 @@ final class VirtualEnvironment: Sendable {
     /// Moves the clock to the world's time.
     func advance(to microseconds: Int64) { state.withLock { $0.microseconds = microseconds } }
 
-    /// Sets how far the device's clock is from the world's.
+    /// Sets the difference between the device's clock and the world's.
     func skew(by microseconds: Int64) { state.withLock { $0.skew = microseconds } }
 
     /// The next 128 random bits.

@@ -8,8 +8,8 @@ struct DeviceReading {
     private(set) var cursor: Int64 = 0
     /// Captured changes that are not in the outbox yet.
     private(set) var captured = 0
-    /// The tables that the bookkeeping is fitted to, the file's and the zone's, as it notes them;
-    /// read where tables change.
+    /// The tables of the file and of the zone to which the bookkeeping is fitted; read only where
+    /// tables change.
     private(set) var fitted: Fitted?
     /// The connection's count of changed rows when this was read.
     private(set) var changes = 0
@@ -23,18 +23,20 @@ struct DeviceReading {
         let zone: String
     }
 
-    /// Reads the file; what is told with each step is what differs from `old`.
+    /// Reads the file.
+    ///
+    /// Each step reports only the differences from `old`.
     init(_ db: Database, after old: DeviceReading?, readsTables: Bool) throws {
         let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT d.device, d.epoch, s.revision, (SELECT count(*) FROM tidemark_capture),
-                        (SELECT count(*) FROM tidemark_idmap)
-                    FROM tidemark_device AS d, tidemark_state AS s
+                    SELECT device_row.device, device_row.epoch, state.revision,
+                        (SELECT count(*) FROM tidemark_capture), (SELECT count(*) FROM tidemark_idmap)
+                    FROM tidemark_device AS device_row, tidemark_state AS state
                     """
             )
         )
-        guard let row else { throw Finding("I9", "device", "its bookkeeping is gone") }
+        guard let row else { throw Finding("I9", actor: "device", detail: "its bookkeeping is gone") }
         identity = row[0]
         epoch = row[1]
         cursor = row[2]
@@ -54,11 +56,12 @@ struct DeviceReading {
         return row.map { Fitted(own: $0[0] ?? "", zone: $0[1] ?? "") }
     }
 
-    /// Has the file read anew whatever its connection counts: it may be another connection, which
-    /// counts from the beginning.
+    /// Forces a new reading.
+    ///
+    /// The connection may be another one, whose count of changes begins at 0.
     mutating func forgetCount() { changes = -1 }
 
-    /// What an engine's step left, told by what differs from before.
+    /// The step of an engine, as the differences from before.
     func step(
         _ device: String,
         _ name: String,
@@ -95,8 +98,12 @@ struct DeviceReading {
             sql: """
             SELECT seq, id, wire || coalesce((
                 SELECT group_concat(text, '') FROM (
-                    SELECT text FROM tidemark_wire_rest AS r WHERE r.seq = c.seq ORDER BY number)), ''), time
-            FROM tidemark_changeset AS c ORDER BY seq
+                    SELECT text
+                    FROM tidemark_wire_rest AS piece
+                    WHERE piece.seq = queued.seq
+                    ORDER BY number)), ''), time
+            FROM tidemark_changeset AS queued
+            ORDER BY seq
             """, columns: 4
         ),
         (
@@ -127,8 +134,8 @@ struct DeviceReading {
                 changes: (changes[row[0].text] ?? []).map { change in
                     RecordChange(
                         RecordID(change[1].text, change[2].text),
-                        RecordChange.Operation(rawValue: change[3].text) ?? .update,
-                        WireReading.cells(ofImage: change[4].bytes, of: change[1].text),
+                        operation: RecordChange.Operation(rawValue: change[3].text) ?? .update,
+                        cells: WireReading.cells(ofImage: change[4].bytes, of: change[1].text),
                         base: Int64(change[5].text)
                     )
                 },
@@ -160,6 +167,6 @@ struct DeviceReading {
 }
 
 extension RowBytes.Value {
-    /// The columns of an image of a table's row; nil for none.
+    /// The columns of an image of a table's row; nil if there is none.
     fileprivate func cells(of table: String) -> Cells? { isNull ? nil : WireReading.cells(ofImage: bytes, of: table) }
 }

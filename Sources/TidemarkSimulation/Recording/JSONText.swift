@@ -1,6 +1,6 @@
-/// JSON as its text: members and elements by where they stand, values left as they are written.
+/// Reads JSON as text: members and elements by their positions, and values unparsed.
 ///
-/// A second, small reader, so that what the engine reads is not taken on its own word.
+/// This is a second, small reader, so that the engine's reader does not judge itself.
 enum JSONText {
     typealias Text = ArraySlice<UInt8>
 
@@ -66,13 +66,13 @@ enum JSONText {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// The next byte that is no white space; `at` is where it stands.
+    /// The next byte that is no white space; `at` is its position.
     private static func next(_ text: Text, _ at: inout Int) -> UInt8? {
         while at < text.endIndex, text[at] <= 0x20 { at += 1 }
         return at < text.endIndex ? text[at] : nil
     }
 
-    /// The value that begins at `at`, which then is behind it.
+    /// The value at `at`; moves `at` behind it.
     private static func value(_ text: Text, _ at: inout Int) -> Text {
         _ = next(text, &at)
         let start = at

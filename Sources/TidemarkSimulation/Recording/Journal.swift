@@ -1,8 +1,8 @@
 package import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 
-/// What reached a world's server, in order, with what it answered: a script that another store can
-/// be held against.
+/// The requests to a world's server, in order, with its answers: a script for comparing another
+/// store.
 package final class Journal {
     /// One entry.
     package enum Entry: Sendable {
@@ -10,13 +10,11 @@ package final class Journal {
         case sync([UInt8], Result<[UInt8], TidemarkError>)
         /// A request to compare rows.
         case comparison([UInt8], Result<[UInt8], TidemarkError>)
-        /// Another program's transaction, as the revision that it became; nil when it changed
-        /// nothing.
+        /// Another program's transaction, as its revision; nil if it changed nothing.
         case outside(String?)
         /// The zone was made ready for a snapshot.
         case snapshot
-        /// Somebody renamed columns, altered the tables to those that the schema makes, and then
-        /// filled what is new.
+        /// Columns were renamed, tables altered to those of the schema, and new columns filled.
         case migration(renames: [ColumnRename], schemaSQL: String, backfill: String)
     }
 
@@ -30,17 +28,18 @@ package final class Journal {
     /// Makes an empty journal.
     package init() {}
 
-    /// The statements that make the server's tables and the rows that they have at first.
+    /// The statements that make the server's tables and first rows.
     package static var schemaSQL: String { ZoneSchema.sql + ZoneSchema.rows }
     /// The first history of every world.
     package static let epoch = "00000000-0000-4000-8000-000000000000"
-    /// The server's clock, which stands.
+    /// The server's clock, which stands still.
     package static let now = SimulatedServer.now
 
     func add(_ entry: Entry) { entries.append(entry) }
 
-    /// Adds requests that were answered in one transaction, which is as if one after another; a
-    /// short one as if it had been asked in full, once it was.
+    /// Adds requests of one transaction, which count as one after another.
+    ///
+    /// A short question is added in its full form.
     func add(_ group: [ZoneRequest], _ results: [Result<ZoneAnswer, any Error>]) throws {
         for (request, result) in zip(group, results) {
             let answer: Result<[UInt8], TidemarkError>

@@ -1,14 +1,14 @@
 import GRDB
 import TidemarkHistory
-import TidemarkSQLite
+import TidemarkSQL
 
 /// Writes the history of a run, from beside the code under test.
 ///
-/// Files are read by plain `SELECT`, messages by a reader of our own. The checker takes each event
-/// at once.
+/// It reads files by plain `SELECT`, and messages by a reader of its own. The checker gets each
+/// event at once.
 struct Recorder {
-    /// What is known of a device's file.
-    private struct Known {
+    /// The recorder's state of a device's file.
+    private struct FileState {
         var image: FileImage
         var reading: DeviceReading
         /// Whether edits were made since the last drain.
@@ -19,12 +19,12 @@ struct Recorder {
     private var checker: HistoryChecker
     /// Whether tables change.
     private let migrates: Bool
-    /// Whether a policy asks clocks.
+    /// Whether a policy needs clocks.
     private let tellsTime: Bool
     /// The version of the zone's tables, by the text that devices keep of them.
     private var zoneVersions: [String: Int] = [:]
-    private var known: [String: Known] = [:]
-    /// What is known of the server's file.
+    private var files: [String: FileState] = [:]
+    /// The recorder's state of the server's file.
     struct ZoneReading {
         var image = FileImage.empty()
         var revision: Int64 = 0
@@ -35,24 +35,25 @@ struct Recorder {
     private var serverEpoch = ""
     private var assignedCount = 0
     private var isHealed = false
-    /// The time of what comes next, in microseconds.
+    /// The time of the next event, in microseconds.
     var now: Int64 = 0
 
-    /// Begins a history of a zone with policies by table, and by `table.column`; tables that come
-    /// later have the usual one.
+    /// Begins a history of a zone with policies by table, and by `table.column`.
+    ///
+    /// Later tables have the default policy.
     init(policies: [String: String], version: Int = 0, tellsTime: Bool = false, migrates: Bool = false) {
         self.migrates = migrates
         self.tellsTime = tellsTime
         zone.image = .empty(version: version)
         let all = Migrations.versions[migrates ? Migrations.steps.count : version]
-        let known = policies.compactMapValues(Rules.Policy.init)
+        let rulePolicies = policies.compactMapValues(Rules.Policy.init)
         let tables = all.map { table in
-            let own = table.columns.map { ($0, known["\(table.name).\($0)"]) }
+            let own = table.columns.map { ($0, rulePolicies["\(table.name).\($0)"]) }
             return Rules.Table(
                 name: table.name,
                 key: table.key.map { table.columns[$0] },
                 hasAssignedKeys: table.hasAssignedKeys,
-                policy: known[table.name] ?? .reject,
+                policy: rulePolicies[table.name] ?? .reject,
                 columnPolicies: Dictionary(uniqueKeysWithValues: own).compactMapValues { $0 },
                 references: table.references.map { Rules.Reference(columns: $0.columns, parent: $0.parent) },
                 unique: table.unique,
@@ -62,43 +63,43 @@ struct Recorder {
         checker = HistoryChecker(rules: Rules(tables: tables))
     }
 
-    /// How many values do not stand, and are kept.
+    /// The number of losing values that must be kept.
     var keptValues: Int { checker.counters.keptValues }
 
-    /// Whatever a run of any kind has to tell; for actions that know more than this recorder.
+    /// Adds an event of any kind, for actions with more facts than this recorder.
     mutating func take(_ kind: Event.Kind) throws {
         let event = Event(at: Double(now) / 1_000_000, kind)
         let count = checker.count
         guard let first = checker.check(event).first else { return }
         throw Finding(
             first.invariant.rawValue,
-            first.actor,
-            "\(first.subject): expected \(Self.short(first.expected)), "
+            actor: first.actor,
+            detail: "\(first.subject): expected \(Self.short(first.expected)), "
                 + "found \(Self.short(first.found)) (event \(count))"
         )
     }
 
-    /// The ends of a text that nobody would read to its end.
+    /// Shortens a long text to its two ends.
     private static func short(_ text: String) -> String {
         text.count <= 2_000 ? text : "\(text.prefix(1_000)) [...] \(text.suffix(1_000))"
     }
 
     // MARK: The server
 
-    /// The zone's file is there.
+    /// Records the zone's file.
     mutating func began(_ server: SimulatedServer) throws {
         try noteTables(of: server)
         try served(server, request: nil, .success(nil))
     }
 
-    /// Somebody altered the server's tables, and it has followed.
+    /// Records that the server's tables were altered, and that the server has followed.
     mutating func altered(_ server: SimulatedServer) throws {
         zone.image = zone.image.migrated(to: server.version)
         try noteTables(of: server)
         try served(server, request: nil, .success(nil))
     }
 
-    /// The server's file was put back as it was when that was known of it.
+    /// Records that the server's file was restored to an earlier state.
     mutating func restored(_ server: SimulatedServer, to reading: ZoneReading) throws {
         zone = reading
         let epoch = try server.epoch()
@@ -112,14 +113,14 @@ struct Recorder {
         try take(.altered(actor: "server", Migrations.layout(server.version)))
     }
 
-    /// The server ran a transaction: for a request, or of its own accord.
+    /// Records a transaction of the server: for a request, or of its own accord.
     ///
-    /// Rows that other programs wrote are told with the revision that they become.
+    /// Rows that other programs wrote come with their revision.
     mutating func served(_ server: SimulatedServer, request: Int?, _ outcome: Result<[UInt8]?, Refusal>) throws {
         try server.read { try served($0, request: request, outcome, at: server.wall) }
     }
 
-    /// The server ran a request, in a transaction that is still open and that it will commit.
+    /// Records a request in a transaction that is still open and that the server will commit.
     mutating func served(_ db: Database, request: Int?, _ outcome: Result<[UInt8]?, Refusal>, at wall: Int64) throws {
         let wall = tellsTime ? wall : nil
         try take(.served(serverStep(db, request: request, outcome, at: wall)))
@@ -175,7 +176,9 @@ struct Recorder {
             db.cachedStatement(
                 sql: """
                     SELECT revision, id, device, \(Self.body), time
-                    FROM tidemark_revision AS r WHERE revision > ? ORDER BY revision
+                    FROM tidemark_revision AS log_entry
+                    WHERE revision > ?
+                    ORDER BY revision
                     """
             ),
             arguments: [revision]
@@ -190,12 +193,14 @@ struct Recorder {
         }
     }
 
-    /// A revision's change set as the log `r` has it, with the pieces of a long one.
+    /// The change set of a revision `log_entry` of the log, with the pieces of a long one.
     static let body = """
-        r.body || coalesce((
+        log_entry.body || coalesce((
             SELECT group_concat(text, '') FROM (
-                SELECT text FROM tidemark_revision_rest AS p
-                WHERE p.revision = r.revision ORDER BY number)), '')
+                SELECT text
+                FROM tidemark_revision_rest AS piece
+                WHERE piece.revision = log_entry.revision
+                ORDER BY number)), '')
         """
 
     private mutating func newIdentities(_ db: Database) throws -> [String: [IdentityPair]] {
@@ -212,7 +217,7 @@ struct Recorder {
         for row in rows {
             let device: String = row[0]
             let wire: Int64 = row[2]
-            // As the device's tables hold it: what counts from 2^52 travels with a minus sign.
+            // As in the device's tables: ids from 2^52 on travel with a minus sign.
             let temporary = wire <= -(1 << 52) ? -wire : wire
             let pair = IdentityPair(row[1], temporary: temporary, permanent: row[3])
             if zone.assigned[device, default: []].insert(pair).inserted { new[device, default: []].append(pair) }
@@ -220,7 +225,7 @@ struct Recorder {
         return new
     }
 
-    /// The server made a snapshot file.
+    /// Records a snapshot file of the server.
     mutating func madeSnapshot(_ db: Database) throws {
         let header = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_snapshot")
         try take(
@@ -234,10 +239,10 @@ struct Recorder {
 
     // MARK: Devices
 
-    /// A device's file is there.
+    /// Records a new device's file.
     mutating func joined(_ device: SimulatedDevice) throws {
         let now = try device.access { try look($0, after: nil, version: device.version) }
-        known[device.name] = now
+        files[device.name] = now
         if migrates { try take(.altered(actor: device.name, Migrations.layout(device.version))) }
         try take(
             .joined(
@@ -250,59 +255,59 @@ struct Recorder {
         )
     }
 
-    /// An app's migration has run: it altered the tables, and perhaps wrote into them.
+    /// Records an app's migration: it altered the tables, and perhaps wrote into them.
     mutating func altered(_ device: SimulatedDevice) throws {
-        let image = known[device.name]?.image.migrated(to: device.version)
-        known[device.name]?.image = image ?? .empty(version: device.version)
+        let image = files[device.name]?.image.migrated(to: device.version)
+        files[device.name]?.image = image ?? .empty(version: device.version)
         try take(.altered(actor: device.name, Migrations.layout(device.version)))
         try edited(device)
     }
 
-    /// Somebody wrote into a device's file.
+    /// Records a write into a device's file.
     mutating func edited(_ device: SimulatedDevice) throws {
-        guard let old = known[device.name] else { return }
+        guard let old = files[device.name] else { return }
         var now = try device.access { try look($0, after: old.reading, version: device.version) }
         let rows = now.image.changes(since: old.image)
         now.hasUndrained = old.hasUndrained || !rows.isEmpty
         now.requestsSinceHealed = old.requestsSinceHealed
-        known[device.name] = now
+        files[device.name] = now
         if !rows.isEmpty { try take(.edited(device: device.name, rows)) }
     }
 
-    /// A device's file was copied.
+    /// Records a copy of a device's file.
     mutating func copied(_ device: SimulatedDevice, as name: String) throws {
-        known[name] = known[device.name]
+        files[name] = files[device.name]
         try take(.copied(from: device.name, as: name))
     }
 
-    /// A device has a file that was copied earlier.
+    /// Records that a device has an earlier copy of its file.
     mutating func replaced(_ device: SimulatedDevice, by name: String) throws {
-        let requests = known[device.name]?.requestsSinceHealed ?? 0
-        known[device.name] = known[name]
-        known[device.name]?.reading.forgetCount()
-        known[device.name]?.requestsSinceHealed = requests
+        let requests = files[device.name]?.requestsSinceHealed ?? 0
+        files[device.name] = files[name]
+        files[device.name]?.reading.forgetCount()
+        files[device.name]?.requestsSinceHealed = requests
         try take(.replaced(device: device.name, by: name))
     }
 
-    /// A device's process has ended, and its connection perhaps with it.
-    mutating func crashed(_ device: SimulatedDevice) { known[device.name]?.reading.forgetCount() }
+    /// Records that a device's process has ended, and its connection perhaps with it.
+    mutating func crashed(_ device: SimulatedDevice) { files[device.name]?.reading.forgetCount() }
 
-    /// The engine ran a transaction in a device's file, if it did.
+    /// Records a transaction of the engine in a device's file, if it ran one.
     mutating func stepped(_ device: SimulatedDevice, _ step: String) throws {
-        guard let old = known[device.name] else { return }
+        guard let old = files[device.name] else { return }
         guard
-            var now = try device.access({ db -> Known? in
+            var now = try device.access({ db -> FileState? in
                 guard db.totalChangesCount != old.reading.changes else { return nil }
                 return try look(db, after: old.reading, version: device.version)
             })
         else { return }
         let captured = now.reading.captured
         let fit = try fit(of: device, now.reading, after: old.reading)
-        // A capture of an edit that changed nothing is no news.
+        // A captured edit without an effect is no event.
         let isNews = old.hasUndrained || captured > old.reading.captured || fit != nil
         now.hasUndrained = (old.hasUndrained || fit != nil) && captured > 0
         now.requestsSinceHealed = old.requestsSinceHealed
-        known[device.name] = now
+        files[device.name] = now
         try take(
             .stepped(
                 now.reading.step(
@@ -319,14 +324,14 @@ struct Recorder {
         )
     }
 
-    /// Somebody decided what becomes of a conflict: an edit, if it is made again.
+    /// Records the decision of a conflict, with an edit if the change is made again.
     mutating func resolved(_ id: String, by device: SimulatedDevice) throws {
-        guard let old = known[device.name] else { return }
+        guard let old = files[device.name] else { return }
         var now = try device.access { try look($0, after: old.reading, version: device.version) }
         let rows = now.image.changes(since: old.image)
         now.hasUndrained = old.hasUndrained || !rows.isEmpty
         now.requestsSinceHealed = old.requestsSinceHealed
-        known[device.name] = now
+        files[device.name] = now
         if !rows.isEmpty { try take(.edited(device: device.name, rows)) }
         try take(
             .stepped(
@@ -342,43 +347,42 @@ struct Recorder {
         )
     }
 
-    /// What the file is fitted to since a step: always to the tables that it has, and to those of
-    /// the zone's that it says.
+    /// The tables to which the file is fitted since a step: its own, and the zone's as it says.
     private func fit(of device: SimulatedDevice, _ now: DeviceReading, after old: DeviceReading) throws -> DeviceStep
         .Fit?
     {
         guard let fitted = now.fitted, fitted != old.fitted else { return nil }
         guard let zone = zoneVersions[fitted.zone] else {
-            throw Finding("I4", device.name, "is fitted to tables that the zone never had")
+            throw Finding("I4", actor: device.name, detail: "is fitted to tables that the zone never had")
         }
         return DeviceStep.Fit(own: device.version - device.firstVersion, zone: zone)
     }
 
-    private func look(_ db: Database, after old: DeviceReading?, version: Int) throws -> Known {
-        Known(
+    private func look(_ db: Database, after old: DeviceReading?, version: Int) throws -> FileState {
+        FileState(
             image: try FileImage(db, version: version),
             reading: try DeviceReading(db, after: old, readsTables: migrates)
         )
     }
 
-    /// A request left a device.
-    mutating func sent(_ body: [UInt8], by device: SimulatedDevice, number: Int) throws {
-        if isHealed { known[device.name]?.requestsSinceHealed += 1 }
+    /// Records that a request left a device.
+    mutating func recordRequest(_ body: [UInt8], by device: SimulatedDevice, number: Int) throws {
+        if isHealed { files[device.name]?.requestsSinceHealed += 1 }
         try take(.sent(WireReading.request(body, device: device.name, number: number)))
     }
 
     // MARK: The end
 
-    /// All faults have stopped.
+    /// Records that all faults have stopped.
     mutating func healed() throws {
         isHealed = true
         try take(.healed)
     }
 
-    /// Nothing moves any more.
+    /// Records that nothing moves any more.
     mutating func finished(_ devices: [SimulatedDevice], _ server: SimulatedServer) throws {
         for device in devices {
-            let requests = known[device.name]?.requestsSinceHealed ?? 0
+            let requests = files[device.name]?.requestsSinceHealed ?? 0
             try take(.drained(device: device.name, requests: requests))
         }
         let truth = try server.read { try FileImage($0, version: server.version).records }

@@ -9,10 +9,10 @@ enum RowBytes {
         /// The content of text or a blob, eight bytes of a number.
         let bytes: [UInt8]
 
-        /// Whether there is none.
+        /// Whether it is NULL.
         var isNull: Bool { type == SQLITE_NULL }
 
-        /// Text as it is, a number in digits, nothing for NULL.
+        /// Text unchanged, a number in digits, nothing for NULL.
         var text: String {
             switch type {
             case SQLITE_NULL: ""
@@ -54,7 +54,7 @@ enum RowBytes {
         }
     }
 
-    /// The rows that the bytes hold.
+    /// The rows in the bytes.
     static func rows(_ bytes: [UInt8], columns: Int) -> [[Value]] {
         var rows = [[Value]]()
         var at = 0
@@ -62,7 +62,7 @@ enum RowBytes {
         return rows
     }
 
-    /// The rows with the same more behind each.
+    /// The rows, each with the same bytes appended.
     static func append(_ more: [UInt8], to bytes: [UInt8], columns: Int) -> [UInt8] {
         guard !more.isEmpty else { return bytes }
         var longer = [UInt8]()
@@ -76,7 +76,7 @@ enum RowBytes {
         return longer
     }
 
-    /// The bytes of a value that stands in a schema: a number, NULL, or text of plain letters.
+    /// The bytes of a default in a schema: a number, NULL, or text of plain letters.
     static func encode(json: String) -> [UInt8] {
         var bytes: [UInt8] = []
         if let number = Int64(json) {

@@ -54,9 +54,11 @@ enum WireReading {
         )
     }
 
-    /// What a revision of the log changed.
+    /// The changes of a revision of the log.
     static func changes(_ body: [UInt8]) -> [RecordChange] {
-        records(JSONText.members(body[...])).map { record, operation, cells in RecordChange(record, operation, cells) }
+        records(JSONText.members(body[...])).map { record, operation, cells in
+            RecordChange(record, operation: operation, cells: cells)
+        }
     }
 
     /// The columns of an image of a table's row, an object of columns.
@@ -114,7 +116,7 @@ enum WireReading {
         }
     }
 
-    /// A column goes by the name that it had first.
+    /// Maps a column to its first name.
     private static func cells(_ object: JSONText.Text, of table: String) -> Cells {
         let former = Migrations.formerNames[table] ?? [:]
         var cells: Cells = [:]

@@ -1,7 +1,7 @@
-/// What happened in a run, in numbers: a run without conflicts, crashes and losses proves nothing.
-public struct Counters: Hashable, Sendable {
-    /// What is counted.
-    public enum Name: String, CaseIterable, Sendable {
+/// Counts the events of a run: a run without conflicts, crashes and losses proves nothing.
+package struct Counters: Hashable, Sendable {
+    /// The counted events.
+    package enum Name: String, CaseIterable, Sendable {
         case rounds, edits, statements
         case brokenEdits = "edits refused"
         case outsideEdits = "outside edits"
@@ -15,7 +15,7 @@ public struct Counters: Hashable, Sendable {
         case sharedCommits = "shared commits"
         case unchanged, shortAnswers = "short answers"
         case askedInFull = "asked in full"
-        case told = "told unasked"
+        case pushedChanges = "told unasked"
         case longValues = "long values"
         case conflicts, accepted, retried
         case keptValues = "kept values"
@@ -33,30 +33,30 @@ public struct Counters: Hashable, Sendable {
     private var values = Array(repeating: 0, count: Name.allCases.count)
 
     /// Makes counters at zero.
-    public init() {}
+    package init() {}
 
     /// One count.
-    public subscript(name: Name) -> Int {
+    package subscript(name: Name) -> Int {
         get { values[Self.index[name] ?? 0] }
         set { values[Self.index[name] ?? 0] = newValue }
     }
 
     /// Adds the counts of another run.
-    public static func += (left: inout Self, right: Self) {
+    package static func += (left: inout Self, right: Self) {
         for index in left.values.indices { left.values[index] += right.values[index] }
     }
 
-    /// What a run of many seeds must contain, and this one does not.
-    public func missing(for profile: Profile) -> [Name] { profile.required.filter { self[$0] == 0 } }
+    /// The events that a run of many seeds must contain, and this one does not.
+    package func missing(for profile: Profile) -> [Name] { profile.required.filter { self[$0] == 0 } }
 
     private static let index = Dictionary(
         uniqueKeysWithValues: Name.allCases.enumerated().map { ($0.element, $0.offset) }
     )
 }
 
-/// Which faults a run may have.
-public enum Profile: String, CaseIterable, Sendable {
-    /// All that the others have; every fourth seed is on disks that fail.
+/// The faults that a run may have.
+package enum Profile: String, CaseIterable, Sendable {
+    /// All faults of the others; every fourth seed is on disks that fail.
     case all
     /// Messages are lost, doubled, delayed, reordered and cut; devices are out of reach.
     case network
@@ -66,16 +66,21 @@ public enum Profile: String, CaseIterable, Sendable {
     case storage
     /// Apps and the server migrate at any moment, besides the faults of network and crash.
     case schema
-    /// Devices listen, and are told what changes; some values are so long that change sets are kept
-    /// and read in pieces. Besides the faults of network and crash.
+    /// Devices listen, and some values are so long that change sets are kept and read in pieces.
+    ///
+    /// Besides the faults of network and crash.
     case live
-    /// Where two values meet one stands by the policy of its column, and the other one is kept.
+    /// Where two values meet, the column's policy picks one, and the other one is kept.
+    ///
     /// Besides the faults of network and crash.
     case policies
-    /// Files are copied and put back from backups, the server's too, and its log is short. Besides
-    /// the faults of network and crash.
+    /// Files are copied and restored from backups, the server's too, and its log is short.
+    ///
+    /// Besides the faults of network and crash.
     case restore
-    /// Tables of other shapes: see ``Shapes``. Besides the faults of network and crash.
+    /// Tables of other shapes: see ``Shapes``.
+    ///
+    /// Besides the faults of network and crash.
     case shapes
 
     /// Whether messages get lost and the like.
@@ -84,7 +89,7 @@ public enum Profile: String, CaseIterable, Sendable {
     var decides: Bool { self == .policies }
     /// The version of the tables that a world begins with.
     var firstVersion: Int { self == .shapes ? Shapes.version : 0 }
-    /// Whether files are copied and put back, and logs are short.
+    /// Whether files are copied and restored, and logs are short.
     var copies: Bool { self == .restore }
     /// Whether tables are altered.
     var migrates: Bool { self == .schema }
@@ -99,8 +104,8 @@ public enum Profile: String, CaseIterable, Sendable {
     /// Whether processes end.
     var hasCrashes: Bool { self != .network }
 
-    /// What at least one of many seeds must contain.
-    public var required: [Counters.Name] {
+    /// The events that at least one of many seeds must contain.
+    package var required: [Counters.Name] {
         let always: [Counters.Name] = [
             .edits, .outsideEdits, .serverEdits, .deletes, .conflicts, .accepted, .retried, .pages, .sharedCommits,
             .unchanged, .shortAnswers, .askedInFull,
@@ -108,7 +113,8 @@ public enum Profile: String, CaseIterable, Sendable {
         let network: [Counters.Name] = [.lostRequests, .lostAnswers, .doubled, .garbled, .retries, .partitions]
         let crash: [Counters.Name] = [.deviceCrashes, .serverCrashes]
         return always + (hasNetworkFaults ? network : []) + (hasCrashes ? crash : [])
-            + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : []) + (hasListeners ? [.told] : [])
+            + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
+            + (hasListeners ? [.pushedChanges] : [])
             + (hasLongValues ? [.longValues] : []) + (decides ? [.keptValues] : [])
             + (copies ? [.copies, .restores, .putBack, .shortLogs] : [])
     }

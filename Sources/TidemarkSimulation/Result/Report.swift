@@ -1,43 +1,43 @@
-/// What a run was, and what it found.
-public struct Report: Sendable {
+/// The result of a run.
+package struct Report: Sendable {
     /// The seed.
-    public let seed: UInt64
+    package let seed: UInt64
     /// The hash of everything that happened: equal for equal seeds, on every machine.
-    public let hash: UInt64
-    /// What happened, in numbers.
-    public let counters: Counters
-    /// The first promise that was broken; nil when all were kept.
-    public let finding: Finding?
-    /// What happened in words, when that was asked for.
-    public let trace: [String]
+    package let hash: UInt64
+    /// The counts of its events.
+    package let counters: Counters
+    /// The first broken promise; nil if all were kept.
+    package let finding: Finding?
+    /// The events in words, if the options want them.
+    package let trace: [String]
     /// Every decision of the run, in one list.
     let decisions: [Span]
 
-    /// How often somebody did something.
+    /// The number of actions.
     package var actionCount: Int { decisions.filter { $0.kind == .act }.count }
 }
 
-/// A promise that a run has found broken.
-public struct Finding: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Which, for instance `I5`.
-    public let invariant: String
-    /// Who, for instance `device 2`.
-    public let actor: String
-    /// What is not as it should be.
-    public let detail: String
+/// A broken promise of a run.
+package struct Finding: Error, Hashable, Sendable, CustomStringConvertible {
+    /// The promise, for instance `I5`.
+    package let invariant: String
+    /// The actor, for instance `device 2`.
+    package let actor: String
+    /// The fault.
+    package let detail: String
 
     /// Makes a finding.
-    public init(_ invariant: String, _ actor: String, _ detail: String) {
+    package init(_ invariant: String, actor: String, detail: String) {
         self.invariant = invariant
         self.actor = actor
         self.detail = detail
     }
 
     /// One line.
-    public var description: String { "\(invariant), \(actor): \(detail)" }
+    package var description: String { "\(invariant), \(actor): \(detail)" }
 }
 
-/// Everything that happens, as a hash and, when asked for, in words.
+/// Collects all events, as a hash and, if the options want it, in words.
 struct Trace {
     /// FNV-1a, 64 bits.
     private(set) var hash: UInt64 = 0xCBF2_9CE4_8422_2325
@@ -53,8 +53,8 @@ struct Trace {
         self.hash = hash
     }
 
-    /// Adds an event: `text` is hashed and, when lines are kept, `more` stands behind it.
-    mutating func note(_ time: Int64, _ text: String, _ more: @autoclosure () -> String = "") {
+    /// Adds an event: `text` is hashed and, if lines are kept, followed by `more`.
+    mutating func note(_ time: Int64, text: String, more: @autoclosure () -> String = "") {
         add(text.utf8)
         guard keepsLines else { return }
         let seconds = String(time / 1_000_000), millis = String(time / 1_000 % 1_000)

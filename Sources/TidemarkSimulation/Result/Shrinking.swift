@@ -1,7 +1,8 @@
-/// Makes the story of a run short: decisions are left out or set to 0, the simplest choice, for as
-/// long as what matters still happens, for instance that the same promise is broken.
+/// Makes the story of a run short.
 ///
-/// Delta debugging, after Zeller and Hildebrandt (2002).
+/// It leaves decisions out or sets them to 0, the simplest choice, for as long as the run still has
+/// the property, for instance that it breaks the same promise. This is delta debugging, after
+/// Zeller and Hildebrandt (2002).
 package struct Shrinking {
     private let options: SimulationOptions
     private let templates: FileTemplates
@@ -9,13 +10,13 @@ package struct Shrinking {
     private var best: [Span]
     private var runsLeft: Int
 
-    /// Shrinks a run for as long as something is still true of it.
+    /// Shrinks a run for as long as a condition holds.
     ///
-    /// - Returns: The shortest run that was found, with its trace.
+    /// - Returns: The shortest run, with its trace.
     package static func shortest(
         _ report: Report,
-        _ options: SimulationOptions,
-        _ templates: FileTemplates,
+        options: SimulationOptions,
+        templates: FileTemplates,
         runsMax: Int = 3_000,
         isStill: @escaping (Report) -> Bool
     ) throws -> Report {
@@ -45,7 +46,7 @@ package struct Shrinking {
         } while weight < size && runsLeft > 0
     }
 
-    /// What is to become small: the events, and the decisions that are not 0.
+    /// The size to reduce: the events, and the decisions that are not 0.
     private var weight: Int { best.reduce(0) { $0 + 1 + $1.choices.filter { $0 != 0 }.count } }
 
     // MARK: Steps
@@ -97,7 +98,7 @@ package struct Shrinking {
         }
     }
 
-    /// Takes over a list if what matters still happens.
+    /// Takes over a list if the condition still holds.
     private mutating func keeps(_ candidate: [Span]) throws -> Bool {
         guard runsLeft > 0 else { return false }
         runsLeft -= 1
@@ -116,14 +117,17 @@ package struct Shrinking {
 }
 
 extension Simulation {
-    /// Runs a seed and, when it breaks a promise, makes its story as short as possible.
+    /// Runs a seed and, if it breaks a promise, makes its story as short as possible.
     ///
     /// - Returns: The report of the shortest run, with its story in the trace.
-    /// - Throws: What SQLite says when the files in memory cannot be made.
-    public static func shortest(_ options: SimulationOptions) throws -> Report {
+    ///
+    /// - Throws: SQLite's error if the files in memory cannot be made.
+    package static func shortest(_ options: SimulationOptions) throws -> Report {
         let templates = FileTemplates()
         let report = try run(options, templates)
         guard let finding = report.finding else { return report }
-        return try Shrinking.shortest(report, options, templates) { $0.finding?.invariant == finding.invariant }
+        return try Shrinking.shortest(report, options: options, templates: templates) {
+            $0.finding?.invariant == finding.invariant
+        }
     }
 }

@@ -3,6 +3,6 @@ struct Backup {
     let name: String
     /// The device; nil: the server.
     let device: SimulatedDevice?
-    /// What the recorder knew of the server's file.
+    /// The recorder's state of the server's file.
     let zone: Recorder.ZoneReading
 }

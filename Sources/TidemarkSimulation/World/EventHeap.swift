@@ -1,4 +1,4 @@
-/// What is due, by virtual time: a binary heap.
+/// The due events, by virtual time: a binary heap.
 ///
 /// Equal times come in the order of the tie-breaker, then in the order of entry.
 struct EventHeap<Event> {
@@ -14,10 +14,10 @@ struct EventHeap<Event> {
     private var entries: [Entry] = []
     private var count = 0
 
-    /// Whether nothing is due any more.
+    /// Whether no event is due any more.
     var isEmpty: Bool { entries.isEmpty }
 
-    /// Notes that something is due.
+    /// Adds an event.
     mutating func push(_ event: Event, at time: Int64, tie: Int) {
         count += 1
         entries.append(Entry(time: time, tie: tie, order: count, event: event))
@@ -28,7 +28,7 @@ struct EventHeap<Event> {
         }
     }
 
-    /// Takes what is due first.
+    /// Takes the first event.
     mutating func pop() -> (time: Int64, event: Event)? {
         guard let first = entries.first else { return nil }
         let last = entries.removeLast()

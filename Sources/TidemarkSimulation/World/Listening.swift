@@ -1,11 +1,11 @@
 import Tidemark
 import TidemarkCore
-import TidemarkServer
+import TidemarkEngine
 
-/// Those who listen to the server's process.
+/// The listeners of the server's process.
 ///
-/// The real audience decides who is told what. A connection is cut when the device or the server
-/// ends, and what is on its way is lost with it; else it delivers in any order, which is harsher
+/// The real audience decides the news of each. A connection is cut when the device or the server
+/// ends, and loses the messages on their way. Otherwise it delivers in any order, which is harsher
 /// than a real one.
 struct Listeners {
     /// A connection on which a device listens.
@@ -14,7 +14,7 @@ struct Listeners {
         let listener: Int
         /// Its number in the run.
         let connection: Int
-        /// How often the device's app had begun.
+        /// The number of the app's starts at the connection.
         let starts: Int
     }
 
@@ -24,16 +24,16 @@ struct Listeners {
     /// The connections so far.
     var connections = 0
 
-    /// Nobody listens yet.
+    /// Makes an empty set of listeners.
     init() {}
 
-    /// Nobody listens to the process that follows another one.
+    /// Makes an empty set of listeners for the next process.
     init(after other: Listeners) { connections = other.connections }
 }
 
-/// What `Listening` and `Announcements` do in the product.
+/// The part of `Listening` and `Announcements` in the product.
 extension World {
-    /// Whoever can listens; those who have gone are let go.
+    /// Connects every device that can listen, and cuts the others.
     func listen() throws {
         guard options.profile.hasListeners else { return }
         for device in devices {
@@ -47,17 +47,17 @@ extension World {
     }
 
     private func connect(_ device: SimulatedDevice) throws {
-        let (identity, known) = try device.access { (try DeviceFile($0).device, try ZoneRevision(knownIn: $0)) }
+        let (identity, revision) = try device.access { (try DeviceFile($0).device, try ZoneRevision(knownIn: $0)) }
         let zone = SimulatedServer.zone
-        guard let listener = listeners.audience.join(zone, .stays, told: known, device: identity) else { return }
+        guard let listener = listeners.audience.join(zone, .stays, since: revision, device: identity) else { return }
         listeners.connections += 1
         listeners.seats[device.number] = Listeners.Seat(
             listener: listener,
             connection: listeners.connections,
             starts: device.starts
         )
-        // What the zone is at may have been missed before.
-        try tell(listeners.audience.committed(server.reached()))
+        // The device may have missed the zone's latest revision.
+        try tell(listeners.audience.publish(server.reached()))
     }
 
     private func cut(_ device: Int) {
@@ -65,13 +65,13 @@ extension World {
         listeners.audience.leave(seat.listener)
     }
 
-    /// Tells those who listen what the server has committed: the change itself where it is small.
+    /// Tells the listeners the server's commit, with the change itself if it is small.
     func announce() throws {
         guard options.profile.hasListeners else { return }
         let reached = try server.reached()
         guard let base = listeners.audience.base(of: SimulatedServer.zone), reached.isNews(to: base) else { return }
         let change = try server.change(after: base)
-        try tell(listeners.audience.committed(change?.end ?? reached, by: change))
+        try tell(listeners.audience.publish(change?.end ?? reached, by: change))
     }
 
     private func tell(_ woken: [Int]) throws {
@@ -83,8 +83,8 @@ extension World {
             case .moved(let revision): hint = Hint(end: revision)
             case .changed(let change):
                 let answer = Array(change.answer.utf8)
-                let told = PushedChange(end: change.end, since: change.since, answer: answer)
-                hint = Hint(end: change.end, change: told)
+                let pushedChange = PushedChange(end: change.end, since: change.since, answer: answer)
+                hint = Hint(end: change.end, change: pushedChange)
             case .heartbeat, .bye, nil: continue
             }
             guard !isLost() else {
@@ -97,8 +97,8 @@ extension World {
         }
     }
 
-    /// A device hears of news, and syncs for them.
-    func hear(_ hint: Hint, _ device: SimulatedDevice, _ connection: Int) throws -> Bool {
+    /// Delivers news to a device, which syncs for them.
+    func hear(_ hint: Hint, device: SimulatedDevice, connection: Int) throws -> Bool {
         guard let seat = listeners.seats[device.number], seat.connection == connection, seat.starts == device.starts,
             device.isUp, device.isReachable
         else { return false }
@@ -107,13 +107,13 @@ extension World {
         return try beginSync(device, process: SimulatedDevice.app)
     }
 
-    /// A process takes in what it was told, as if it had asked for it.
-    func takeTold(_ outgoing: DeviceCore.Outgoing, _ device: SimulatedDevice, _ process: Int) {
+    /// Applies news in a process as if it had requested them.
+    func applyPushedAnswer(_ outgoing: DeviceCore.Outgoing, device: SimulatedDevice, process: Int) {
         decisions.begin(.carry)
         requests += 1
         note("\(device.name) need not ask, request \(requests)")
         device.processes[process].exchange = (requests, outgoing)
-        var answer = outgoing.told ?? []
+        var answer = outgoing.pushedAnswer ?? []
         var message = Message(device: device.number, process: process, number: requests, body: outgoing.body)
         if !isHealed, decisions.chance(plan.garbled) {
             counters[.garbled] += 1

@@ -1,14 +1,14 @@
 import Tidemark
 import TidemarkCore
 import TidemarkHistory
-import TidemarkServer
+import TidemarkEngine
 
-/// What happens to messages: lost, doubled, late, cut, overtaken by others.
+/// The fate of messages: lost, doubled, late, cut, overtaken by others.
 extension World {
-    /// How long a device waits for an answer, in microseconds.
+    /// The timeout of a device's request, in microseconds.
     private static let timeout: Int64 = 30_000_000
 
-    /// A request leaves a device.
+    /// Sends a request of a device.
     func send(_ outgoing: DeviceCore.Outgoing, from device: SimulatedDevice, process: Int, number: Int) {
         decisions.begin(.carry)
         counters[.requests] += 1
@@ -17,9 +17,9 @@ extension World {
             process: process,
             number: number,
             body: outgoing.body,
-            short: outgoing.short
+            short: outgoing.conditionalGet
         )
-        // Whatever happens to it, at some time the device gives up.
+        // Whatever happens to the request, at some time the device gives up.
         schedule(.answer(message, .failure(Self.unreachable)), after: Self.timeout)
         guard device.isReachable, !isLost() else {
             counters[.lostRequests] += 1
@@ -34,7 +34,7 @@ extension World {
         }
     }
 
-    /// A request arrives at the server, and is answered with those that wait there already.
+    /// Delivers a request to the server, which answers it with the waiting ones.
     func arrive(_ message: Message) throws -> Bool {
         decisions.begin(.carry)
         guard server.isUp else {
@@ -69,9 +69,9 @@ extension World {
         return true
     }
 
-    /// Whether a request stays until another one comes, as it would while a commit takes its time.
+    /// Whether a request waits for another one, as it does during a commit.
     ///
-    /// Nothing is drawn for it, so that worlds without groups are what they were.
+    /// It draws nothing, so that worlds without groups stay the same.
     private func waitsForOthers(_ message: Message) -> Bool {
         options.profile.hasGroups(seed: options.seed) && !isHealed && gathered.count < 3
             && message.number.isMultiple(of: 2)
@@ -96,7 +96,7 @@ extension World {
             case .failure(let error as TidemarkError):
                 note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
                 if error.code == .fullRequestRequired { counters[.askedInFull] += 1 }
-                // As it travels: what the wire does not carry is lost.
+                // The request as it travels: other facts are lost.
                 return .failure(WireError(error).tidemarkError)
             case .failure(let error): throw error
             }
@@ -136,19 +136,19 @@ extension World {
 
     func isLost() -> Bool { !isHealed && decisions.chance(plan.lost) }
 
-    /// How long a message takes: mostly some milliseconds, sometimes so long that later ones
-    /// overtake it and the device has given up.
+    /// The time of a message: mostly some milliseconds, sometimes so long that later ones overtake
+    /// it and the device has given up.
     func transit() -> Int64 {
         let isLate = !isHealed && decisions.chance(plan.late)
         return drawDelay(isLate ? 60_000_000 : 300_000)
     }
 
-    /// The server's process ends, and begins again later.
+    /// Ends the server's process, and starts it again later.
     func crashServer() throws {
         counters[.serverCrashes] += 1
         note("server crashes")
         server.isUp = false
-        // Nobody answers those that waited, or tells anything to those who listened.
+        // Waiting requests get no answer, and listeners no news.
         gathered = []
         listeners = Listeners(after: listeners)
         try recorder.take(.crashed(actor: "server"))

@@ -1,12 +1,12 @@
 import TidemarkCore
 
-/// What a seed has: the swarm.
+/// The features and faults of a seed: the swarm.
 ///
-/// Each seed draws which features and faults are on, so that some runs are pure and some are
-/// everything at once. All zeros is the simplest world.
+/// Each seed draws them, so that some runs have one fault and some have all at once. All zeros is
+/// the simplest world.
 struct Plan {
     let deviceCount: Int
-    /// By table, and by `table.column` where a column has one of its own.
+    /// The policies by table, and by `table.column` where a column has its own.
     let policies: [String: ConflictPolicy]
     let serverLimits: Limits
     let deviceLimits: Limits
@@ -18,7 +18,7 @@ struct Plan {
     /// Percent of requests in which the server's process ends.
     let serverCrash: Int
     /// Percent of crashes after which a file is opened by a new connection, which costs more than
-    /// all else; the others leave the connection to the next process.
+    /// everything else; the others leave the connection to the next process.
     let opensAnew: Int
     /// Percent of a device's steps in which a call to its disk fails.
     let diskFaults: Int
@@ -28,7 +28,7 @@ struct Plan {
     let statementWeights: [Int]
     /// The greatest number of statements in a transaction.
     let statementsMax: Int
-    /// The records among which edits choose.
+    /// The number of records that edits choose from.
     let spread: Int
     /// Percent of values that are long.
     let longValues: Int
@@ -59,13 +59,13 @@ struct Plan {
     /// Draws whether a file is opened by a new connection after a crash.
     func drawsNewConnection(_ decisions: inout Decisions) -> Bool { decisions.decide(100) >= 100 - opensAnew }
 
-    /// Few mixes, since each needs files of its own to copy from.
+    /// Few mixes, since each needs its own files to copy from.
     private static let policyMixes: [[String: ConflictPolicy]] = [
         mix(Array(repeating: .reject, count: 5)), mix(Array(repeating: .columns, count: 5)),
         mix([.columns, .reject, .columns, .reject, .columns]),
     ]
 
-    /// Mixes in which nobody is asked where two values meet.
+    /// Mixes in which a policy decides every pair of values.
     private static let decidingMixes: [[String: ConflictPolicy]] = [
         mix(Array(repeating: .lastWriter, count: 5)), mix(Array(repeating: .latest, count: 5)),
         mix([.latest, .columns, .lastWriter, .latest, .reject]).merging([
@@ -88,7 +88,7 @@ struct Plan {
         ConflictPolicy]
     { Dictionary(uniqueKeysWithValues: zip(tables.map(\.name), policies)) }
 
-    /// A log of a few revisions, and fewer in a request than that, so that the recorder sees all.
+    /// A log of a few revisions, and fewer of them in a request, so that the recorder sees all.
     private static func shorten(_ limits: inout (server: Limits, device: Limits), _ decisions: inout Decisions) {
         limits.server.revisionsKept = decisions.pick([nil, 5, 5])
         limits.server.compactionStepMin = 1
@@ -102,7 +102,7 @@ struct Plan {
         var device = Limits.standard
         server.revisionsPerAnswerMax = decisions.pick([1_000, 1_000, 5, 1])
         server.catchUpBytesMax = decisions.pick([8 << 20, 8 << 20, 700])
-        // Drawn along with the one before, so that the worlds of known seeds stay what they are.
+        // Drawn along with the one before, so that the worlds of known seeds stay the same.
         server.deltaBytesMin = server.revisionsPerAnswerMax == 5 ? 300 : 1 << 20
         device.changeSetsPerRequestMax = decisions.pick([10_000, 10_000, 3, 1])
         device.outgoingBytesTarget = decisions.pick([8 << 20, 8 << 20, 400])

@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
 
-/// The end of a run: faults stop, everybody syncs, conflicts are decided, and then nothing may
+/// The end of a run: faults stop, all devices sync, conflicts are decided, and then nothing may
 /// differ or wait.
 extension World {
     /// More passes than any healthy world needs.
@@ -31,13 +31,17 @@ extension World {
             let (edits, conflicts, revision) = try device.waiting()
             return "\(device.name) at \(revision) with \(edits) edits and \(conflicts) conflicts"
         }
-        throw Finding("I10", "world", "not drained after \(Self.passesMax) passes: \(states.joined(separator: ", "))")
+        throw Finding(
+            "I10",
+            actor: "world",
+            detail: "not drained after \(Self.passesMax) passes: \(states.joined(separator: ", "))"
+        )
     }
 
     private func resolveAll(_ device: SimulatedDevice, mayRetry: Bool) throws {
         var last: String?
         while let id = try device.firstConflict() {
-            // One that does not fit is still there after a retry.
+            // A change set that does not fit is still parked after a retry.
             let retries = mayRetry && id != last && decisions.chance(30)
             try resolve(id, on: device, retries: retries)
             last = id
@@ -64,7 +68,7 @@ extension World {
         try check(server.read { try Self.defects($0) }, "server")
         for device in devices {
             let image = try device.access { try FileImage($0, version: device.version) }
-            if image != truth { throw Finding("I5", device.name, Self.difference(image, truth)) }
+            if image != truth { throw Finding("I5", actor: device.name, detail: Self.difference(image, truth)) }
             try check(device.access { try Self.defects($0) }, device.name)
         }
         try checkIds(truth)
@@ -72,7 +76,7 @@ extension World {
     }
 
     private func check(_ defects: [String], _ actor: String) throws {
-        if let first = defects.first { throw Finding("I8", actor, first) }
+        if let first = defects.first { throw Finding("I8", actor: actor, detail: first) }
     }
 
     private static func defects(_ db: Database) throws -> [String] {
@@ -92,16 +96,16 @@ extension World {
                     guard id < 0 || id >= 1 << 52 else { continue }
                     throw Finding(
                         "I8",
-                        "server",
-                        "\(table.name) has the temporary id \(id) in \(table.columns[column])"
+                        actor: "server",
+                        detail: "\(table.name) has the temporary id \(id) in \(table.columns[column])"
                     )
                 }
             }
         }
     }
 
-    private static func difference(_ mine: FileImage, _ truth: FileImage) -> String {
-        let own = mine.lines
+    private static func difference(_ image: FileImage, _ truth: FileImage) -> String {
+        let own = image.lines
         let others = truth.lines
         let ownSet = Set(own)
         let otherSet = Set(others)

@@ -2,19 +2,19 @@ import Foundation
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkSQLite
+import TidemarkSQL
 
 /// A device: the real core on a real database, driven by the world instead of an async shell.
 final class SimulatedDevice {
     /// A process that has the file open: the app, or another one that syncs it.
     struct Process {
-        /// Which transactions of the app ended where; a process other than the app knows none.
+        /// The ends of the app's transactions; another process knows none.
         var commits: CommitObserver?
         /// The sync that is under way.
         var round: SyncRound?
-        /// What it waits for: the number of the request, and what was sent.
+        /// The request that it waits for: its number and its content.
         var exchange: (number: Int, outgoing: DeviceCore.Outgoing)?
-        /// Counts the syncs and crashes, so that what belongs to an earlier one is recognised.
+        /// Counts the syncs and crashes, so that messages for an earlier one are recognised.
         var life = 0
     }
 
@@ -32,9 +32,9 @@ final class SimulatedDevice {
     var isUp = true
     /// Whether messages get through.
     var isReachable = true
-    /// How often its app has begun.
+    /// The number of the app's starts.
     private(set) var starts = 0
-    /// What the app has heard last of the zone, and no sync has looked at.
+    /// The app's latest news of the zone that no sync has looked at.
     var hint: Hint?
 
     /// The call to the disk that fails in the next step.
@@ -69,7 +69,7 @@ final class SimulatedDevice {
         try database.writeWithoutTransaction(body)
     }
 
-    /// The app's process has ended, and all that it had in memory is gone; the file stays.
+    /// Handles the end of the app's process: its memory is gone, and the file stays.
     func crash(opensAnew: Bool, decide: (Int) -> Int) throws {
         for index in processes.indices {
             processes[index].round = nil
@@ -85,7 +85,7 @@ final class SimulatedDevice {
         database = try storage.open(fileName)
     }
 
-    /// The app's process begins: what `SyncEngine` does when it is made.
+    /// Starts the app's process, as the initialiser of `SyncEngine` does.
     func begin() throws {
         starts += 1
         try prepare()
@@ -94,7 +94,7 @@ final class SimulatedDevice {
         processes[Self.app].commits = commits
     }
 
-    /// Fits the file to what the app is now.
+    /// Fits the file to the app's present tables.
     func prepare() throws {
         try access { db in
             try ConnectionFlag.foreignKeys.set(false, in: db)
@@ -112,7 +112,7 @@ final class SimulatedDevice {
         }
     }
 
-    /// The world has ended.
+    /// Ends the world.
     func end() throws {
         if let commits = processes[Self.app].commits { database.remove(transactionObserver: commits) }
         try storage.giveBack(fileName, database)
@@ -120,7 +120,7 @@ final class SimulatedDevice {
 
     // MARK: Writing
 
-    /// Runs a transaction of the app, whose end the engine notices.
+    /// Runs a transaction of the app, with an end that the engine notices.
     func write(_ body: (Database) throws -> Void) throws {
         try access { db in
             try db.inTransaction(.immediate) {
@@ -148,7 +148,7 @@ final class SimulatedDevice {
         processes[process].round = SyncRound(
             limits: limits,
             environment: virtual.environment,
-            told: process == Self.app ? hint?.change : nil
+            pushedChange: process == Self.app ? hint?.change : nil
         ) { commits?.takeBoundaries() ?? [] }
         if process == Self.app { hint = nil }
     }
@@ -160,7 +160,7 @@ final class SimulatedDevice {
         processes[process].life += 1
     }
 
-    /// Lets the machine do a step.
+    /// Runs a step of the machine.
     func step<Result>(_ process: Int, _ body: (inout SyncRound, Database) throws -> Result) throws -> Result? {
         guard var round = processes[process].round else { return nil }
         if let nextFault { storage.fail(fileName, call: nextFault.call, isPower: nextFault.isPower) }
@@ -168,7 +168,7 @@ final class SimulatedDevice {
         if let fault = nextFault {
             nextFault = nil
             let hasFailed = storage.heal(fileName)
-            // Without power, the step may have taken effect, and nobody is there to know it.
+            // Without power, the step may have taken effect unnoticed.
             if hasFailed, fault.isPower || outcome.isFailure { throw DiskFailed(device: number) }
         }
         let result = try outcome.get()
@@ -177,7 +177,7 @@ final class SimulatedDevice {
     }
 }
 
-/// A call to the disk of a device has failed in a step, and the step with it.
+/// The error of a step in which a call to a device's disk failed.
 struct DiskFailed: Error { let device: Int }
 
 /// `Swift.Result` under a name that a generic parameter does not shadow.

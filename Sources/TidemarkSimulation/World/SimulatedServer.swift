@@ -1,21 +1,20 @@
 import GRDB
 import Tidemark
 import TidemarkCore
-import TidemarkServer
-import TidemarkSQLite
-import TidemarkSQLiteStore
-import TidemarkStore
+import TidemarkEngine
+import TidemarkSQL
+import TidemarkEmbedded
+import TidemarkStoreSupport
 
-/// The server: the real core on a real database, with the shell of a few lines that a simulation
-/// needs.
+/// The server: the real core on a real database, with a shell of a few lines.
 final class SimulatedServer {
-    /// Where its process may end while it serves a request.
+    /// The points at which its process may end while it serves a request.
     enum Crash: Int { case never, beforeCommit, afterCommit }
 
     static let fileName = "zone"
     /// The zone's name.
     static let zone = "main"
-    /// When every run begins, in milliseconds since 1970.
+    /// The beginning of every run, in milliseconds since 1970.
     static let now: Int64 = 1_767_312_000_000
 
     let storage: any SimulatedStorage
@@ -24,19 +23,19 @@ final class SimulatedServer {
     private(set) var version: Int
     private let handler: GroupHandler
     private let limits: Limits
-    /// How many requests it has answered.
+    /// The number of answered requests.
     private var answers = 0
-    /// What it has in memory to answer from.
+    /// The change sets in memory to answer from.
     private var recent = RecentChangeSets()
     private(set) var database: DatabaseQueue
     /// Whether its process runs.
     var isUp = true
-    /// Its clock, in milliseconds since 1970; it stands where no policy asks it.
+    /// Its clock, in milliseconds since 1970; it stands still if no policy needs it.
     var wall = SimulatedServer.now
-    /// Where what reaches it is written down.
+    /// The journal of its requests.
     var journal: Journal?
 
-    /// Serves a file that is there already.
+    /// Serves an existing file.
     init(_ storage: any SimulatedStorage, schema: SyncSchema, limits: Limits, version: Int) throws {
         self.storage = storage
         self.schema = schema
@@ -56,13 +55,13 @@ final class SimulatedServer {
         try handle([ZoneRequest(.fingerprints, body: body)], crash: .never)[0].get().body
     }
 
-    /// Answers requests of several devices in one transaction; of those that are short, `group` has
-    /// what their devices would have said in full.
+    /// Answers requests of several devices in one transaction; `group` has the full form of short
+    /// questions.
     ///
-    /// `look` sees the file after each of them, unless it is never committed.
+    /// `look` reads the file after each of them, unless it is never committed.
     func handle(
         _ group: [ZoneRequest],
-        shorts: [DeviceCore.Short?] = [],
+        shorts: [DeviceCore.ConditionalGet?] = [],
         crash: Crash,
         look: (Database, Int, Result<ZoneAnswer, any Error>) throws -> Void = { _, _, _ in }
     ) throws -> [Result<ZoneAnswer, any Error>] {
@@ -73,7 +72,7 @@ final class SimulatedServer {
             let transaction = try ZoneTransaction(db, schema: schema, now: wall)
             for (index, request) in group.enumerated() {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
-                    results.append(try news(short, request, db))
+                    results.append(try news(short, request: request, db: db))
                 } else {
                     results += try pull(request, db) ?? answer(request, in: transaction)
                 }
@@ -98,9 +97,9 @@ final class SimulatedServer {
         return try planned ?? handler.handle([request], in: transaction)
     }
 
-    /// What a group is answered when its change sets are written together, if they can be.
+    /// Answers a group whose change sets are written together, if they can be.
     ///
-    /// A planted bug is where each is written in its turn.
+    /// With a planted bug each is written in its turn.
     private func plan(_ group: [ZoneRequest], _ db: Database, ending end: Database.TransactionCompletion = .rollback)
         throws -> [Result<ZoneAnswer, any Error>]?
     {
@@ -114,7 +113,7 @@ final class SimulatedServer {
         return answers
     }
 
-    /// Looks whether requests that were answered together were told what each is told in its turn.
+    /// Checks that a group's answers equal those of the requests one by one.
     private func compare(_ planned: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>]) throws
     {
         for (planned, result) in zip(planned ?? [], results) {
@@ -127,8 +126,8 @@ final class SimulatedServer {
             guard isSame else {
                 throw Finding(
                     "live",
-                    "server",
-                    "a group was answered \(Self.text(planned)), and one by one \(Self.text(result))"
+                    actor: "server",
+                    detail: "a group was answered \(Self.text(planned)), and one by one \(Self.text(result))"
                 )
             }
         }
@@ -141,7 +140,7 @@ final class SimulatedServer {
         }
     }
 
-    /// Answers a request that only asks, if that can be done from what lies in memory.
+    /// Answers a request without change sets from memory, if possible.
     private func pull(_ request: ZoneRequest, _ db: Database) throws -> [Result<ZoneAnswer, any Error>]? {
         guard request.kind == .sync else { return nil }
         let reading = Result { try PullRequests.read(request.body, limits: limits, in: db) }
@@ -149,50 +148,49 @@ final class SimulatedServer {
         guard let pull = try reading.get() else { return nil }
         let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
         guard let head = try file.head(for: pull.device) else { return nil }
-        let outcome = try remembering(file, head) { $0.answer(pull, at: head, limits: limits) }
+        let outcome = try remembering(file, head: head) { $0.answer(pull, at: head, limits: limits) }
         guard case .answer(let answer) = outcome else { return nil }
         let body = Array(answer.text.utf8)
-        try compare(body, request, db)
+        try compare(body, request: request, db: db)
         return [.success(ZoneAnswer(body: body))]
     }
 
-    /// Answers a short question, for which there is nothing but what lies in memory, as its device
-    /// understands the answer.
-    private func news(_ short: DeviceCore.Short, _ request: ZoneRequest, _ db: Database) throws -> Result<
+    /// Answers a short question from memory, as its device understands the answer.
+    private func news(_ short: DeviceCore.ConditionalGet, request: ZoneRequest, db: Database) throws -> Result<
         ZoneAnswer, any Error
     > {
         let refusal = TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
         let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
         guard let head = try file.head(for: short.device) else { return .failure(refusal) }
-        let outcome = try remembering(file, head) {
+        let outcome = try remembering(file, head: head) {
             $0.news(for: short.device, since: short.tag, at: head, limits: limits)
         }
         guard case .answer(let answer) = outcome else { return .failure(refusal) }
         let isNews = answer.maxRevision > short.tag.revision
         let body = isNews ? Array(answer.text.utf8) : short.nothingNew
-        try compare(body, request, db)
+        try compare(body, request: request, db: db)
         return .success(ZoneAnswer(body: body))
     }
 
-    /// What has led from a revision to the latest one, for those who listen; nil when that is not
-    /// known, or not small.
+    /// The change sets from a revision to the latest one, for listeners; nil if they are unknown,
+    /// or not small.
     func change(after base: ZoneRevision) throws -> ZoneChange? {
         var change: ZoneChange?
         try inTransaction { db in
             let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
             guard let head = try file.head(for: nil) else { return .rollback }
-            let outcome = try remembering(file, head) { $0.change(after: base, at: head, limits: limits) }
-            if case .answer(let found) = outcome { change = found }
+            let outcome = try remembering(file, head: head) { $0.change(after: base, at: head, limits: limits) }
+            if case .answer(let recentChange) = outcome { change = recentChange }
             return .rollback
         }
         return change
     }
 
-    /// Lets what lies in memory be judged, and loads what it lacks.
+    /// Judges a request by the change sets in memory, and loads missing ones.
     private func remembering<Answer>(
         _ file: ReadRecent,
-        _ head: ZoneHead,
-        _ judge: (RecentChangeSets) -> FromMemory<Answer>
+        head: ZoneHead,
+        judge: (RecentChangeSets) -> FromMemory<Answer>
     ) throws -> FromMemory<Answer> {
         let outcome = judge(recent)
         guard case .load(let range) = outcome else { return outcome }
@@ -200,8 +198,8 @@ final class SimulatedServer {
         return judge(recent)
     }
 
-    /// Looks whether the tables would have given the same answer, byte for byte.
-    private func compare(_ body: [UInt8], _ request: ZoneRequest, _ db: Database) throws {
+    /// Checks that the tables would have given the same answer, byte for byte.
+    private func compare(_ body: [UInt8], request: ZoneRequest, db: Database) throws {
         var slow: [UInt8]?
         try db.inSavepoint {
             let transaction = try ZoneTransaction(db, schema: schema, now: wall)
@@ -209,15 +207,17 @@ final class SimulatedServer {
             if case .success(let answer) = results.first { slow = answer.body }
             return .rollback
         }
-        guard slow == body else { throw Finding("live", "server", "memory answered otherwise than the tables would") }
+        guard slow == body else {
+            throw Finding("live", actor: "server", detail: "memory answered otherwise than the tables would")
+        }
     }
 
-    /// Copies what has changed since into a snapshot file.
+    /// Copies the records that changed since into a snapshot file.
     ///
-    /// - Returns: Whether that is less than all rows.
+    /// - Returns: Whether they are fewer than all rows.
     func delta(since base: DeltaBase, to path: String) throws -> Bool {
-        let known = try database.read { try ZoneTransaction($0, schema: schema, now: wall).zone().schema }
-        guard known == base.schema else { return false }
+        let zoneSchema = try database.read { try ZoneTransaction($0, schema: schema, now: wall).zone().schema }
+        guard zoneSchema == base.schema else { return false }
         let zone = storage.path(of: Self.fileName)
         return try SnapshotBuilder(zonePath: zone, schema: schema, since: base).copy(to: path) != nil
     }
@@ -228,11 +228,11 @@ final class SimulatedServer {
         journal?.add(.snapshot)
         let builder = SnapshotBuilder(zonePath: storage.path(of: Self.fileName), schema: schema)
         guard try builder.copy(to: path) != nil else {
-            throw Finding("live", "server", "a snapshot found captured changes that nobody made")
+            throw Finding("live", actor: "server", detail: "a snapshot found captured changes that nobody made")
         }
     }
 
-    /// Makes a revision of what other programs wrote.
+    /// Makes a revision of other programs' writes.
     func absorb() throws {
         try inTransaction { db in
             let transaction = try ZoneTransaction(db, schema: schema, now: wall)
@@ -276,7 +276,7 @@ final class SimulatedServer {
         journal.add(.snapshot)
     }
 
-    /// Its file is put back as a copy has it, and it is told so.
+    /// Restores its file from a copy, and tells the server so.
     func putBack(_ copy: DatabaseQueue, policies: [String: ConflictPolicy], epoch: String) throws {
         recent = RecentChangeSets()
         try copy.backup(to: database)
@@ -308,7 +308,7 @@ final class SimulatedServer {
         try read { try Int64.fetchOne($0, sql: "SELECT revision FROM tidemark_zone") ?? 0 }
     }
 
-    /// What the zone is at.
+    /// The zone's present state.
     func reached() throws -> ZoneRevision {
         let row = try read { try Row.fetchOne($0, sql: "SELECT epoch, revision FROM tidemark_zone") }
         return ZoneRevision(zone: Self.zone, epoch: row?[0] ?? "", revision: row?[1] ?? 0)
@@ -330,7 +330,7 @@ final class SimulatedServer {
                 try read {
                     try String.fetchOne(
                         $0,
-                        sql: "SELECT \(Recorder.body) FROM tidemark_revision AS r WHERE revision > ?",
+                        sql: "SELECT \(Recorder.body) FROM tidemark_revision AS log_entry WHERE revision > ?",
                         arguments: [before]
                     )
                 }
@@ -344,7 +344,7 @@ final class SimulatedServer {
         try database.writeWithoutTransaction(body)
     }
 
-    /// Its process has ended: connections and all that was in memory are gone.
+    /// Handles the end of its process: connections and memory are gone.
     func restart(opensAnew: Bool, decide: (Int) -> Int) throws {
         recent = RecentChangeSets()
         guard opensAnew || storage.forgets else { return }

@@ -1,10 +1,10 @@
-/// What people and programs write.
+/// A statement of people and programs.
 ///
-/// Every value names the write that put it there; `?1` is that name, `?2` and `?3` choose records,
-/// `?4` is a small number that many writes want.
+/// Every value has the name of its write. `?1` is that name, `?2` and `?3` choose records, `?4` is
+/// a small number that many writes share.
 struct Statement {
     let name: String
-    /// What runs one after the other.
+    /// The statements, one after the other.
     let parts: [(sql: String, parameterCount: Int)]
     /// Whether only a device can write it, since it makes temporary ids.
     let isForDevices: Bool
@@ -97,11 +97,14 @@ enum Statements {
         Statement("recreate", "DELETE FROM tag WHERE name = 't' || ?4"),
     ]
 
-    static let (team2, player2, player3) = (nth("team", "id", 2), nth("player", "id", 2), nth("player", "id", 3))
-    private static let (tag2, tag3) = (nth("tag", "name", 2), nth("tag", "name", 3))
+    static let team2 = nth("team", key: "id", parameter: 2)
+    static let player2 = nth("player", key: "id", parameter: 2)
+    static let player3 = nth("player", key: "id", parameter: 3)
+    private static let tag2 = nth("tag", key: "name", parameter: 2)
+    private static let tag3 = nth("tag", key: "name", parameter: 3)
 
     /// The record that a parameter chooses.
-    static func nth(_ table: String, _ key: String, _ parameter: Int) -> String {
+    static func nth(_ table: String, key: String, parameter: Int) -> String {
         """
         (SELECT \(key) FROM \(table) ORDER BY \(key)
             LIMIT 1 OFFSET ?\(parameter) % max(1, (SELECT count(*) FROM \(table))))

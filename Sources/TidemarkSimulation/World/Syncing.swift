@@ -2,12 +2,12 @@ import GRDB
 import Tidemark
 import TidemarkCore
 import TidemarkHistory
-import TidemarkSQLite
+import TidemarkSQL
 
-/// The shell of a sync, as `SyncSession` is in the product: it carries what the machine asks for,
-/// one event a step.
+/// The shell of a sync, as `SyncSession` is in the product: it carries out the machine's requests,
+/// one event for each step.
 extension World {
-    /// A process begins a sync, unless one of its own is under way.
+    /// Begins a sync in a process, unless one of its own is under way.
     func beginSync(_ device: SimulatedDevice, process: Int) throws -> Bool {
         guard device.processes[process].round == nil else { return false }
         counters[.syncs] += 1
@@ -16,7 +16,7 @@ extension World {
         return try advance(device, process)
     }
 
-    /// The machine says what it wants next.
+    /// Carries out the machine's next request.
     func advance(_ device: SimulatedDevice, _ process: Int) throws -> Bool {
         guard device.processes[process].round != nil else { return false }
         let step: SyncRound.Step?
@@ -24,38 +24,39 @@ extension World {
         do {
             step = try device.step(process) { try $0.next($1) }
             try recorder.stepped(device, "prepare")
-        } catch let error as TidemarkError { return try fail(device, process, error, during: nil) }
+        } catch let error as TidemarkError { return try fail(device, process: process, error: error, during: nil) }
         switch step {
         case nil: return false
         case .finish:
             note("\(device.name) is even")
             device.endRound(process)
-        case .send(let outgoing) where outgoing.told != nil: takeTold(outgoing, device, process)
+        case .send(let outgoing) where outgoing.pushedAnswer != nil:
+            applyPushedAnswer(outgoing, device: device, process: process)
         case .send(let outgoing):
             requests += 1
             trace.add(outgoing.body)
-            let short = outgoing.short.map { " in short, \($0.tag.entityTag)" } ?? ""
+            let short = outgoing.conditionalGet.map { " in short, \($0.tag.entityTag)" } ?? ""
             note(
                 "\(device.name) sends request \(requests)\(short)",
                 ": \(String(decoding: outgoing.body, as: UTF8.self))"
             )
             device.processes[process].exchange = (requests, outgoing)
-            try recorder.sent(outgoing.body, by: device, number: requests)
+            try recorder.recordRequest(outgoing.body, by: device, number: requests)
             send(outgoing, from: device, process: process, number: requests)
-        case .compare(let question): try compare(question, device, process)
+        case .compare(let question): try compare(question, device: device, process: process)
         case .fetchSnapshot(_, let base): try fetchSnapshot(device, process, since: base)
         case .fetchSchema: try fetchSchema(device, process)
         }
         return true
     }
 
-    /// An answer reaches a process, or it gives up waiting for one.
+    /// Delivers an answer to a process, or a timeout.
     func answered(_ message: Message, _ answer: Result<[UInt8], TidemarkError>) throws -> Bool {
         let device = self[message.device]
         guard let exchange = device.processes[message.process].exchange, exchange.number == message.number else {
             return false
         }
-        // What the server has forgotten since, the history of the run has forgotten too.
+        // The run's history forgets everything that the server has forgotten since.
         if case .success = answer, message.history != counters[.restores] { return false }
         counters[.answers] += 1
         device.processes[message.process].exchange = nil
@@ -64,18 +65,18 @@ extension World {
         do {
             let body = try answer.get()
             note("\(device.name) takes in answer \(message.number)")
-            if !message.isCut, exchange.outgoing.told == nil {
+            if !message.isCut, exchange.outgoing.pushedAnswer == nil {
                 try recorder.take(.delivered(device: device.name, request: message.number))
             }
-            let events = try device.step(message.process) { try $0.answered(body, to: exchange.outgoing, in: $1) }
+            let events = try device.step(message.process) { try $0.applyAnswer(body, to: exchange.outgoing, in: $1) }
             try count(events ?? [], body)
-            if exchange.outgoing.told != nil { counters[.told] += 1 }
+            if exchange.outgoing.pushedAnswer != nil { counters[.pushedChanges] += 1 }
             try recorder.stepped(device, "apply")
         } catch let error as TidemarkError {
             guard message.isCut || error.code != .invalidResponse else {
-                throw Finding("I10", device.name, "refuses an answer that came whole: \(error)")
+                throw Finding("I10", actor: device.name, detail: "refuses an answer that came whole: \(error)")
             }
-            return try fail(device, message.process, error, during: exchange.outgoing)
+            return try fail(device, process: message.process, error: error, during: exchange.outgoing)
         }
         continueSync(device, message.process)
         return true
@@ -84,31 +85,33 @@ extension World {
     /// An error ends the sync, or the machine goes on with another step.
     private func fail(
         _ device: SimulatedDevice,
-        _ process: Int,
-        _ error: TidemarkError,
+        process: Int,
+        error: TidemarkError,
         during outgoing: DeviceCore.Outgoing?
     ) throws -> Bool {
         note("\(device.name) hears \(error.code.rawValue)", ": \(error)")
         // Nothing writes behind the triggers' back here, so an alarm is false or shows a defect.
-        guard error.code != .fingerprintMismatch else { throw Finding("rule 17", device.name, error.message) }
+        guard error.code != .fingerprintMismatch else {
+            throw Finding("rule 17", actor: device.name, detail: error.message)
+        }
         do {
-            let events = try device.step(process) { try $0.failed(error, during: outgoing, in: $1) }
+            let events = try device.step(process) { try $0.handle(error, during: outgoing, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "park")
             continueSync(device, process)
         } catch let error as TidemarkError {
-            _ = try device.step(process) { try $0.ended(in: $1) }
+            _ = try device.step(process) { try $0.end(in: $1) }
             try recorder.stepped(device, "end")
             device.endRound(process)
             counters[.retries] += 1
             guard Self.expectedEnds.contains(error.code) else {
-                throw Finding("live", device.name, "a sync ends with \(error)")
+                throw Finding("live", actor: device.name, detail: "a sync ends with \(error)")
             }
         }
         return true
     }
 
-    /// What may end a sync without anybody's fault.
+    /// The errors that may end a sync without a fault.
     private static let expectedEnds: Set<ErrorCode> = [
         .unreachable, .invalidResponse, .unavailable, .predecessorMissing, .syncInProgress,
     ]
@@ -130,21 +133,21 @@ extension World {
 
     // MARK: Comparisons
 
-    /// The server looks at rows before a device deletes many of its own.
-    private func compare(_ question: RowComparison.Question, _ device: SimulatedDevice, _ process: Int) throws {
+    /// Compares rows at the server before a device deletes many of its own.
+    private func compare(_ question: RowComparison.Question, device: SimulatedDevice, process: Int) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
-            _ = try fail(device, process, Self.unreachable, during: nil)
+            _ = try fail(device, process: process, error: Self.unreachable, during: nil)
             return
         }
         do {
             let answer = try server.compare(question.body)
             try recorder.served(server, request: nil, .success(nil))
-            let events = try device.step(process) { try $0.compared(answer, to: question, in: $1) }
+            let events = try device.step(process) { try $0.applyComparison(answer, to: question, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "compare")
             continueSync(device, process)
-        } catch let error as TidemarkError { _ = try fail(device, process, error, during: nil) }
+        } catch let error as TidemarkError { _ = try fail(device, process: process, error: error, during: nil) }
     }
 
     // MARK: Snapshots
@@ -152,7 +155,7 @@ extension World {
     private func fetchSnapshot(_ device: SimulatedDevice, _ process: Int, since base: DeltaBase?) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
-            _ = try fail(device, process, Self.unreachable, during: nil)
+            _ = try fail(device, process: process, error: Self.unreachable, during: nil)
             return
         }
         counters[.snapshots] += 1
@@ -163,7 +166,7 @@ extension World {
         try server.snapshot(to: storage.path(of: name))
         try recorder.served(server, request: nil, .success(nil))
         try keeper.writeWithoutTransaction { try recorder.madeSnapshot($0) }
-        // Whether all rows are taken or a delta, they must come to the same.
+        // All rows and a delta must lead to the same result.
         let delta = "delta-\(device.number)"
         try storage.remove(delta)
         let deltaKeeper = try storage.open(delta)
@@ -172,7 +175,7 @@ extension World {
         var failure: TidemarkError?
         do {
             let path = storage.path(of: isDelta ? delta : name)
-            let events = try device.step(process) { try $0.took(snapshotAt: path, in: $1) }
+            let events = try device.step(process) { try $0.applySnapshot(at: path, in: $1) }
             try count(events ?? [], [])
             try recorder.stepped(device, "snapshot")
         } catch let error as TidemarkError { failure = error }
@@ -180,23 +183,27 @@ extension World {
         try deltaKeeper.close()
         try storage.remove(name)
         try storage.remove(delta)
-        if let failure { _ = try fail(device, process, failure, during: nil) } else { continueSync(device, process) }
+        if let failure {
+            _ = try fail(device, process: process, error: failure, during: nil)
+        } else {
+            continueSync(device, process)
+        }
     }
 
     private func fetchSchema(_ device: SimulatedDevice, _ process: Int) throws {
         decisions.begin(.carry)
         guard device.isReachable, server.isUp else {
-            _ = try fail(device, process, Self.unreachable, during: nil)
+            _ = try fail(device, process: process, error: Self.unreachable, during: nil)
             return
         }
         note("\(device.name) asks for the schema")
         let text = #"{"tables":\#(try SchemaText.encode(server.schema))}"#
-        _ = try device.step(process) { try $0.took(schema: Array(text.utf8), in: $1) }
+        _ = try device.step(process) { try $0.applySchema(Array(text.utf8), in: $1) }
         try recorder.stepped(device, "schema")
         continueSync(device, process)
     }
 
-    /// A new device joins.
+    /// Joins a new device.
     func join() throws {
         let number = devices.count + 1
         let virtual = VirtualEnvironment(seed: options.seed &* 1_000 &+ UInt64(number))
@@ -213,7 +220,7 @@ extension World {
             through: "snapshot-\(number)",
             in: storage,
             virtual,
-            made: { try recorder.madeSnapshot($0) }
+            inspect: { try recorder.madeSnapshot($0) }
         )
         try file.close()
         try add(number, virtual)
@@ -221,10 +228,10 @@ extension World {
 
     // MARK: Conflicts
 
-    /// Somebody decides what becomes of a conflict.
+    /// Decides a conflict, as a user does.
     ///
-    /// One is retried only when it is alone: a record that a retry makes again gets a new id, which
-    /// goes into the other parked sets, and the history has no event for that.
+    /// A conflict is retried only when it is alone. A retry gives a record a new id, which goes
+    /// into the other parked sets, and the history has no event for that.
     func resolve(_ id: String, on device: SimulatedDevice, retries: Bool) throws {
         let retries = try retries && device.waiting().conflicts == 1
         counters[retries ? .retried : .accepted] += 1

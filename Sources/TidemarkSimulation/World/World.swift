@@ -3,20 +3,20 @@ import GRDB
 import Tidemark
 import TidemarkCore
 import TidemarkHistory
-import TidemarkSQLite
+import TidemarkSQL
 
 /// A server, some devices and a network between them, all in one thread and in virtual time.
 ///
-/// One heap says what is due next. Each event is one step of somebody: an edit, a message that
-/// arrives, one step of a sync. Between any two of them processes may end.
+/// One heap has the due events. Each event is one step: an edit, an arriving message, one step of a
+/// sync. Between any two of them processes may end.
 final class World {
-    /// What can be due.
+    /// The kinds of due events.
     enum Event {
-        /// Somebody does something.
+        /// An action.
         case act
         /// A request arrives at the server.
         case arrive(Message)
-        /// An answer, or the news that there will be none, reaches a process.
+        /// An answer, or a timeout, reaches a process.
         case answer(Message, Result<[UInt8], TidemarkError>)
         /// News reach a device that listens, on a connection.
         case hear(device: Int, connection: Int, Hint)
@@ -34,13 +34,13 @@ final class World {
         let process: Int
         let number: Int
         let body: [UInt8]
-        /// What travels instead of the body, when a few bytes do.
-        var short: DeviceCore.Short?
-        /// The requests that were sent before it arrived tell whether it is late.
+        /// The tag that travels instead of the body of a short question.
+        var short: DeviceCore.ConditionalGet?
+        /// The number of requests before its arrival, which shows whether it is late.
         var isCopy = false
         /// Whether its answer was cut on the way.
         var isCut = false
-        /// How often the server's file had been put back when it was answered.
+        /// The number of restores of the server's file before the answer.
         var history = 0
     }
 
@@ -54,13 +54,13 @@ final class World {
     var trace: Trace
     var recorder: Recorder
     var counters = Counters()
-    /// The writes so far: part of every value that is written.
+    /// The number of writes, which is part of every value.
     var writes = 0
     /// The requests so far.
     var requests = 0
     /// The requests that wait at the server for its next commit.
     var gathered: [Message] = []
-    /// Those who listen to the server's process.
+    /// The listeners of the server's process.
     var listeners = Listeners()
     /// The copies of files so far.
     var backups: [Backup] = []
@@ -72,9 +72,9 @@ final class World {
 
     init(
         _ options: SimulationOptions,
-        _ actions: [any Action],
-        _ storage: any SimulatedStorage,
-        _ templates: FileTemplates,
+        actions: [any Action],
+        storage: any SimulatedStorage,
+        templates: FileTemplates,
         journal: Journal? = nil
     ) throws {
         self.options = options
@@ -113,7 +113,7 @@ final class World {
         }
     }
 
-    /// Adds a device whose file is there: made by a join, or as a copy of another one's.
+    /// Adds a device with an existing file: made by a join, or a copy of another device's.
     func add(_ number: Int, _ virtual: VirtualEnvironment, copyOf original: SimulatedDevice? = nil) throws {
         let device = try SimulatedDevice(
             number: number,
@@ -138,13 +138,13 @@ final class World {
 
     // MARK: The loop
 
-    /// Lets things happen for as many rounds as were asked for.
+    /// Runs the planned number of rounds.
     func live() throws {
         schedule(.act, after: 0)
         while counters[.rounds] < options.rounds, let (time, event) = heap.pop() { try handle(event, at: time) }
     }
 
-    /// Lets everything happen that is on its way, and nothing new begin.
+    /// Runs all events on their way, and begins no new ones.
     func drain() throws {
         while let (time, event) = heap.pop() {
             if case .act = event { continue }
@@ -170,7 +170,8 @@ final class World {
         case .act: return try act()
         case .arrive(let message): return try arrive(message)
         case .answer(let message, let answer): return try answered(message, answer)
-        case .hear(let device, let connection, let hint): return try hear(hint, self[device], connection)
+        case .hear(let device, let connection, let hint):
+            return try hear(hint, device: self[device], connection: connection)
         case .advance(let device, let process, let life):
             guard self[device].processes[process].life == life else { return false }
             return try advance(self[device], process)
@@ -199,10 +200,10 @@ final class World {
         return try action.perform(in: self)
     }
 
-    /// Notes that something will happen.
+    /// Adds an event.
     func schedule(_ event: Event, after delay: Int64) { heap.push(event, at: now + delay, tie: Int(trace.hash & 0xFF)) }
 
-    /// The process of a device ends, and begins again later.
+    /// Ends the process of a device, and starts it again later.
     func crash(_ device: SimulatedDevice) throws {
         counters[.deviceCrashes] += 1
         note("\(device.name) crashes")
@@ -214,7 +215,7 @@ final class World {
         schedule(.begin(device: device.number), after: drawDelay(20_000_000))
     }
 
-    /// Draws whether a call to the device's disk fails in its next step, and which.
+    /// Draws whether a call to the device's disk fails in its next step, and the call.
     func drawDiskFault(_ device: SimulatedDevice) {
         guard plan.diskFaults > 0, !isHealed, decisions.chance(plan.diskFaults) else { return }
         device.nextFault = (call: 1 + decisions.decide(40), isPower: decisions.chance(50))
@@ -237,7 +238,7 @@ final class World {
     /// A time of up to `longest` microseconds.
     func drawDelay(_ longest: Int) -> Int64 { Int64(1 + decisions.decide(longest)) }
 
-    /// An index, each as often as its weight says.
+    /// An index, drawn by its weight.
     func drawWeighted(_ weights: [Int]) -> Int {
         var rest = decisions.decide(max(1, weights.reduce(0, +)))
         for (index, weight) in weights.enumerated() {
@@ -247,6 +248,6 @@ final class World {
         return 0
     }
 
-    /// Adds what happened to the trace.
-    func note(_ text: String, _ more: @autoclosure () -> String = "") { trace.note(now, text, more()) }
+    /// Adds an event to the trace.
+    func note(_ text: String, _ more: @autoclosure () -> String = "") { trace.note(now, text: text, more: more()) }
 }

@@ -5,19 +5,19 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A device in this process, a server in another, and two ways between them: one through a relay
-/// that does what a plan says, and one that is whole.
+/// A device in this process, a server in another, and two connections: one through a relay
+/// that follows a fault plan, and one without faults.
 final class BrokenLink: Sendable {
     let workshop: Workshop
     let server: Server
     let relay: TCPRelay
-    /// The way through the relay.
+    /// The connection through the relay.
     let brokenURL: String
-    /// The device's file, as its app has it.
+    /// The device's file, as its app opens it.
     let device: DatabasePool
     /// Syncs through the relay.
     let broken: SyncEngine
-    /// Syncs past it.
+    /// Syncs without the relay.
     let whole: SyncEngine
 
     init(schema: String, limits: Limits = .standard) async throws {
@@ -44,13 +44,13 @@ final class BrokenLink: Sendable {
     /// The rows of a query in the server's file.
     func served(_ sql: String) async throws -> String { try await workshop.sqlite3("zone.sqlite", sql) }
 
-    /// Syncs through the relay while it follows a plan; returns how that failed, if it did.
+    /// Syncs through the relay while it follows a plan; returns the error, if any.
     func sync(_ faults: RelayPlan.Fault...) async throws -> TidemarkError? {
         relay.hangUp()
         relay.follow(RelayPlan(faults))
         let before = relay.traffic.faults
         let first = try await sync()
-        // The request may have gone into the old connection, before its end was noticed.
+        // The request may have used the old connection, before its end was noticed.
         guard first?.code == .unreachable, relay.traffic.faults == before else { return first }
         return try await sync()
     }
@@ -62,7 +62,7 @@ final class BrokenLink: Sendable {
         } catch let error as TidemarkError { return error }
     }
 
-    /// All that waits on the device, and where it stands.
+    /// The device's outbox, captured edits, conflicts and revision.
     func waiting() async throws -> [String] {
         try await device.read { db in
             try Row.fetchAll(

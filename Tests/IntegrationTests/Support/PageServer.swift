@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Somebody else's web server: it has one page, and hears what the page's script reports.
+/// A foreign web server with one page; it receives the reports of the page's script.
 final class PageServer: Sendable {
     private let listener: any Channel
     private let page: Mutex<String>
@@ -11,15 +11,15 @@ final class PageServer: Sendable {
 
     /// Listens on a free port, as 127.0.0.1.
     static func start() async throws -> PageServer {
-        let made = Mutex<PageServer?>(nil)
+        let instance = Mutex<PageServer?>(nil)
         let bootstrap = ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).childChannelInitializer {
             channel in
             channel.eventLoop.makeCompletedFuture {
-                try channel.pipeline.syncOperations.addHandler(Handler(server: made.withLock { $0 }))
+                try channel.pipeline.syncOperations.addHandler(Handler(server: instance.withLock { $0 }))
             }
         }
         let server = PageServer(try await bootstrap.bind(host: "127.0.0.1", port: 0).get())
-        made.withLock { $0 = server }
+        instance.withLock { $0 = server }
         return server
     }
 
@@ -30,7 +30,7 @@ final class PageServer: Sendable {
 
     var port: Int { listener.localAddress?.port ?? 0 }
 
-    /// Has a page whose script, asynchronous, returns what it reports.
+    /// Serves a page whose asynchronous script returns its report.
     func show(_ script: String) {
         page.withLock {
             $0 = """
@@ -42,10 +42,10 @@ final class PageServer: Sendable {
         }
     }
 
-    /// What the page reports next; nil when there is nobody left to report.
+    /// The page's next report; nil when no page is left.
     func report() async -> String? { await reports.stream.first { _ in true } }
 
-    /// No page reports any more.
+    /// Ends the reports.
     func endReports() { reports.continuation.finish() }
 
     func stop() async throws { try await listener.close() }

@@ -1,16 +1,16 @@
 import Foundation
 import Synchronization
 
-/// A real process: started, read line by line, signalled, and ended.
+/// A real process: starts it, reads its lines, sends signals and ends it.
 ///
-/// One thread a pipe reads what the process says; whoever waits for a line is woken by it. No wait
-/// is for ever: a process that outlives its deadline is killed, which ends its lines.
+/// One thread a pipe reads the output and wakes the tests that wait for a line. Every wait is
+/// bounded: a process that outlives its deadline is killed, which ends its lines.
 final class Program: @unchecked Sendable {
     // `init` alone changes the process; all else is locked.
 
-    /// What is left of a process that has ended.
+    /// The result of an ended process.
     struct Result {
-        /// The exit code; of a process ended by a signal, 128 and the signal's number.
+        /// The exit code; for a process ended by a signal, 128 plus the signal's number.
         let status: Int32
         let output: String
         let errors: String
@@ -18,21 +18,21 @@ final class Program: @unchecked Sendable {
 
     /// A line that never came.
     struct LineMissing: Error, CustomStringConvertible {
-        let wanted: String
-        let said: String
+        let text: String
+        let output: String
 
-        var description: String { "no line with \"\(wanted)\"; the process said: \(said)" }
+        var description: String { "no line with \"\(text)\"; the process said: \(output)" }
     }
 
     private struct State {
         var lines: [String] = []
-        /// How many of the lines were waited for and found, or passed over.
+        /// The number of lines that were consumed or skipped.
         var consumed = 0
         var errors: [String] = []
-        /// What still runs: the process and the two pipes.
+        /// The running parts: the process and the two pipes.
         var open = 3
         var status: Int32?
-        /// Counts the changes, so that nobody waits for one that has happened since their look.
+        /// Counts the changes, so that no wait misses a change made since its last look.
         var changes = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
@@ -51,7 +51,7 @@ final class Program: @unchecked Sendable {
         environment: [String: String] = [:],
         within limit: Duration = .seconds(300)
     ) throws {
-        // A process that is gone must not take the tests along when it is written to.
+        // A write to an ended process must not end the tests.
         signal(SIGPIPE, SIG_IGN)
         self.name = name
         deadline = .now + limit
@@ -76,7 +76,7 @@ final class Program: @unchecked Sendable {
     /// The process id.
     var id: Int32 { process.processIdentifier }
 
-    /// Whether nothing of the process is left.
+    /// Whether process and pipes have ended.
     var isFinished: Bool { state.withLock { $0.open == 0 } }
 
     // MARK: Talking
@@ -87,7 +87,7 @@ final class Program: @unchecked Sendable {
     /// The next line of the output that contains a text; lines before it are passed over.
     func line(with text: String) async throws -> String {
         while true {
-            let (found, isOver, seen) = state.withLock { state -> (String?, Bool, Int) in
+            let (match, isOver, seen) = state.withLock { state -> (String?, Bool, Int) in
                 let rest = state.lines[state.consumed...]
                 guard let index = rest.firstIndex(where: { $0.contains(text) }) else {
                     return (nil, state.open == 0, state.changes)
@@ -95,10 +95,10 @@ final class Program: @unchecked Sendable {
                 state.consumed = index + 1
                 return (state.lines[index], false, state.changes)
             }
-            if let found { return found }
+            if let match { return match }
             guard !isOver else {
-                let said = state.withLock { $0.lines + $0.errors }.joined(separator: "\n")
-                throw LineMissing(wanted: text, said: said)
+                let output = state.withLock { $0.lines + $0.errors }.joined(separator: "\n")
+                throw LineMissing(text: text, output: output)
             }
             await change(since: seen)
         }
@@ -107,7 +107,7 @@ final class Program: @unchecked Sendable {
     /// Sends a signal.
     func signalled(_ signal: Int32) { if !isFinished { kill(process.processIdentifier, signal) } }
 
-    /// Waits until the process has ended and all it said was read.
+    /// Waits until the process has ended and all its output was read.
     @discardableResult func finished() async throws -> Result {
         try input.fileHandleForWriting.close()
         while true {
@@ -125,7 +125,7 @@ final class Program: @unchecked Sendable {
         }
     }
 
-    /// Ends the process at once, without a chance to tidy up.
+    /// Kills the process at once.
     func killed() async throws {
         signalled(SIGKILL)
         try await finished()
@@ -143,7 +143,7 @@ final class Program: @unchecked Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Returns when something was said or ended after so many changes.
+    /// Returns after a line or an end that followed this many changes.
     private func change(since seen: Int) async {
         await withCheckedContinuation { continuation in
             let isNews = state.withLock { state in
@@ -181,7 +181,7 @@ final class Program: @unchecked Sendable {
         }
     }
 
-    /// Notes the end of the process, which two sides may tell.
+    /// Records the end of the process, which two sides may report.
     private func ended(_ status: Int32, bySignal isSignal: Bool) {
         change { state in
             guard state.status == nil else { return }
@@ -190,7 +190,7 @@ final class Program: @unchecked Sendable {
         }
     }
 
-    /// Waits for the end of a process that has said all.
+    /// Waits for the end of a process that has closed its output.
     ///
     /// Foundation watches its children through `select`, and in a process with more than a thousand
     /// open files it has been seen to miss one. The child is left for Foundation to collect.
@@ -209,9 +209,9 @@ final class Program: @unchecked Sendable {
 
     /// Whether there is something to read, or the end; false when the deadline has passed.
     private func waitUntilReadable(_ descriptor: Int32) -> Bool {
-        let left = max(deadline - .now, .zero) / .milliseconds(1)
+        let milliseconds = max(deadline - .now, .zero) / .milliseconds(1)
         var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        if Foundation.poll(&poll, 1, Int32(left)) > 0 { return true }
+        if Foundation.poll(&poll, 1, Int32(milliseconds)) > 0 { return true }
         kill(process.processIdentifier, SIGKILL)
         return false
     }

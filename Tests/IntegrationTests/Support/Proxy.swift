@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// A real proxy before a server, run by the very text of Docs/PROXY.md.
+/// A real proxy before a server, with the configuration text of Docs/PROXY.md.
 struct Proxy {
-    /// Whose configuration it is.
+    /// The proxy program.
     enum Kind: String {
         case nginx
         case caddyfile
@@ -11,7 +11,7 @@ struct Proxy {
 
     /// The token in the page.
     static let pageToken = "0f5c8e6a2b1d4c7f9e3a5b8d1c6f2e4a7b9d3c5e8f1a2b4c6d7e9f0a1b3c5d7e"
-    /// The name that the proxy has in the page.
+    /// The proxy's host name in the page.
     static let name = "sync.example.org"
 
     let kind: Kind
@@ -20,7 +20,7 @@ struct Proxy {
 
     var url: String { "https://localhost:\(port)" }
 
-    /// Starts a proxy that lets a token in.
+    /// Starts a proxy that accepts a token.
     static func start(_ kind: Kind, before server: Server, token: String, port: Int? = nil, in workshop: Workshop)
         async throws -> Proxy
     {
@@ -40,7 +40,7 @@ struct Proxy {
             case .caddyfile:
                 try caddy(text.replacing("\n\(name) {", with: "\n\(name):\(port), localhost:\(port) {"), workshop)
             }
-        // The last words before connections are answered.
+        // The last output before connections are answered.
         _ = try await program.line(with: kind == .nginx ? "getrlimit" : "serving initial configuration")
         return Proxy(kind: kind, port: port, program: program)
     }
@@ -60,7 +60,7 @@ struct Proxy {
         }
     }
 
-    /// What surrounds the page's text on a machine, with all files in the test's folder.
+    /// The machine-specific text around the page's, with all files in the test's folder.
     private static func nginx(_ text: String, _ workshop: Workshop) throws -> Program {
         let folders = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map {
             "\($0)_temp_path \(workshop.path($0));"
@@ -91,7 +91,7 @@ struct Proxy {
         return try shell(workshop, path, "run", "--adapter", "caddyfile", "--config", file)
     }
 
-    /// Runs a program that says on standard error what a test waits for.
+    /// Runs a program until standard error has an expected text.
     private static func shell(_ workshop: Workshop, _ command: String...) throws -> Program {
         try workshop.start(
             "/bin/sh",

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A program of other people that a test needs and a machine may lack.
+/// An external program that a test needs and a machine may lack.
 struct Tool: Sendable {
-    /// Where it is; nil if this machine lacks it.
+    /// Its path; nil if this machine lacks it.
     let path: String?
 
     /// Looks in the places of programs for the first of these names.
@@ -28,7 +28,7 @@ struct Tool: Sendable {
     static let python = Tool("python3")
 }
 
-/// A port on which nobody listens just now, below those that the system gives to connections.
+/// A port without a listener, below the range that the system gives to connections.
 func freePort() throws -> Int {
     for port in (20_000..<32_000).shuffled() where isFree(port) { return port }
     throw POSIXError(.EADDRINUSE)

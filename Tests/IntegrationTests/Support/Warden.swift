@@ -3,13 +3,13 @@ import Foundation
 /// Ends the programs of a test run that was itself ended by a crash, a signal or a debugger.
 ///
 /// A small shell reads their process ids from a pipe whose other end only the tests hold. When the
-/// pipe ends although nobody dismissed the shell, the tests are gone, and it ends what is left.
+/// pipe ends although no test dismissed the shell, the tests are gone, and it kills the rest.
 final class Warden: @unchecked Sendable {
     // `init` alone changes the process and the pipe; an id is written whole.
     private let shell = Process()
     private let ids = Pipe()
 
-    /// Process ids are used again: only what still looks like ours is ended.
+    /// Process ids are reused: kills only processes that still look like ours.
     private static let script = """
         while read -r id; do all="$all $id"; done
         for id in $all; do
@@ -24,9 +24,9 @@ final class Warden: @unchecked Sendable {
         try shell.run()
     }
 
-    /// Takes a program in its care.
+    /// Adds a program to the list.
     func watch(_ id: Int32) throws { try ids.fileHandleForWriting.write(contentsOf: Data("\(id)\n".utf8)) }
 
-    /// Tells that the tests have tidied up by themselves.
+    /// Reports that the tests have cleaned up by themselves.
     func dismiss() { kill(shell.processIdentifier, SIGKILL) }
 }

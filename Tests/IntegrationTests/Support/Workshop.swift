@@ -2,9 +2,9 @@ import Foundation
 import Synchronization
 import Testing
 
-/// A folder of its own with real files, and the real programs run in it.
+/// A temporary folder with real files, and the real programs run in it.
 ///
-/// What still runs when a test ends is killed, and the folder removed.
+/// Programs that still run when a test ends are killed, and the folder is removed.
 final class Workshop: Sendable {
     let folder: URL
     private let running = Mutex<[Program]>([])
@@ -124,7 +124,7 @@ final class Workshop: Sendable {
         }
     }
 
-    /// Syncs devices, each of which must end without a conflict.
+    /// Syncs devices; each must end without a conflict.
     func sync(_ files: String...) async throws {
         for file in files {
             let synced = try await tidemark("device", "sync", path(file))
@@ -139,7 +139,7 @@ final class Workshop: Sendable {
         return try #require(result.output.split(separator: " ").last?.trimmingCharacters(in: .newlines))
     }
 
-    /// Checks that a file is sound, and that it and others hold what the server holds.
+    /// Checks that a file is sound, and that it and others have the server's rows.
     func expectEqual(_ server: Server, _ files: String...) async throws {
         let truth = try await digest(server.url)
         for file in files {
@@ -164,7 +164,7 @@ struct Server: Sendable {
 
     var url: String { "http://127.0.0.1:\(port)" }
 
-    /// Stops it as a service manager does, and checks that it ends well.
+    /// Stops it as a service manager does, and checks its exit.
     func stopped() async throws {
         program.signalled(SIGTERM)
         let result = try await program.finished()

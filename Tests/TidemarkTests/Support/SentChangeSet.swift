@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TidemarkTestSupport
 
-/// A change set as it stood in a request, in words that a test can compare.
+/// A change set from a request, in a text form for comparison.
 struct SentChangeSet: Equatable {
     let id: String
     let after: [String]
@@ -30,9 +30,9 @@ struct SentChangeSet: Equatable {
             (part[operation] as? [Any] ?? []).map { key in
                 let key = "\(key)"
                 let columns = attributes[key, default: [:]].keys.filter { $0 != "revision" }
-                let shown = key.hasPrefix("-") ? "new" : key
+                let keyText = key.hasPrefix("-") ? "new" : key
                 let list = columns.isEmpty ? "" : " (\(columns.sorted().joined(separator: ", ")))"
-                return "\(operation) \(table) \(shown)\(list)"
+                return "\(operation) \(table) \(keyText)\(list)"
             }
         }
     }
@@ -45,6 +45,6 @@ extension TestDevice {
     /// The records of the change sets that the last request with any carried.
     var lastSent: [[String]] { get throws { try sent.last { !$0.isEmpty }?.map(\.records) ?? [] } }
 
-    /// Syncs over a network that loses something, and expects to be told so.
+    /// Syncs over a lossy network, and expects the error.
     func syncInVain() async { await #expect(throws: FaultPlan.lost) { try await engine.sync() } }
 }

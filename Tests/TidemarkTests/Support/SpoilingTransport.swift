@@ -3,17 +3,17 @@ import Tidemark
 import TidemarkCore
 import TidemarkTestSupport
 
-/// A way to the server on which every answer is changed.
+/// A transport that changes every answer.
 final class SpoilingTransport: ForwardingTransport {
     let real: InProcessTransport
     private let spoil: Mutex<@Sendable (String) throws -> String>
     private let offersSnapshots: Mutex<Bool>
     private let offered = Mutex(0)
 
-    /// How many snapshots the device has taken.
+    /// The number of snapshots that the device has taken.
     var snapshotCount: Int { offered.withLock(\.self) }
 
-    /// Without `offersSnapshots`, no snapshot can be used either.
+    /// Without `offersSnapshots`, snapshots are unusable, too.
     init(
         wrapping real: InProcessTransport,
         offersSnapshots: Bool = true,
@@ -24,7 +24,7 @@ final class SpoilingTransport: ForwardingTransport {
         self.offersSnapshots = Mutex(offersSnapshots)
     }
 
-    /// Changes the answers in another way from now on.
+    /// Sets another change of the answers from now on.
     func change(offersSnapshots: Bool, with spoil: @escaping @Sendable (String) throws -> String) {
         self.spoil.withLock { $0 = spoil }
         self.offersSnapshots.withLock { $0 = offersSnapshots }

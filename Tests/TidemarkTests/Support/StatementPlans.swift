@@ -6,9 +6,9 @@ import Synchronization
 
 /// The statements that run on the files of a folder, with SQLite's plan for each.
 ///
-/// SQLite itself reports every connection that is opened and every statement that it runs, those of
-/// triggers as well, so nothing has to be told of this. A statement is planned on the connection
-/// that runs it, where its temporary tables and functions are.
+/// SQLite itself reports every new connection and every statement that it runs, those of
+/// triggers as well, so the code under test is unchanged. A statement is planned on its own
+/// connection, which has its temporary tables and functions.
 final class StatementPlans: Sendable {
     /// A statement and its plan.
     struct Statement: Hashable, Sendable {
@@ -16,9 +16,9 @@ final class StatementPlans: Sendable {
         let file: String
         /// The text; in that of a trigger, `NEW` and `OLD` are parameters.
         let sql: String
-        /// The lines of the plan, or why there is none.
+        /// The lines of the plan, or the reason why there is none.
         let plan: [String]
-        /// The temporary tables of the connection, if the plan reads anything from end to end.
+        /// The temporary tables of the connection, if the plan has a scan.
         let temporary: Set<String>
     }
 
@@ -31,7 +31,7 @@ final class StatementPlans: Sendable {
     private let folder: String
     private let state = Mutex(State())
 
-    /// Takes hold of the connections that are opened from now on.
+    /// Registers all connections that are opened from now on.
     init(of folder: URL) {
         self.folder = folder.resolvingSymlinksInPath().path
         recorders.withLock { $0[self.folder] = self }
@@ -58,8 +58,8 @@ final class StatementPlans: Sendable {
         state.withLock { $0.statements.append(statement) }
     }
 
-    /// What SQLite is asked to plan; nil for statements that have no plan, some of which take
-    /// effect when they are only prepared.
+    /// The text to plan; nil for statements without a plan, such as those that take effect when they are
+    /// only prepared.
     private static func planned(_ text: String) -> String? {
         var sql = text
         if sql.hasPrefix("-- ") {
@@ -90,34 +90,33 @@ final class StatementPlans: Sendable {
 }
 
 extension StatementPlans.Statement {
-    /// What of a file's tables is read from end to end; of `histories` also what is read for a
-    /// whole table or device.
+    /// The scanned tables of a file; of `histories` also those that are scanned for a whole table
+    /// or device.
     ///
-    /// A name in the plan that is nothing known is returned with a question mark.
+    /// An unknown name in the plan is returned with a question mark.
     func scanned(of tables: Set<String>, histories: Set<String>) -> Set<String> {
-        var found: Set<String> = []
+        var scanned: Set<String> = []
         for line in plan where !line.contains("VIRTUAL TABLE") {
-            if line.hasPrefix("NO PLAN") { found.insert("?\(line)") }
+            if line.hasPrefix("NO PLAN") { scanned.insert("?\(line)") }
             let isScan = Self.isScan(line)
             guard isScan || line.contains(/^SEARCH .*\((tbl|device)=\?\)/) else { continue }
-            let meant = named(String(line.split(separator: " ")[1]))
-            found.formUnion(meant.intersection(isScan ? tables : histories))
-            let isKnown = meant.contains {
+            let names = named(String(line.split(separator: " ")[1]))
+            scanned.formUnion(names.intersection(isScan ? tables : histories))
+            let isKnown = names.contains {
                 tables.contains($0) || temporary.contains($0) || isMadeHere($0) || $0.hasPrefix("temp.")
                     || $0.hasPrefix("sqlite_")
             }
-            if isScan, !isKnown { found.insert("?\(line)") }
+            if isScan, !isKnown { scanned.insert("?\(line)") }
         }
-        return found
+        return scanned
     }
 
-    /// Whether a line of a plan says that something is read from end to end; an index that SQLite
-    /// makes for the moment is.
+    /// Whether a line of a plan is a scan; the building of an automatic index is one.
     static func isScan(_ line: String) -> Bool {
         (line.hasPrefix("SCAN ") || line.contains(" AUTOMATIC ")) && !line.contains("CONSTANT ROW")
     }
 
-    /// The tables that go by a name in the statement.
+    /// The tables with a name or alias in the statement.
     private func named(_ name: String) -> Set<String> {
         let bare = Self.bare(name)
         var tables: Set = [bare]

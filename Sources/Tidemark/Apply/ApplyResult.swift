@@ -1,0 +1,23 @@
+/// The effect of an answer on the device.
+package struct ApplyResult: Sendable {
+    /// The device's revision after the answer.
+    var revision: Int64 = 0
+    /// Whether the server has further revisions.
+    var hasMore = false
+    /// How many of the device's own change sets got their verdict.
+    var settledCount = 0
+    /// Whether the outbox still has change sets.
+    var hasPending = false
+    /// Whether the file has changed since the request; then nothing was applied, and the device repeats
+    /// the round.
+    var isStale = false
+    /// Whether the answer had only ids, and these did not suffice; then nothing was applied.
+    var needsEcho = false
+    /// Whether the file lacks the schema of the answer; then nothing was applied.
+    var needsSchema = false
+    /// The events for the app.
+    var events: [SyncEvent] = []
+
+    /// Whether device and server have the same revisions and verdicts.
+    var isInSync: Bool { !hasMore && !hasPending && !isStale }
+}

@@ -1,0 +1,62 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Gives temporary ids to deleted records that a retry or merge creates again.
+///
+/// The server uses an id only once, so the old id stays with the deleted record. Parked changes that
+/// refer to the record get the new id, in the same conflict and in dependent ones.
+struct RecreateRecords {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Gives temporary ids to the missing records of a conflict that must exist again.
+    ///
+    /// - Returns: The merged records, under their new keys.
+    func assignIDs(_ id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
+        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT parked.tbl, parked.key
+                FROM tidemark_conflict_record AS parked
+                JOIN temp.tidemark_table AS synced_table
+                    ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
+                WHERE parked.id = ? AND parked.operation IN ('update', 'delete')
+                ORDER BY parked.tbl, parked.key
+                """,
+            arguments: [id]
+        )
+        var keys: [String: String] = [:]
+        for row in rows {
+            let name: String = try row.value("tbl")
+            let key: String = try row.value("key")
+            guard let table = schema.byName[name], let old = Int64(key),
+                try RowValues(db: db).current(table, key: key) == nil,
+                try isWanted(id, table: name, key: key, merged: merged)
+            else { continue }
+            let new = try TemporaryIDs.next(db)
+            keys["\(name) \(key)"] = String(new)
+            try db.execute(sql: "INSERT INTO temp.tidemark_assigned VALUES (?, ?, ?)", arguments: [name, old, new])
+        }
+        guard !keys.isEmpty else { return merged }
+        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+        return merged.map {
+            let key = keys["\($0.table) \($0.key)"] ?? $0.key
+            return MergedRecord(table: $0.table, key: key, columns: $0.columns)
+        }
+    }
+
+    /// Whether the resolution creates the missing record again.
+    private func isWanted(_ id: String, table: String, key: String, merged: [MergedRecord]) throws -> Bool {
+        if let decision = merged.first(where: { $0.table == table && $0.key == key }) { return decision.columns != nil }
+        return try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT operation = 'update' AND base IS NOT NULL FROM tidemark_conflict_record
+                WHERE id = ? AND tbl = ? AND key = ?
+                """,
+            arguments: [id, table, key]
+        ) ?? false
+    }
+}

@@ -1,0 +1,48 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Captures edits of records with pending changes that the triggers missed.
+///
+/// The table had no triggers at the time, or its triggers did not cover the column.
+struct CaptureMissedEdits {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Captures an edit for each row that differs from its pending version.
+    ///
+    /// `fallback` returns the value of a column that neither outbox nor base has: SQL over `t`, which
+    /// yields canonical JSON.
+    func capture(_ table: SyncedTable, fallback: (SyncedTable.Column) throws -> String) throws {
+        let key = RowJSON.key(table, alias: "t.")
+        let literal = SQLText.literal(table.name)
+        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
+        let values = try table.valueColumns.filter { !unserved.contains($0.name) }.map { column -> (String, String) in
+            let missing = try fallback(column)
+            let path = SQLText.literal("$.\"\(column.name)\"")
+            let expected = """
+                coalesce(
+                    (SELECT entry.attributes -> \(path) FROM tidemark_outbox AS entry
+                        WHERE entry.tbl = \(literal) AND entry.key = \(key)
+                            AND json_type(entry.attributes, \(path)) IS NOT NULL
+                        ORDER BY entry.seq DESC
+                        LIMIT 1),
+                    (SELECT base.image -> \(path) FROM tidemark_base AS base
+                        WHERE base.tbl = \(literal) AND base.key = \(key)),
+                    \(missing))
+                """
+            return (column.name, "tidemark_decode(\(expected))")
+        }
+        guard !values.isEmpty else { return }
+        let differs = values.map { name, value in "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
+        }
+        try CaptureAddedColumns(
+            table,
+            before: Dictionary(uniqueKeysWithValues: values),
+            where: """
+                EXISTS (SELECT 1 FROM tidemark_base AS base WHERE base.tbl = \(literal) AND base.key = \(key))
+                AND (\(differs.joined(separator: " OR ")))
+                """
+        ).run(db)
+    }
+}

@@ -1,0 +1,78 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Renames columns in bookkeeping after the app's migration.
+///
+/// This covers the outbox, the bases, the conflicts and the kept change sets.
+struct RenamePendingColumns {
+    let db: Database
+
+    /// Renames columns in all bookkeeping tables; `names` has the new name for each former name.
+    func rename(_ names: [String: String], of table: String) throws {
+        let holders = [
+            ("tidemark_outbox", "attributes"), ("tidemark_outbox", "before"), ("tidemark_base", "image"),
+            ("tidemark_conflict_record", "base"), ("tidemark_conflict_record", "mine"),
+            ("tidemark_conflict_record", "theirs"), ("tidemark_kept_record", "before"),
+            ("tidemark_kept_record", "attributes"),
+        ]
+        for (old, new) in names.sorted(by: { $0.key < $1.key }) {
+            for (holder, member) in holders {
+                let renamed =
+                    planted(PlantedBug.dropsRenamedValues)
+                    ? "json_remove(\(member), :old, :new)"
+                    : "json_set(json_remove(\(member), :old), :new, json(\(member) -> :old))"
+                try db.execute(
+                    sql: """
+                        UPDATE \(holder) SET \(member) = \(renamed)
+                        WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
+                        """,
+                    arguments: ["old": "$.\"\(old)\"", "new": "$.\"\(new)\"", "tbl": table]
+                )
+            }
+        }
+    }
+
+    /// Rewrites the bases, and the `before` images of the outbox, to the table's current columns.
+    func rebuildImages(of table: SyncedTable, _ step: SchemaStep) throws {
+        for (holder, member) in [("tidemark_base", "image"), ("tidemark_outbox", "before")] {
+            try rebuild(member, of: holder, table: table, step: step)
+        }
+    }
+
+    /// Rewrites images to the table's current columns.
+    ///
+    /// A newly shared column gets the zone's value. A column that only the file has gets the row's
+    /// value.
+    private func rebuild(_ image: String, of holder: String, table: SyncedTable, step: SchemaStep) throws {
+        let difference = step.new.difference
+        let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
+        let added = step.addedColumns.first { $0.0.name == table.name }?.1.map(\.name) ?? []
+        let members = try table.valueColumns.map { column -> String in
+            let wire = difference.wireNames[table.name]?[column.name] ?? column.name
+            let fill = try step.new.history.fills[table.name]?[column.name] ?? DefaultValue.json(column, in: db)
+            let path = SQLText.literal("$.\"\(column.name)\"")
+            let value =
+                unserved.contains(column.name)
+                ? """
+                (SELECT tidemark_key(app_row.\(SQLText.name(column.name)))
+                FROM main.\(SQLText.name(table.name)) AS app_row
+                WHERE \(KeySQL.match(table, key: "\(holder).key", alias: "app_row.")))
+                """
+                : """
+                (SELECT tidemark_key(unknown.value)
+                FROM tidemark_unknown AS unknown
+                WHERE unknown.tbl = \(holder).tbl AND unknown.key = \(holder).key
+                    AND unknown.col = \(SQLText.literal(wire)))
+                """
+            let member = SQLText.literal(ChangeSetJSON.quote(column.name) + ":")
+            let previousValue = added.contains(column.name) ? "NULL" : "\(image) -> \(path)"
+            return "\(member) || coalesce(\(previousValue), \(value), \(SQLText.literal(fill)))"
+        }
+        let object = members.isEmpty ? "''" : members.joined(separator: " || ',' || ")
+        try db.execute(
+            sql: "UPDATE \(holder) SET \(image) = '{' || \(object) || '}' WHERE tbl = ? AND \(image) IS NOT NULL",
+            arguments: [table.name]
+        )
+    }
+}

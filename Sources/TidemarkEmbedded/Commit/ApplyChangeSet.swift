@@ -1,0 +1,88 @@
+import GRDB
+import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+extension ZoneTransaction {
+    package func apply(_ ord: Int) throws {
+        do { try RecordWriter(db, schema: schema, existing: .refuse).write(ord: ord) } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_CONSTRAINT
+        { throw violation(of: error, ord) }
+        let check = ForeignKeyCheck(db, schema: schema)
+        guard check.hasUnresolvedReferences else { return }
+        try staged.refuseBroken(ord, findBroken: { try check.brokenReferences(in: $0) }, wasDeleted: wasDeleted)
+    }
+
+    // MARK: Constraints
+
+    private func violation(of error: DatabaseError, _ ord: Int) -> Violation {
+        let (table, columns) = place(of: error)
+        switch error.extendedResultCode {
+        case .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID:
+            return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
+        case .SQLITE_CONSTRAINT_FOREIGNKEY:
+            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
+        case .SQLITE_CONSTRAINT_NOTNULL where columns.contains { schema.history.fills[table]?[$0] != nil }:
+            let column = columns[0]
+            return .refusal(
+                TidemarkError(
+                    .deviceBehind,
+                    """
+                    \(table).\(column) is NOT NULL without a default, and the device's version of the table does not \
+                    have it.
+                    """,
+                    fix: "Update the app, then retry; or give the column a default at the server.",
+                    place: .init(changeSet: ord, table: table, column: column)
+                )
+            )
+        default:
+            return .refusal(
+                TidemarkError(
+                    .constraintViolated,
+                    "The table refuses a record: \(error.message ?? "a constraint failed").",
+                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)
+                )
+            )
+        }
+    }
+
+    /// Reads table and columns from a message such as `UNIQUE constraint failed: zones.name, zones.area`.
+    ///
+    /// Without a column in the message, returns the table alone.
+    private func place(of error: DatabaseError) -> (table: String, columns: [String]) {
+        let names = (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") } ?? []
+        for table in schema.tables {
+            let columns = table.columns.map(\.name).filter { names.contains("\(table.name).\($0)") }
+            if !columns.isEmpty { return (table.name, columns) }
+        }
+        // The message of a CHECK has only the expression, so the table comes from the statement.
+        let sql = error.sql ?? ""
+        let table = schema.tables.first { sql.contains(" main.\(SQLText.name($0.name)) ") }
+        return (table?.name ?? "", [])
+    }
+
+    // MARK: References
+
+    private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                // Compaction deletes the entries of deleted records, but an id below the table's
+                // next id belonged to a record.
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ?1 AND key = ?2)
+                        OR EXISTS (
+                            SELECT 1
+                            FROM tidemark_identity AS identity
+                            JOIN temp.tidemark_table AS synced_table USING (tbl)
+                            WHERE identity.tbl = ?1
+                                AND synced_table.kind = 'integer'
+                                AND CAST(?2 AS INTEGER) BETWEEN 1 AND identity.next - 1
+                                AND (SELECT horizon > adopted FROM tidemark_zone))
+                    """
+            ),
+            arguments: [table, key]
+        ) ?? false
+    }
+}

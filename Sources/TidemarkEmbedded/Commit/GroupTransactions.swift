@@ -1,0 +1,66 @@
+import GRDB
+import TidemarkCore
+import TidemarkEngine
+import TidemarkStoreSupport
+
+/// Group commit: answers several requests in as few transactions as possible, usually one.
+///
+/// The store first writes all change sets of the group together. If that is impossible, it rolls
+/// back and writes them one after another in a second transaction. If SQLite reports a damaged page,
+/// the rest of that transaction cannot be trusted: the store then runs each request in a transaction
+/// of its own, and only requests that touch the damaged page get the error.
+extension ZoneFile {
+    /// Answers the requests of a group in order.
+    ///
+    /// - Throws: The error that failed a whole transaction. No request has an answer then.
+    func answer(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<ZoneAnswer, any Error>] {
+        do {
+            if let answers = try await answerTogether(group, by: handler) { return answers }
+            return try await answerInTurn(group, by: handler)
+        } catch let error as TidemarkError where error.code == .fileDamaged && group.count > 1 {
+            return try await answerAlone(group, by: handler)
+        }
+    }
+
+    private func answerTogether(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+        ZoneAnswer, any Error
+    >]? {
+        try await inTransaction { transaction, _ in
+            let answers = try transaction.answer(group, planningBy: handler)
+            return (answers, Self.end(of: answers ?? []))
+        }
+    }
+
+    private func answerInTurn(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
+        try await inTransaction { transaction, _ in
+            let answers = try handler.handle(group, in: transaction)
+            if group.count > 1, let damage = answers.compactMap(Self.damage).first { throw damage }
+            return (answers, Self.end(of: answers))
+        }
+    }
+
+    private func answerAlone(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
+        var answers: [Result<ZoneAnswer, any Error>] = []
+        for request in group {
+            do { answers += try await answerInTurn([request], by: handler) } catch let error as TidemarkError
+                where error.code == .fileDamaged
+            { answers.append(.failure(error)) }
+        }
+        return answers
+    }
+
+    /// Returns the `fileDamaged` error of an answer; nil for every other answer.
+    private static func damage(_ answer: Result<ZoneAnswer, any Error>) -> TidemarkError? {
+        guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged else { return nil }
+        return error
+    }
+
+    /// Commits if the answers are worth it, and rolls back otherwise.
+    private static func end(of answers: [Result<ZoneAnswer, any Error>]) -> Database.TransactionCompletion {
+        GroupHandler.isWorthCommitting(answers) ? .commit : .rollback
+    }
+}

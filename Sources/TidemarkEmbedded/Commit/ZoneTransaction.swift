@@ -1,0 +1,286 @@
+package import GRDB
+package import TidemarkCore
+package import TidemarkEngine
+import TidemarkSQL
+package import TidemarkStoreSupport
+
+/// The server engine's view of one transaction on a zone's SQLite file.
+///
+/// The connection is prepared for the schema, has `foreign_keys` on, and is inside an immediate
+/// transaction.
+package struct ZoneTransaction: StoreTransaction {
+    package let db: Database
+    let schema: SyncSchema
+    package let now: Int64
+    package let staged: StagedRequest
+    private let hash: String
+    /// Identifies the columns and order that row fingerprints cover.
+    ///
+    /// Only fingerprints of the same layout are comparable.
+    let fingerprintLayoutHash: String
+
+    /// Wraps a connection that is inside an immediate transaction.
+    ///
+    /// `hash` is the schema's hash; if nil, this computes it. `now` is the server's wall clock, in
+    /// milliseconds since 1970.
+    package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
+        self.db = db
+        self.schema = schema
+        self.now = now
+        self.hash = try hash ?? SchemaText.hash(schema)
+        fingerprintLayoutHash = ContentHash.of(schema.shape)
+        staged = try StagedRequest(db, schema: schema)
+    }
+
+    package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
+        let request = try staged.stage(body, limits: limits)
+        try staged.placing { try spellKeys() }
+        return request
+    }
+
+    package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
+        guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
+        do {
+            try spellKeys()
+            return requests
+        } catch is TidemarkError {
+            // Staging the bodies one by one then finds the faulty one.
+            return nil
+        }
+    }
+
+    package func zone() throws -> ZoneState {
+        guard
+            let row = try Row.fetchOne(
+                db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM tidemark_zone")
+            )
+        else { throw Self.notAZone }
+        return ZoneState(
+            epoch: try row.value("epoch"),
+            revision: try row.value("revision"),
+            horizon: try row.value("horizon"),
+            schema: hash,
+            time: try row.value("time")
+        )
+    }
+
+    /// Reads the latest revision twice: from the zone's row and from its log.
+    static func ends(in db: Database) throws -> (zone: Int64, log: Int64) {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT revision, coalesce((SELECT max(revision) FROM tidemark_revision), 0)
+                FROM tidemark_zone
+                """
+        )
+        guard let row else { throw notAZone }
+        return try (row.value(0), row.value(1))
+    }
+
+    static let notAZone = TidemarkError(
+        .unusableFile,
+        "The file is not a zone.",
+        fix: "Serve it with `tidemark serve FILE`."
+    )
+
+    package func end(of epoch: String) throws -> Int64? {
+        try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?"),
+            arguments: [epoch]
+        )
+    }
+
+    package func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
+        (schema.policy(of: table), schema.columnPolicies(of: table))
+    }
+
+    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+        do {
+            if planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
+            return .success(try inSavepoint(body))
+        } catch {
+            guard db.isInsideTransaction, !Self.endsTransaction(error) else { throw error }
+            return .failure(TidemarkError.translateStorageError(error, of: "the zone's file"))
+        }
+    }
+
+    /// Whether an error fails the whole transaction rather than one request.
+    ///
+    /// A damaged page does not: only requests that touch it get the error
+    /// (``ZoneFile/answer(_:by:)``).
+    static func endsTransaction(_ error: any Error) -> Bool {
+        guard let code = (error as? DatabaseError)?.resultCode else { return false }
+        return [
+            .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOMEM, .SQLITE_INTERRUPT, .SQLITE_ABORT, .SQLITE_BUSY, .SQLITE_LOCKED,
+            .SQLITE_CANTOPEN, .SQLITE_READONLY, .SQLITE_PROTOCOL, .SQLITE_PERM, .SQLITE_NOLFS,
+        ].contains(code)
+    }
+
+    package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
+        // SQLite checks references at the end of the change set.
+        try ConnectionFlag.deferForeignKeys.set(true, in: db)
+        if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
+        return try inSavepoint(body)
+    }
+
+    /// Runs `body` in a savepoint, with cached statements; GRDB's `inSavepoint` compiles its own each time.
+    private func inSavepoint<Result>(_ body: () throws -> Result) throws -> Result {
+        let release = "RELEASE SAVEPOINT tidemark"
+        try db.cachedStatement(sql: "SAVEPOINT tidemark").execute()
+        do {
+            let result = try body()
+            try db.cachedStatement(sql: release).execute()
+            return result
+        } catch  where db.isInsideTransaction {
+            // If the rollback itself fails, the state is unknown: that error fails the transaction.
+            try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
+            try db.cachedStatement(sql: release).execute()
+            throw error
+        }
+    }
+
+    // MARK: Verdicts
+
+    package func verdict(of id: String) throws -> Verdict? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"),
+            arguments: [id]
+        ).map { Verdict(device: $0[0], hash: $0[1], revision: $0[2], isAsSent: $0[3]) }
+    }
+
+    package func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
+        let rows = try Row.fetchCursor(
+            db.cachedStatement(
+                sql: """
+                    SELECT
+                        verdict.id,
+                        verdict.revision,
+                        CASE WHEN ?2 AND verdict.ids IS NOT NULL THEN NULL ELSE verdict.body END AS body,
+                        verdict.ids,
+                        log_entry.body AS log_text,
+                        \(RevisionText.restLength) AS rest
+                    FROM tidemark_verdict AS verdict
+                    LEFT JOIN tidemark_revision AS log_entry
+                        ON log_entry.revision = verdict.revision AND NOT (verdict.as_sent AND ?1 OR ?2)
+                    WHERE verdict.id IN (SELECT value FROM json_each(?3))
+                    """
+            ),
+            arguments: [
+                extent == .ids, extent == .verdicts, "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]",
+            ]
+        )
+        var copies: [String: String] = [:]
+        while let row = try rows.next() {
+            let logText = try (row.value("log_text") as String?).map { beginning in
+                try RevisionText.whole(beginning, row.value("rest"), of: row.value("revision"), in: db)
+            }
+            copies[try row.value("id")] = try AuthorsCopy(
+                whole: try row.value("body"),
+                ids: try row.value("ids"),
+                logged: logText
+            ).render()
+        }
+        return copies
+    }
+
+    package func idsWithVerdict(_ ids: [String]) throws -> [String] {
+        let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+        return try String.fetchAll(
+            db.cachedStatement(sql: "SELECT id FROM tidemark_verdict WHERE id IN (SELECT value FROM json_each(?))"),
+            arguments: [list]
+        )
+    }
+
+    // MARK: Laps
+
+    package func lastExchange(with device: String) throws -> Exchange? {
+        try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT lap, revision FROM tidemark_lap WHERE device = ?"),
+            arguments: [device]
+        ).map { try Exchange(lap: $0.value("lap"), revision: $0.value("revision")) }
+    }
+
+    package func keep(_ exchange: Exchange, with device: String) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_lap VALUES (?, ?, ?)
+                ON CONFLICT (device) DO UPDATE SET lap = excluded.lap, revision = excluded.revision
+                """
+        ).execute(arguments: [device, exchange.lap, exchange.revision])
+    }
+
+    // MARK: Ancestry
+
+    package func ancestry(of ids: [String]) throws -> Ancestry {
+        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry(revisions: [], isRefused: false) }
+        let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+        let missing = try String.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM tidemark_verdict)"
+            ),
+            arguments: [list]
+        )
+        if let missing {
+            throw TidemarkError(
+                .predecessorMissing,
+                "The change set depends on \(missing), which has not arrived.",
+                fix: "Send \(missing) first, or in the same request before this one."
+            )
+        }
+        let revisions = try Int64?.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    WITH RECURSIVE ancestor (id) AS (
+                        SELECT value FROM json_each(?)
+                        UNION
+                        SELECT predecessor.value
+                        FROM ancestor
+                        JOIN tidemark_verdict AS verdict USING (id), json_each(verdict.after) AS predecessor
+                    )
+                    SELECT verdict.revision
+                    FROM ancestor
+                    JOIN tidemark_verdict AS verdict USING (id)
+                    """
+            ),
+            arguments: [list]
+        )
+        let isRefused = try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1
+                        FROM json_each(?) AS predecessor
+                        JOIN tidemark_verdict AS verdict ON verdict.id = predecessor.value
+                        WHERE verdict.revision IS NULL)
+                    """
+            ),
+            arguments: [list]
+        )
+        return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: isRefused ?? false)
+    }
+
+    /// Stores the verdict of an accepted change set; the log holds the rest of its text.
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64, _ loggedChangeSet: LoggedChangeSet)
+        throws
+    {
+        if planted(PlantedBug.forgetsAcceptedVerdict) { return }
+        try keep(envelope, [device, revision, loggedChangeSet.whole, loggedChangeSet.ids, loggedChangeSet.isAsSent])
+    }
+
+    /// Stores the verdict of a refused change set: the answer that a retry gets again.
+    func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
+        if planted(PlantedBug.forgetsRefusal) { return }
+        try keep(envelope, [device, nil, refusal, nil, false])
+    }
+
+    private func keep(_ envelope: SyncRequest.Envelope, _ verdict: StatementArguments) throws {
+        guard let id = envelope.id else { return }
+        let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_verdict (id, hash, after, device, revision, body, ids, as_sent)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """
+        ).executeAndClearBindings(arguments: [id, envelope.hash, after] + verdict)
+    }
+}

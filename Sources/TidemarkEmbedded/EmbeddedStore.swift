@@ -1,0 +1,227 @@
+public import Foundation
+import GRDB
+public import TidemarkCore
+public import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+/// A zone in one SQLite file: the embedded store.
+///
+/// This is the async shell around ``ZoneTransaction`` and the handlers. Requests that wait for the
+/// file share a transaction and its flush to the disk (``TidemarkEngine/GroupCommitter``).
+///
+/// Opened on an existing file, the store adopts its tables and rows. Commits are durable
+/// (`synchronous = EXTRA`) before the answer leaves. SQLite runs on GRDB's own threads, never on the
+/// cooperative pool. Safe to use from any task.
+public final class EmbeddedStore: SyncService {
+    /// The current schema of the zone's tables.
+    public var schema: SyncSchema { file.schema }
+    /// Tables in the file that are not synced.
+    public var skippedTables: [String] { file.skippedTables }
+    /// The changes of conflict policies that opening the store made.
+    public var policyChanges: [PolicyChange] { file.policyChanges }
+    /// The zone's name.
+    public static let zoneName = "main"
+
+    /// Announces commits to listeners.
+    public let fanOut: FanOut
+
+    let path: String
+    let file: ZoneFile
+    let snapshots: SnapshotCache
+    let limits: Limits
+    private let watch: OutsideWatch
+    private let handler: SyncHandler
+    private let commit: GroupCommitter.Commit
+    private let committer: GroupCommitter
+    private let metrics: ServerMetrics
+    private let warn: @Sendable (String) -> Void
+    private let pulls: Pulls
+
+    /// Opens a zone's file, and adopts it if it is not a zone yet.
+    ///
+    /// - Parameters:
+    ///   - path: The SQLite file.
+    ///   - schemaSQL: Statements that create the tables if the file has none yet.
+    ///   - newEpoch: A random id for a new history.
+    ///   - isRestored: Whether the file was restored from a backup. The zone then starts a new
+    ///     history, because devices may know revisions that the backup does not have.
+    ///   - excluding: Tables to leave alone.
+    ///   - policies: Conflict policies to change, by table and by `table.column`. The zone keeps
+    ///     them, and all others stay as they are; they begin as `reject`.
+    ///   - renames: Columns that the operator renamed in the file since it was served last.
+    ///   - limits: The bounds on requests and answers.
+    ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
+    ///   - metrics: Records every commit.
+    ///   - warn: Receives warnings about the file, as text for the operator.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
+    ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` if the file is no database or cannot
+    ///   be written.
+    public init(
+        path: String,
+        schemaSQL: String? = nil,
+        newEpoch: UUID,
+        isRestored: Bool = false,
+        excluding: Set<String> = [],
+        policies: [String: ConflictPolicy] = [:],
+        renames: [ColumnRename] = [],
+        limits: Limits = .standard,
+        now: (@Sendable () -> Int64)? = nil,
+        metrics: ServerMetrics = ServerMetrics(),
+        warn: @escaping @Sendable (String) -> Void = { _ in }
+    ) throws {
+        StatementJournals.keepInMemory
+        self.path = path
+        self.limits = limits
+        self.metrics = metrics
+        self.warn = warn
+        let fanOut = FanOut(limits: limits, metrics: metrics)
+        self.fanOut = fanOut
+        let announcements = Announcements(fanOut)
+        let watch = OutsideWatch(path: path)
+        self.watch = watch
+        handler = SyncHandler(limits: limits)
+        let file = try ZoneFile(
+            path: path,
+            schemaSQL: schemaSQL,
+            opening: ZoneFile.Opening(renames: renames, policies: policies, isRestored: isRestored, isFirst: true),
+            now: now ?? SystemClock.milliseconds,
+            onCommit: {
+                announcements.publish(ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision))
+            }
+        ) { db, opening in
+            if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
+            return try ZoneAdoption(
+                db,
+                name: Self.zoneName,
+                epoch: newEpoch.uuidString.lowercased(),
+                isRestored: opening.isRestored,
+                excluding: excluding,
+                policies: opening.policies,
+                renames: opening.renames
+            )
+        }
+        self.file = file
+        let handler = GroupHandler(limits: limits)
+        commit = { _, group in try await file.answer(group, by: handler) }
+        committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
+        pulls = try Pulls(
+            limits: limits,
+            metrics: metrics,
+            head: { _, device in try await file.head(watch, for: device) },
+            load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) }
+        )
+        announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
+        snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
+    }
+
+    /// Answers one sync request; every change set that the answer acknowledges is on disk.
+    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try check(zone)
+        if let answer = try await pulls.answer(body, zone: zone) { return answer }
+        let request = ZoneRequest(.sync, body: body)
+        do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
+            try await file.committing { transaction, _ in try transaction.forgetLog(through: damage.revision) }
+            metrics.recordDamagedLog()
+            warn(damage.warning)
+            return try await committer.answer(request, zone: zone).body
+        }
+    }
+
+    /// Answers requests as one group, in their order, or only the first ones.
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
+    }
+
+    /// Answers a conditional GET: the news for a device whose rows match a tag.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+        try check(zone)
+        return try await pulls.news(zone: zone, device: device, since: tag)
+    }
+
+    /// Decides whether to hold a request until there is news.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        try check(zone)
+        if let decision = try await pulls.hold(body, zone: zone) { return decision.hold }
+        let handler = handler
+        return try await file.committing { transaction, _ in try handler.hold(body, in: transaction) }
+    }
+
+    /// Reads the zone's current epoch and revision.
+    public func latest(zone: String) async throws -> ZoneRevision {
+        try check(zone)
+        return try await file.reading { db in
+            let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
+            guard let row else { throw ZoneTransaction.notAZone }
+            return try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))
+        }
+    }
+
+    /// Logs the changes that other programs wrote into the file since the last call.
+    public func look(zone: String) async throws {
+        try check(zone)
+        guard try await file.hasNews(watch) else { return }
+        try await file.committing { transaction, _ in try transaction.absorbOutsideChanges() }
+    }
+
+    /// Compares the fingerprints of ranges of a device's rows with the zone's.
+    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try check(zone)
+        return try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
+    }
+
+    /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.
+    public func schema(zone: String) async throws -> [UInt8] {
+        try check(zone)
+        return try await file.committing { transaction, current in
+            let zone = try transaction.zone()
+            let shape = current.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
+            let text =
+                #"{"zone":"\#(Self.zoneName)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
+                + #""schema":"\#(current.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(current.text)}"#
+            return Array(text.utf8)
+        }
+    }
+
+    /// The content hash of every table, at one revision.
+    public func digest(zone: String) async throws -> ZoneDigest {
+        try check(zone)
+        let schema = try await file.committing { _, current in current.schema }
+        return try await file.reading { db in
+            let revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_zone") ?? 0
+            return try Digest.compute(db, schema: schema, zone: zone, revision: revision)
+        }
+    }
+
+    /// The latest revision and epoch, for people and logs.
+    public func state() async throws -> ZoneState {
+        try await file.committing { transaction, _ in try transaction.zone() }
+    }
+
+    /// Checks that the store can answer requests: opens a transaction and reads the zone.
+    public func probe() async throws { _ = try await state() }
+
+    /// Moves all commits from the `-wal` into the file, and closes it.
+    ///
+    /// No request may be in flight.
+    ///
+    /// - Returns: Whether the file holds every commit. False if another program keeps reading the
+    ///   file, so that the latest commits remain in the `-wal`.
+    /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed` if the file was deleted or moved.
+    @discardableResult public func close() async throws -> Bool {
+        await snapshots.clear()
+        try watch.close()
+        return try file.close()
+    }
+
+    /// Throws `unknownZone` for every zone but the store's own.
+    func check(_ zone: String) throws {
+        guard zone == Self.zoneName else {
+            throw TidemarkError(
+                .unknownZone,
+                "There is no zone of that name that you may read.",
+                fix: "This server has the zone \(Self.zoneName)."
+            )
+        }
+    }
+}

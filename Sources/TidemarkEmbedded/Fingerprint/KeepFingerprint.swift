@@ -1,0 +1,40 @@
+import GRDB
+package import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+
+/// The zone's fingerprint at each revision.
+///
+/// The first request for it computes it from the rows, so adopting a file costs nothing per row.
+/// Then each commit updates it by the commit's changes. A fingerprint is valid for one column layout:
+/// with other columns, rows have other hashes, and the store computes it again.
+extension ZoneTransaction {
+    package func fingerprint(at revision: Int64) throws -> Fingerprint? {
+        if let fingerprint = try storedFingerprint(at: revision) { return fingerprint }
+        guard try zone().revision == revision else { return nil }
+        let computed = try RowFingerprints(db, schema: schema).all()
+        try keepFingerprint(computed, at: revision)
+        return computed
+    }
+
+    /// Stores the fingerprint of a new revision: the previous one plus the commit's change.
+    func carryFingerprint(to revision: Int64, adding change: @autoclosure () throws -> Fingerprint) throws {
+        guard let previous = try storedFingerprint(at: revision - 1) else { return }
+        let isOld = planted(PlantedBug.carriesOldFingerprint)
+        try keepFingerprint(isOld ? previous : previous + change(), at: revision)
+    }
+
+    func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
+        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_fingerprint VALUES (?, ?, ?)").execute(arguments: [
+            revision, fingerprint.hex, fingerprintLayoutHash,
+        ])
+    }
+
+    /// Returns the stored fingerprint of a revision, if there is one.
+    package func storedFingerprint(at revision: Int64) throws -> Fingerprint? {
+        try String.fetchOne(
+            db.cachedStatement(sql: "SELECT fingerprint FROM tidemark_fingerprint WHERE revision = ? AND shape = ?"),
+            arguments: [revision, fingerprintLayoutHash]
+        ).flatMap(Fingerprint.init(hex:))
+    }
+}

@@ -1,0 +1,86 @@
+import GRDB
+import Synchronization
+import TidemarkEngine
+import TidemarkStoreSupport
+
+/// Detects commits of other connections and programs to a zone's file.
+///
+/// The watch has a read-only connection of its own. SQLite's `PRAGMA data_version` changes on it when
+/// another connection commits. Reading it costs some microseconds while the file is unchanged.
+final class OutsideWatch: Sendable {
+    private struct State {
+        var file: DatabaseQueue?
+        var version: Int64?
+        /// The zone's head as last read, and the file's `data_version` at that time.
+        var head: (version: Int64, head: ZoneHead)?
+    }
+
+    private let path: String
+    private let state = Mutex(State())
+
+    /// Makes a watch that has not opened the file.
+    init(path: String) { self.path = path }
+
+    /// Opens the file unless it is open; call this on a thread that may block.
+    func open() throws {
+        try state.withLock { state in
+            guard state.file == nil else { return }
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.busyMode = .timeout(10)
+            configuration.label = "tidemark.watch"
+            state.file = try DatabaseQueue(path: path, configuration: configuration)
+        }
+    }
+
+    /// Whether the file is open.
+    var isOpen: Bool { state.withLock { $0.file != nil } }
+
+    /// Whether the file has changed since the last call and holds captured changes that are not yet logged.
+    ///
+    /// The server's own commits change the file as well, but leave no captured changes behind.
+    func hasNews() async throws -> Bool {
+        guard let file = state.withLock(\.file) else { return false }
+        return try await file.read { [self] db in
+            let version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
+            let isSeen = state.withLock { state in
+                defer { state.version = version }
+                return state.version == version
+            }
+            guard !isSeen else { return false }
+            return try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")) ?? false
+        }
+    }
+
+    /// Returns the zone's head for a device, cached until another connection commits.
+    ///
+    /// Nil if only a write transaction can determine it, for instance after the schema changed.
+    func head(of schema: ServedSchema, for device: String?) async throws -> ZoneHead? {
+        guard let file = state.withLock(\.file) else { return nil }
+        return try await file.read { [self] db in
+            let reading = ReadRecent(db, schema: schema.schema, hash: schema.hash)
+            guard var head = try latest(schema, reading, in: db) else { return nil }
+            if head.hasNotes { head.hasNotes = try reading.hasNotes(device) }
+            return head
+        }
+    }
+
+    private func latest(_ schema: ServedSchema, _ reading: ReadRecent, in db: Database) throws -> ZoneHead? {
+        let version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+        if let cached = state.withLock(\.head), cached.version == version, cached.head.state.schema == schema.hash {
+            return cached.head
+        }
+        guard try ServedSchema.version(of: db) == schema.version, let head = try reading.head() else { return nil }
+        state.withLock { $0.head = (version, head) }
+        return head
+    }
+
+    /// Closes the file.
+    func close() throws {
+        let file = state.withLock { state in
+            defer { state = State() }
+            return state.file
+        }
+        try file?.close()
+    }
+}

@@ -1,0 +1,105 @@
+import GRDB
+package import TidemarkCore
+import TidemarkEngine
+package import TidemarkSQL
+import TidemarkStoreSupport
+
+/// Builds a snapshot file of a zone while writers continue.
+///
+/// It reads in one transaction, copies each table by one `INSERT ... SELECT` in key order, and
+/// compresses the file. No row passes through Swift, so memory use does not grow with the zone.
+package struct SnapshotBuilder {
+    let zonePath: String
+    let schema: SyncSchema
+    /// The base of a delta; nil for all rows.
+    let base: DeltaBase?
+
+    /// Creates a builder for the zone's file at a path.
+    package init(zonePath: String, schema: SyncSchema, since base: DeltaBase? = nil) {
+        self.zonePath = zonePath
+        self.schema = schema
+        self.base = base
+    }
+
+    /// Builds the snapshot at `path`, compressed.
+    ///
+    /// - Returns: The file, or nil if other programs' changes are not logged yet: absorb them and try
+    ///   again.
+    func build(at path: String) throws -> SnapshotFile? {
+        let plain = path + ".sqlite"
+        defer { removeIfThere(plain) }
+        removeIfThere(plain)
+        guard let header = try copy(to: plain) else { return nil }
+        return try SnapshotFile.compressing(plain, header, at: path)
+    }
+
+    /// Copies the rows into a new SQLite file, not compressed.
+    ///
+    /// - Returns: The file's header; nil if other programs' changes are not logged yet, or if a delta
+    ///   is not worthwhile.
+    package func copy(to plain: String) throws -> SnapshotFormat.Header? {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { db in
+            // A scratch file: after a crash, the next attempt builds another.
+            try db.execute(sql: "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        }
+        let file = try DatabaseQueue(path: plain, configuration: configuration)
+        defer { close(file) }
+        return try file.writeWithoutTransaction { db in
+            try db.execute(sql: "ATTACH ? AS zone", arguments: [zonePath])
+            var header: SnapshotFormat.Header?
+            try db.inTransaction(.deferred) {
+                header = try fill(db)
+                return .commit
+            }
+            return header
+        }
+    }
+
+    private func fill(_ db: Database) throws -> SnapshotFormat.Header? {
+        guard try Int.fetchOne(db, sql: "SELECT count(*) FROM zone.tidemark_capture") == 0,
+            let zone = try Row.fetchOne(db, sql: "SELECT * FROM zone.tidemark_zone")
+        else { return nil }
+        if let base, try !DeltaRows(db: db, schema: schema).list(since: base, in: zone) { return nil }
+        let header = SnapshotFormat.Header(
+            zone: try zone.value("name"),
+            epoch: try zone.value("epoch"),
+            revision: try zone.value("revision") as Int64 - (planted(PlantedBug.datesSnapshotBack) ? 1 : 0),
+            schema: try SchemaText.encode(schema),
+            fingerprint: try String.fetchOne(
+                db,
+                sql: """
+                    SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?
+                    """,
+                arguments: try [zone.value("revision") as Int64, ContentHash.of(schema.shape)]
+            ),
+            since: base?.revision,
+            time: try zone.value("time")
+        )
+        try SnapshotFormat.write(header, in: db)
+        for table in schema.tables { try copy(table, in: db) }
+        return header
+    }
+
+    private func copy(_ table: SyncedTable, in db: Database) throws {
+        let name = SQLText.name(table.name)
+        let columns = SQLText.names(table.columns.map(\.name))
+        try db.execute(sql: "CREATE TABLE main.\(name) (\(columns))")
+        if base != nil { return try DeltaRows(db: db, schema: schema).copy(table) }
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(name) (\(columns))
+                SELECT \(columns) FROM zone.\(name) ORDER BY \(SQLText.names(table.key))
+                """
+        )
+    }
+
+    private func close(_ file: DatabaseQueue) {
+        do { try file.close() } catch {
+            // An unclosed scratch file only costs a descriptor until the queue is released.
+            return
+        }
+    }
+}

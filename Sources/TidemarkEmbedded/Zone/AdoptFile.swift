@@ -1,0 +1,197 @@
+package import GRDB
+package import TidemarkCore
+package import TidemarkSQL
+
+/// Adopts a SQLite file as a zone: checks its tables and rows, then adds bookkeeping and capture.
+///
+/// The app's tables stay unchanged, and any program can use them. The existing rows are revision 1.
+/// Adoption costs nothing per row, because a row without a log entry is at the adoption's revision.
+package struct ZoneAdoption {
+    /// The synced tables of the zone's file.
+    package let schema: SyncSchema
+    /// Tables that stay local to the file.
+    package let skipped: [String]
+    /// The changes of the conflict policies.
+    package let policyChanges: [PolicyChange]
+
+    /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening.
+    ///
+    /// - Parameters:
+    ///   - db: A connection to the file, in a transaction.
+    ///   - name: The name of a new zone.
+    ///   - epoch: A random id for a new history: of a new zone, or after a restore from a backup.
+    ///   - isRestored: Whether the file was restored from a backup.
+    ///   - excluding: Tables that stay local.
+    ///   - policies: Policies to change; all others stay as the file has them.
+    ///   - renames: Columns that were renamed since the last opening.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and their rows.
+    package init(
+        _ db: Database,
+        name: String,
+        epoch: String,
+        isRestored: Bool = false,
+        excluding: Set<String>,
+        policies: [String: ConflictPolicy],
+        renames: [ColumnRename] = []
+    ) throws {
+        guard try !db.tableExists("tidemark_device") else {
+            throw TidemarkError(
+                .unusableFile,
+                "This file is a device's, joined to a server; it cannot be a zone.",
+                fix: "Serve the server's own file, or a copy made with .dump of the app's tables."
+            )
+        }
+        let introspection = try SchemaIntrospection(db, excluding: excluding)
+        let schema = try introspection.makeSchema()
+        try EngineConnection.prepare(db, schema: schema)
+        let isNew = try !db.tableExists("tidemark_zone")
+        if isNew {
+            guard !schema.tables.isEmpty else { throw Self.nothingToServe }
+            let problems = try RowValidation(db, schema: schema).problems()
+            guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
+        }
+        let history = try FollowSchema(db: db, schema: schema, renames: renames).run(isNew: isNew)
+        if isNew {
+            let first = try Self.hasRows(db, schema) ? 1 : 0
+            try db.execute(
+                sql: """
+                    INSERT INTO tidemark_zone (id, name, epoch, revision, horizon, adopted)
+                    VALUES (1, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [name, epoch, first, first, first]
+            )
+        }
+        try Self.requireLatest(db)
+        if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) {
+            try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
+            try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
+        }
+        let before = SyncSchema(tables: schema.tables, policies: try ZonePolicies.read(in: db))
+        policyChanges = try before.changes(to: policies)
+        let after = before.policies(after: policyChanges)
+        if !policyChanges.isEmpty { try ZonePolicies.write(after, in: db) }
+        self.schema = SyncSchema(tables: schema.tables, policies: after, history: history)
+        skipped = introspection.skippedTables
+    }
+
+    /// Refuses a zone whose log has later revisions than the zone: the next commit's number is taken.
+    private static func requireLatest(_ db: Database) throws {
+        let (zone, log) = try ZoneTransaction.ends(in: db)
+        guard zone < log else { return }
+        throw TidemarkError(
+            .fileDamaged,
+            "The file says that it is at revision \(zone), but its log reaches \(log).",
+            fix: "`tidemark verify FILE --repair` has it go on from \(log); or put a backup back."
+        )
+    }
+
+    private static let nothingToServe = TidemarkError(
+        .unusableFile,
+        "The file has no tables to sync.",
+        fix: "Make them first, or start an empty zone with --schema FILE.sql --data DIR."
+    )
+
+    private static func hasRows(_ db: Database, _ schema: SyncSchema) throws -> Bool {
+        try schema.tables.contains {
+            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name($0.name)))") ?? false
+        }
+    }
+}
+
+extension SchemaIntrospection {
+    /// Returns the tables of a zone's or a device's file that are not captured, so do not sync.
+    package static func localTables(in db: Database) throws -> Set<String> {
+        let capturedTables = try String.fetchSet(
+            db,
+            sql: """
+                SELECT substr(name, 18) FROM main.sqlite_master
+                WHERE name LIKE 'tidemark~_capture~_%' ESCAPE '~'
+                """
+        )
+        return Set(try SchemaIntrospection(db).tables.map(\.name)).subtracting(capturedTables)
+    }
+
+    /// Returns the synced tables of a zone's or a device's file, or all tables of another file.
+    package static func syncedSchema(in db: Database) throws -> SyncSchema {
+        let hasBookkeeping = try ["tidemark_zone", "tidemark_device"].contains { try db.tableExists($0) }
+        return try SchemaIntrospection(db, excluding: hasBookkeeping ? localTables(in: db) : []).makeSchema(
+            policies: ZonePolicies.read(in: db)
+        )
+    }
+
+    /// Refuses to exclude tables that a database does not have.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` `invalidArgument`.
+    static func requireKnown(_ excluded: Set<String>, in db: Database) throws {
+        let introspection = try SchemaIntrospection(db)
+        let names = introspection.tables.map(\.name) + introspection.skippedTables
+        try TidemarkError.requireKnown(excluded, among: names)
+    }
+}
+
+/// Checks that the rows of a file can be synced: usable keys and no broken references.
+struct RowValidation {
+    private let db: Database
+    private let schema: SyncSchema
+
+    init(_ db: Database, schema: SyncSchema) {
+        self.db = db
+        self.schema = schema
+    }
+
+    func problems() throws -> [SchemaProblem] {
+        try schema.tables.flatMap { try keyProblems($0) }
+            + ForeignKeyCheck(db, schema: schema).all().map { broken in
+                SchemaProblem(
+                    table: broken.table,
+                    column: broken.column,
+                    reason: "row \(broken.key) refers to \(broken.parent) \(broken.parentKey), which does not exist",
+                    cure: """
+                        PRAGMA foreign_key_check(\(SQLText.name(broken.table))); -- lists every such row
+                        -- then insert the parent, or update or delete the child
+                        """
+                )
+            }
+    }
+
+    private func keyProblems(_ table: SyncedTable) throws -> [SchemaProblem] {
+        let name = SQLText.name(table.name)
+        let keys = table.key.map { SQLText.name($0) }
+        var problems: [SchemaProblem] = []
+        let hasNull = keys.map { "\($0) IS NULL" }.joined(separator: " OR ")
+        if try exists("SELECT 1 FROM \(name) WHERE \(hasNull)") {
+            problems.append(
+                SchemaProblem(
+                    table: table.name,
+                    column: table.key[0],
+                    reason: "has rows whose primary key is NULL",
+                    cure: "DELETE FROM \(name) WHERE \(hasNull); -- or give them a key"
+                )
+            )
+        }
+        if table.keyKind == .text, try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'") {
+            problems.append(
+                SchemaProblem(
+                    table: table.name,
+                    column: table.key[0],
+                    reason: "has blobs in a TEXT primary key",
+                    cure: "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"
+                )
+            )
+        }
+        let isReserved = "\(keys[0]) < 0 OR \(keys[0]) > \(TemporaryID.permanentMax)"
+        if table.keyKind == .integer, try exists("SELECT 1 FROM \(name) WHERE \(isReserved)") {
+            problems.append(
+                SchemaProblem(
+                    table: table.name,
+                    column: table.key[0],
+                    reason: "has ids below 0 or above 2^52 - 1, which stand for records not yet synced",
+                    cure: "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"
+                )
+            )
+        }
+        return problems
+    }
+
+    private func exists(_ sql: String) throws -> Bool { try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))") ?? false }
+}

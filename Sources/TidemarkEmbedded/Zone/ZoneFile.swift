@@ -1,0 +1,222 @@
+import GRDB
+import Synchronization
+import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+/// A zone's open file: runs transactions on the current version of its tables.
+///
+/// SQLite runs on GRDB's own threads.
+final class ZoneFile: Sendable {
+    /// Adopts the file as a zone in a transaction, or follows a schema change in it.
+    typealias Adopt = @Sendable (Database, Opening) throws -> ZoneAdoption
+
+    /// Options that apply once, when the server starts.
+    struct Opening: Sendable {
+        var renames: [ColumnRename] = []
+        var policies: [String: ConflictPolicy] = [:]
+        var isRestored = false
+        /// Whether the server is starting: then the tables that the operator names must exist.
+        var isFirst = false
+    }
+
+    /// Tables in the file that are not synced.
+    let skippedTables: [String]
+    /// The changes of conflict policies that opening the file made.
+    let policyChanges: [PolicyChange]
+    /// The name in error messages to clients, which never see the path.
+    private static let name = "the zone's file"
+
+    private let pool: DatabasePool
+    private let place: FilePlace
+    private let now: @Sendable () -> Int64
+    private let onCommit: @Sendable (ZoneState) -> Void
+    private let adopt: Adopt
+    private let servedSchema: Mutex<ServedSchema>
+
+    /// Opens a file, and adopts it if it is not a zone yet.
+    init(
+        path: String,
+        schemaSQL: String?,
+        opening: Opening,
+        now: @escaping @Sendable () -> Int64,
+        onCommit: @escaping @Sendable (ZoneState) -> Void,
+        adopt: @escaping Adopt
+    ) throws {
+        self.now = now
+        self.adopt = adopt
+        self.onCommit = onCommit
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.label = "tidemark.zone"
+        let pool = try TidemarkError.translatingStorageErrors(of: path) {
+            try DatabasePool(path: path, configuration: configuration)
+        }
+        self.pool = pool
+        let adoptionResult = try TidemarkError.translatingStorageErrors(of: path) {
+            try pool.writeWithoutTransaction { db in
+                try EngineConnection.flushCommits(of: db)
+                var adoptionResult: (adoption: ZoneAdoption, schema: ServedSchema, place: FilePlace)?
+                try db.inTransaction(.immediate) {
+                    if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty { try db.execute(sql: schemaSQL) }
+                    let adoption = try adopt(db, opening)
+                    let schema = try ServedSchema(adoption.schema, in: db)
+                    adoptionResult = (adoption, schema, FilePlace(of: db))
+                    return .commit
+                }
+                return adoptionResult
+            }
+        }
+        guard let adoptionResult else {
+            throw TidemarkError(.unusableFile, "The file cannot be adopted.", fix: "Check that it can be written.")
+        }
+        place = adoptionResult.place
+        servedSchema = Mutex(adoptionResult.schema)
+        skippedTables = adoptionResult.adoption.skipped
+        policyChanges = adoptionResult.adoption.policyChanges
+    }
+
+    /// The current schema of the zone's tables.
+    var schema: SyncSchema { servedSchema.withLock(\.schema) }
+
+    /// Runs `body` in a transaction on the current tables; `body` may roll it back.
+    func inTransaction<Result: Sendable>(
+        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (Result, Database.TransactionCompletion)
+    ) async throws -> Result {
+        try await pool.writeWithoutTransaction { [self] db in
+            var result: Result?
+            var schemaToPublish: ServedSchema?
+            var committedState: ZoneState?
+            do {
+                try db.inTransaction(.immediate) {
+                    try self.place.requireUnmoved()
+                    let current = try self.current(db)
+                    try EngineConnection.prepare(db, schema: current.schema)
+                    let transaction = try ZoneTransaction(
+                        db,
+                        schema: current.schema,
+                        hash: current.hash,
+                        now: self.now()
+                    )
+                    let (value, completion) = try body(transaction, current)
+                    result = value
+                    schemaToPublish = completion == .commit ? current : nil
+                    committedState = completion == .commit ? try transaction.zone() : nil
+                    return completion
+                }
+                // Do not acknowledge a commit into a file that a program moved or deleted meanwhile.
+                try self.place.requireUnmoved()
+                // Publish the new schema only after its transaction is on disk.
+                if let schemaToPublish { self.servedSchema.withLock { $0 = schemaToPublish } }
+                // Runs on the writer's queue, hence in commit order.
+                if let committedState { self.onCommit(committedState) }
+            } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
+            guard let result else {
+                throw TidemarkError(
+                    .internalFailure,
+                    "A transaction ended without a result.",
+                    fix: "Please report this."
+                )
+            }
+            return result
+        }
+    }
+
+    /// Runs `body` in a transaction on the current tables, and commits it.
+    func committing<Result: Sendable>(_ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result)
+        async throws -> Result
+    { try await inTransaction { (try body($0, $1), .commit) } }
+
+    /// Reads concurrently with the writer.
+    func reading<Result: Sendable>(_ body: @escaping @Sendable (Database) throws -> Result) async throws -> Result {
+        do {
+            try place.requireUnmoved()
+            return try await pool.read(body)
+        } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
+    }
+
+    /// Whether another program has written changes that are not yet logged.
+    func hasNews(_ watch: OutsideWatch) async throws -> Bool {
+        do {
+            try place.requireUnmoved()
+            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            return try await watch.hasNews()
+        } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
+    }
+
+    /// Returns the zone's head for a device; nil if only a write transaction can determine it.
+    func head(_ watch: OutsideWatch, for device: String?) async throws -> ZoneHead? {
+        do {
+            try place.requireUnmoved()
+            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            return try await watch.head(of: servedSchema.withLock { $0 }, for: device)
+        } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
+    }
+
+    /// Returns consecutive change sets that end with the last of a range.
+    func recent(_ range: ClosedRange<Int64>, bytesMax: Int) async throws -> [RecentChangeSet] {
+        let current = servedSchema.withLock { $0 }
+        return try await reading { db in
+            try ReadRecent(db, schema: current.schema, hash: current.hash).changeSets(range, bytesMax: bytesMax)
+        }
+    }
+
+    /// Moves all commits from the `-wal` into the file, and closes it.
+    ///
+    /// This leaves a moved file alone, because other programs may write to it under its new name.
+    ///
+    /// - Returns: Whether the file holds every commit. False if another program keeps reading it,
+    ///   so that the latest commits remain in the `-wal`.
+    /// - Throws: ``TidemarkCore/TidemarkError``; the file is closed nevertheless.
+    func close() throws -> Bool {
+        let outcome = Result { try moveLogIntoFile() }
+        // The writer's connection closes last, so that SQLite removes the side files.
+        pool.invalidateReadOnlyConnections()
+        try pool.close()
+        return try outcome.get()
+    }
+
+    private func moveLogIntoFile() throws -> Bool {
+        try place.requireUnmoved()
+        return try TidemarkError.translatingStorageErrors(of: Self.name) {
+            try pool.writeWithoutTransaction { db in
+                try Bool.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)") == false
+            }
+        }
+    }
+
+    /// Returns the current schema in the transaction, and follows another program's schema change.
+    private func current(_ db: Database) throws -> ServedSchema {
+        let published = servedSchema.withLock { $0 }
+        guard try ServedSchema.version(of: db) != published.version else { return published }
+        db.clearSchemaCache()
+        do { return try ServedSchema(adopt(db, Opening()).schema, in: db) } catch let problem as UnsyncableSchema {
+            throw TidemarkError(
+                .unavailable,
+                "The tables of the zone's file were altered so that they cannot be synced.",
+                fix: "Repair them in the file. \(problem.description)"
+            )
+        }
+    }
+}
+
+/// The schema that a zone serves, its JSON, and SQLite's schema version to detect changes.
+struct ServedSchema: Hashable, Sendable {
+    let schema: SyncSchema
+    /// The schema as JSON.
+    let text: String
+    /// The hash of the JSON.
+    let hash: String
+    /// SQLite's `schema_version` of the file.
+    let version: Int
+
+    init(_ schema: SyncSchema, in db: Database) throws {
+        self.schema = schema
+        text = try SchemaText.encode(schema)
+        hash = ContentHash.of(text)
+        version = try Self.version(of: db)
+    }
+
+    static func version(of db: Database) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA main.schema_version") ?? 0 }
+}

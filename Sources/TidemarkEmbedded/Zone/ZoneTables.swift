@@ -1,0 +1,142 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// The bookkeeping of a zone's file, beside the app's own tables.
+///
+/// | table | one row |
+/// | --- | --- |
+/// | `tidemark_zone` | the zone: epoch, latest revision, horizon |
+/// | `tidemark_lineage` | an earlier history of the zone, and its last revision |
+/// | `tidemark_revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
+/// | `tidemark_revision_rest` | a piece of a long change set, after the first piece in its revision's row |
+/// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for one column layout |
+/// | `tidemark_log` | a record's change in a revision, without values |
+/// | `tidemark_verdict` | the verdict, new ids or the author's copy, and whether the commit equals the sent text |
+/// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
+/// | `tidemark_idmap` | the permanent id that a device's temporary id became |
+/// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
+/// | `tidemark_served_column` | a synced column with its fill; or a former name with the name `now`, empty if dropped |
+/// | `tidemark_policy` | the conflict policy of a table, or of a `table.column`, if it is not the default |
+/// | `tidemark_overruled` | values of a device that another change set overruled, until the device has them |
+///
+/// The time and device of a column's value are those of the latest revision in the log that set the
+/// column; the store keeps no metadata per column.
+enum ZoneTables {
+    /// Creates missing tables and columns.
+    static func make(in db: Database) throws {
+        try db.execute(sql: sql)
+        // Files of earlier versions lack these columns.
+        if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "ids" }) {
+            try db.execute(sql: rebuildVerdicts)
+        }
+        if try !db.columns(in: "tidemark_verdict").contains(where: { $0.name == "as_sent" }) {
+            try db.execute(sql: "ALTER TABLE tidemark_verdict ADD COLUMN \(asSentColumn)")
+        }
+        if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
+            try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''")
+        }
+    }
+
+    /// Rebuilds the table with the column `ids`; the authors' copies stay.
+    private static let rebuildVerdicts = """
+        CREATE TABLE tidemark_verdict_now (\(verdictColumns)) WITHOUT ROWID;
+        INSERT INTO tidemark_verdict_now (id, device, hash, revision, after, body)
+            SELECT id, device, hash, revision, after, body FROM tidemark_verdict;
+        DROP TABLE tidemark_verdict;
+        ALTER TABLE tidemark_verdict_now RENAME TO tidemark_verdict;
+        CREATE INDEX tidemark_verdict_revision ON tidemark_verdict (revision);
+        """
+
+    private static let verdictColumns = """
+        id TEXT PRIMARY KEY,
+        device TEXT,
+        hash TEXT NOT NULL,
+        revision INTEGER,
+        after TEXT NOT NULL,
+        body TEXT,
+        ids TEXT,
+        \(asSentColumn)
+        """
+
+    /// For verdicts of earlier versions, 0: unknown.
+    private static let asSentColumn = "as_sent INTEGER NOT NULL DEFAULT 0"
+
+    private static let sql = """
+        CREATE TABLE IF NOT EXISTS tidemark_zone (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            name TEXT NOT NULL,
+            epoch TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            horizon INTEGER NOT NULL,
+            adopted INTEGER NOT NULL,
+            time INTEGER NOT NULL DEFAULT 0
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_lineage (
+            epoch TEXT PRIMARY KEY,
+            ended INTEGER NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_revision (
+            revision INTEGER PRIMARY KEY,
+            id TEXT,
+            device TEXT,
+            time INTEGER NOT NULL,
+            body TEXT NOT NULL,
+            chain TEXT NOT NULL DEFAULT ''
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_revision_rest (
+            revision INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            text TEXT NOT NULL,
+            PRIMARY KEY (revision, number)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_fingerprint (
+            revision INTEGER PRIMARY KEY,
+            fingerprint TEXT NOT NULL,
+            shape TEXT NOT NULL
+        );
+        CREATE TABLE IF NOT EXISTS tidemark_log (
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            operation TEXT NOT NULL,
+            columns TEXT,
+            merged INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY (tbl, key, revision)
+        ) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);
+        CREATE TABLE IF NOT EXISTS tidemark_verdict (\(verdictColumns)) WITHOUT ROWID;
+        CREATE INDEX IF NOT EXISTS tidemark_verdict_revision ON tidemark_verdict (revision);
+        CREATE TABLE IF NOT EXISTS tidemark_lap (
+            device TEXT PRIMARY KEY,
+            lap TEXT NOT NULL,
+            revision INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_idmap (
+            device TEXT NOT NULL,
+            tbl TEXT NOT NULL,
+            temporary INTEGER NOT NULL,
+            permanent INTEGER NOT NULL,
+            PRIMARY KEY (device, tbl, temporary)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_identity (
+            tbl TEXT PRIMARY KEY,
+            next INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_overruled (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            device TEXT NOT NULL,
+            revision INTEGER NOT NULL,
+            records TEXT NOT NULL
+        );
+        CREATE INDEX IF NOT EXISTS tidemark_overruled_device ON tidemark_overruled (device, number);
+        CREATE TABLE IF NOT EXISTS tidemark_served_column (
+            tbl TEXT NOT NULL,
+            col TEXT NOT NULL,
+            fill TEXT,
+            now TEXT,
+            PRIMARY KEY (tbl, col)
+        ) WITHOUT ROWID;
+        \(ZonePolicies.tableSQL)
+        """
+}

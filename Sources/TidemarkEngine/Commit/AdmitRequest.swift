@@ -1,0 +1,87 @@
+import TidemarkCore
+
+/// Checks that refuse a whole request before it has any effect.
+extension SyncHandler {
+    /// Refuses a request that does not match the zone's state.
+    func admit(_ request: SyncRequest, to zone: ZoneState, in transaction: some StoreTransaction) throws {
+        try check(request, against: zone, in: transaction)
+        try checkLap(request, in: transaction)
+        try compareFingerprint(request, against: zone, in: transaction)
+    }
+
+    private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some StoreTransaction) throws {
+        if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
+            let end = try transaction.end(of: epoch)
+            throw TidemarkError(
+                .epochMismatch,
+                end.map {
+                    "The zone was restored from a backup: the history that this device knows ended at revision \($0)."
+                } ?? "The zone has another history than the one this device knows.",
+                fix: "Take a new snapshot; the outbox is kept and offered again."
+            )
+        }
+        guard request.maxRevision <= zone.revision else {
+            throw TidemarkError(
+                .revisionAhead,
+                "maxRevision is \(request.maxRevision), but the zone has only reached \(zone.revision).",
+                fix: "Take a new snapshot: the server's file was replaced or restored from a backup."
+            )
+        }
+        // The server can judge any older base, but cannot send compacted revisions.
+        guard request.maxRevision >= zone.horizon || request.echo == .verdicts || planted(PlantedBug.forgetsHorizon)
+        else {
+            throw TidemarkError(
+                .snapshotRequired,
+                "The log begins at revision \(zone.horizon), after \(request.maxRevision).",
+                fix: "Start from GET /snapshot, which holds all rows, and go on from its revision."
+            )
+        }
+    }
+
+    /// Refuses a request whose session nonce does not follow the last one that the server answered.
+    ///
+    /// Two files with one identity are detected in this way.
+    private func checkLap(_ request: SyncRequest, in transaction: some StoreTransaction) throws {
+        guard let lap = request.lap, let device = request.device else { return }
+        if planted(PlantedBug.believesAnyLap) { return }
+        guard lap.follows(try transaction.lastExchange(with: device)?.lap) else { throw Self.identityInUse }
+    }
+
+    /// Detects two files with one identity when the request has no lap.
+    ///
+    /// A settled device has applied every revision of its own.
+    func checkSettled(_ request: SyncRequest, _ missed: CatchUp, in transaction: some StoreTransaction) throws {
+        guard request.isSettled, let device = request.device,
+            try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)
+        else { return }
+        throw Self.identityInUse
+    }
+
+    private static let identityInUse = TidemarkError(
+        .identityInUse,
+        "The server has seen this device in another state: the device's file or the server's is an older copy, "
+            + "or the device's file was copied and both are in use.",
+        fix: "The device takes a new identity and a new snapshot; the outbox is kept."
+    )
+
+    /// Refuses a device whose rows differ from the zone's rows at the same revision.
+    private func compareFingerprint(
+        _ request: SyncRequest,
+        against zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws {
+        guard let fingerprint = request.fingerprint, hasShape(of: zone, request),
+            let expected = try transaction.fingerprint(at: request.maxRevision), fingerprint != expected
+        else { return }
+        throw TidemarkError(
+            .fingerprintMismatch,
+            "The device's rows are not those of revision \(request.maxRevision): \(fingerprint) is not \(expected).",
+            fix: "Compare the rows by POST /fingerprints and replace those that differ."
+        )
+    }
+
+    /// Whether the request has the zone's schema: fingerprints of different columns are incomparable.
+    func hasShape(of zone: ZoneState, _ request: SyncRequest) -> Bool {
+        request.schema == nil || request.schema == zone.schema
+    }
+}

@@ -1,0 +1,134 @@
+import TidemarkCore
+
+/// The verdict on one change set: the stored one, or a new one by the rules, the rows and the log.
+extension SyncHandler {
+    /// The outcome of a change set.
+    struct Outcome {
+        /// The author's copy; nil if the handler looks it up on demand.
+        let body: String?
+        /// The revision it became; nil for a conflict.
+        let revision: Int64?
+        /// The author's copy with new ids only.
+        var ids: String?
+        /// The stored verdict, for a change set that was decided before.
+        var storedVerdict: Verdict?
+    }
+
+    /// Returns the author and time of a change set.
+    ///
+    /// The time is from the author's clock if its skew is acceptable, else from the server's.
+    func stamp(for envelope: SyncRequest.Envelope, request: SyncRequest, clock: inout HybridClock, at now: Int64)
+        -> Stamp
+    {
+        let time =
+            envelope.time.map { clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax) }
+            ?? clock.next(at: now)
+        return Stamp(time: time, device: request.device)
+    }
+
+    /// Returns the stored verdict of a change set, or judges it and writes it in a savepoint.
+    func decide(
+        _ envelope: SyncRequest.Envelope,
+        request: SyncRequest,
+        stamp: Stamp,
+        echo: SyncRequest.Echo,
+        accepted: [Int64],
+        in transaction: some StoreTransaction
+    ) throws -> Outcome {
+        if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
+            // Id and content identify the change set. The sender may have a new device id.
+            guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash) else {
+                throw TidemarkError(
+                    .changeSetIdReused,
+                    "This change set id stands for another content.",
+                    fix: "Give every change set 128 new random bits as its id."
+                )
+            }
+            return Outcome(body: nil, revision: verdict.revision, storedVerdict: verdict)
+        }
+        if planted(PlantedBug.refusesEverything) { throw TidemarkError(.constraintViolated, "No.", fix: "Give up.") }
+        let ancestry = try transaction.ancestry(of: envelope.after)
+        do {
+            return try transaction.attempt {
+                // Check this first: the change set may use temporary ids of the refused one.
+                guard !ancestry.isRefused else {
+                    throw Violation.conflict([ConflictReason(table: "", key: "", columns: [], rule: .predecessor)])
+                }
+                let revision = try transaction.begin(envelope.ord, device: request.device)
+                let base = request.maxRevision
+                let ownRevisions = ancestry.revisions + accepted
+                let seenRevisions = planted(PlantedBug.forgetsOwnCommits) ? [] : ownRevisions
+                let overrulings = try judgeAll(
+                    transaction.contentions(envelope.ord, base: base, seenRevisions: seenRevisions, stamp: stamp),
+                    in: transaction
+                )
+                try transaction.overrule(overrulings, in: envelope.ord)
+                try transaction.apply(envelope.ord)
+                _ = try judgeAll(
+                    transaction.cascades(envelope.ord, base: base, seenRevisions: seenRevisions),
+                    in: transaction
+                )
+                let logged = try transaction.log(envelope, revision: revision, stamp: stamp)
+                if echo == .verdicts { return Outcome(body: logged.ids, revision: revision) }
+                if echo == .ids, envelope.id != nil, logged.isAsSent {
+                    return Outcome(body: nil, revision: revision, ids: logged.ids)
+                }
+                let copy = try logged.whole ?? transaction.authorsCopy(envelope, revision: revision, stamp: stamp)
+                return Outcome(body: copy, revision: revision)
+            }
+        } catch Violation.conflict(let reasons) {
+            let body = try transaction.refuse(
+                envelope,
+                device: request.device,
+                reasons: reasons,
+                relatedMax: relatedMax(request)
+            )
+            return Outcome(body: body, revision: nil)
+        } catch Violation.refusal(let error) {
+            if planted(PlantedBug.swallowsRefusal) { return Outcome(body: "{}", revision: nil) }
+            throw error
+        }
+    }
+
+    /// The most related records in a refusal.
+    private func relatedMax(_ request: SyncRequest) -> Int {
+        let requestMax = request.echo == .verdicts ? 0 : request.related
+        return min(requestMax ?? .max, limits.relatedRecordsMax)
+    }
+
+    /// Judges contended records.
+    ///
+    /// - Returns: The records in which a policy chose between two values.
+    private func judgeAll(_ contentions: [Contention], in transaction: some StoreTransaction) throws -> [Overruling] {
+        var reasons = [ConflictReason]()
+        var overrulings = [Overruling]()
+        for contention in contentions {
+            let policy = try transaction.policy(of: contention.table)
+            switch judge(contention, policy: policy.table, columns: policy.columns) {
+            case .merge: continue
+            case .overrule(let mine, let theirs):
+                overrulings.append(Overruling(contention: contention, mine: mine, theirs: theirs))
+            case .conflict(let rule, let columns):
+                reasons.append(
+                    ConflictReason(
+                        table: contention.table,
+                        key: contention.key,
+                        columns: columns.sorted(),
+                        rule: Self.mistaken(rule)
+                    )
+                )
+            }
+        }
+        if !reasons.isEmpty { throw Violation.conflict(reasons) }
+        return overrulings
+    }
+
+    /// The rule, or another one if a planted bug mistakes it.
+    private static func mistaken(_ rule: ConflictRule) -> ConflictRule {
+        if planted(PlantedBug.mistakesForDeleted) { return .deleted }
+        if planted(PlantedBug.mistakesForExisting) { return .exists }
+        if planted(PlantedBug.mistakesForOrphan) { return .parentDeleted }
+        if planted(PlantedBug.mistakesForReferenced) { return .referenced }
+        return planted(PlantedBug.mistakesForUnique) ? .unique : rule
+    }
+}

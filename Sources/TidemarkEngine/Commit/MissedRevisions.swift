@@ -1,0 +1,41 @@
+/// A range of revisions to read from the log for a device that is behind.
+package struct MissedRevisions: Hashable, Sendable {
+    /// The device's revision: the range begins after it.
+    package let after: Int64
+    /// The last revision of the range.
+    package var through: Int64
+    /// The most change sets, at least one.
+    package let limit: Int
+    /// The most bytes of change sets.
+    package let bytesMax: Int
+    /// Whether the first change set is returned even if it exceeds the byte limit.
+    package let bringsFirst: Bool
+    /// The device that receives its own change sets as author's copies, with temporary ids.
+    ///
+    /// Nil: all change sets are returned as other devices receive them.
+    package let device: String?
+
+    /// Makes a range.
+    package init(
+        after: Int64,
+        through: Int64,
+        limit: Int,
+        bytesMax: Int,
+        bringsFirst: Bool = true,
+        device: String? = nil
+    ) {
+        self.after = after
+        self.through = through
+        self.limit = limit
+        self.bytesMax = bytesMax
+        self.bringsFirst = bringsFirst
+        self.device = device
+    }
+
+    /// The same range with another end.
+    package func through(_ revision: Int64) -> MissedRevisions {
+        var missed = self
+        missed.through = revision
+        return missed
+    }
+}

@@ -1,0 +1,53 @@
+package import TidemarkCore
+
+/// The answer to a sync request.
+package struct SyncAnswer: Hashable, Sendable {
+    /// The device's revision after it applies the answer.
+    package let maxRevision: Int64
+    /// The zone's state.
+    package let zone: ZoneState
+    /// Whether later revisions remain.
+    package let hasMore: Bool
+    /// The fingerprint of the zone's rows at ``maxRevision``, if it is known.
+    package let fingerprint: Fingerprint?
+    /// Notes of overruled values, JSON each.
+    package let overruled: [String]
+    /// How much of the device's own change sets the answer repeats.
+    package let echo: SyncRequest.Echo
+    /// The change sets, JSON each, in the order in which they are applied.
+    package let changeSets: [String]
+
+    /// Makes an answer.
+    package init(
+        maxRevision: Int64,
+        zone: ZoneState,
+        hasMore: Bool,
+        fingerprint: Fingerprint?,
+        overruled: [String] = [],
+        echo: SyncRequest.Echo = .all,
+        changeSets: [String]
+    ) {
+        self.maxRevision = maxRevision
+        self.zone = zone
+        self.hasMore = hasMore
+        self.fingerprint = fingerprint
+        self.overruled = overruled
+        self.echo = echo
+        self.changeSets = changeSets
+    }
+
+    /// The answer as JSON.
+    package var text: String {
+        let notes = overruled.isEmpty ? "" : #""overruled":[\#(overruled.joined(separator: ","))],"#
+        let fingerprintMember = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
+        let echo =
+            switch echo {
+            case .all: ""
+            case .ids: #""echo":"ids","#
+            case .verdicts: #""answer":"verdicts","#
+            }
+        return #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
+            + #""more":\#(hasMore),\#(echo)\#(fingerprintMember)\#(notes)"#
+            + #""changeSets":[\#(changeSets.joined(separator: ","))]}"#
+    }
+}

@@ -1,0 +1,149 @@
+package import TidemarkCore
+
+/// A request's envelope.
+///
+/// Its rows stay with the store, which stages them in sets.
+package struct SyncRequest: Hashable, Sendable {
+    /// One incoming change set, without its rows.
+    package struct Envelope: Hashable, Sendable {
+        /// The number that identifies its staged rows in the store.
+        package let ord: Int
+        /// Its index in the request.
+        package let index: Int
+        /// The id that makes a retry harmless, in lower case; nil in the short form.
+        package let id: String?
+        /// The ids of the change sets that this one depends on.
+        package let after: [String]
+        /// SHA-256 of its JSON, in lower-case hexadecimal.
+        package let hash: String
+        /// The time by its author's hybrid clock; nil when the author has no such clock.
+        package let time: Int64?
+
+        /// Makes an envelope.
+        package init(ord: Int, index: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
+            self.ord = ord
+            self.index = index
+            self.id = id
+            self.after = after
+            self.hash = hash
+            self.time = time
+        }
+    }
+
+    /// The session nonces of a request, by which the server detects two files with one identity.
+    package struct Lap: Hashable, Sendable {
+        /// The nonce of the last answer that the device applied; nil before the first.
+        package let last: String?
+        /// The nonces of later requests that got no answer.
+        package let open: [String]
+        /// The nonce of this request; a retry has the same.
+        package let next: String
+
+        /// Makes a lap.
+        package init(last: String?, open: [String], next: String) {
+            self.last = last
+            self.open = open
+            self.next = next
+        }
+
+        /// Whether this request follows the last nonce that the server has from this device.
+        package func follows(_ serverLast: String?) -> Bool {
+            guard let serverLast else { return last == nil }
+            return serverLast == next || serverLast == last || open.contains(serverLast)
+        }
+    }
+
+    /// How much of the sender's own change sets the answer repeats.
+    package enum Echo: String, Hashable, Sendable {
+        /// The committed rows.
+        case all
+        /// Only the new ids, if the rows were committed as sent.
+        case ids
+        /// Only the new ids and the overruled values, even if the rows were changed.
+        ///
+        /// Not a value of the member `echo`: a request sends `"answer": "verdicts"`.
+        case verdicts
+    }
+
+    /// A device's question about its own change sets before it adopts another history.
+    package struct Question: Hashable, Sendable {
+        /// Change sets without a verdict on the device; the server returns their verdicts.
+        package let recall: [String]
+        /// Change sets with a verdict on the device; the server returns the ids that it knows.
+        package let known: [String]
+
+        /// Makes a question.
+        package init(recall: [String], known: [String]) {
+            self.recall = recall
+            self.known = known
+        }
+    }
+
+    /// The device's revision: the base of every record without a base of its own.
+    package let maxRevision: Int64
+    /// The device's id; nil for an anonymous client.
+    package let device: String?
+    /// The epoch of the device's history.
+    package let epoch: String?
+    /// The hash of the device's schema.
+    package let schema: String?
+    /// The most revisions in the answer.
+    package let limit: Int?
+    /// How long to hold the request when there is no news, in milliseconds; nil: not at all.
+    package let wait: Int?
+    /// The cursor of overruled values: the number of the last note that the device has applied.
+    package let overruled: Int64
+    /// Whether the device has applied the answers to all its change sets.
+    package let isSettled: Bool
+    /// Whether the device accepts a delta file in place of many change sets.
+    package let takesDelta: Bool
+    /// How much of the change sets the answer repeats.
+    ///
+    /// With `verdicts`, the answer has nothing else: the sender keeps no rows.
+    package let echo: Echo
+    /// The most related records in a refusal; nil: the server's limit.
+    package let related: Int?
+    /// The session nonces, if the device uses them.
+    package let lap: Lap?
+    /// A question in place of change sets.
+    package let question: Question?
+    /// The fingerprint of the device's rows at `maxRevision`.
+    package let fingerprint: Fingerprint?
+    /// The change sets in the device's order.
+    package let changeSets: [Envelope]
+
+    /// Makes a request.
+    package init(
+        maxRevision: Int64,
+        device: String?,
+        epoch: String?,
+        schema: String?,
+        limit: Int?,
+        wait: Int? = nil,
+        overruled: Int64 = 0,
+        fingerprint: Fingerprint? = nil,
+        isSettled: Bool = false,
+        takesDelta: Bool = false,
+        echo: Echo = .all,
+        related: Int? = nil,
+        lap: Lap? = nil,
+        question: Question? = nil,
+        changeSets: [Envelope]
+    ) {
+        self.maxRevision = maxRevision
+        self.device = device
+        self.epoch = epoch
+        self.schema = schema
+        self.limit = limit
+        self.changeSets = changeSets
+        self.wait = wait
+        self.overruled = overruled
+        self.isSettled = isSettled
+        self.lap = lap
+        self.question = question
+        self.fingerprint = fingerprint
+        self.takesDelta = takesDelta
+        self.echo = echo
+        self.related = related
+    }
+}

@@ -1,0 +1,59 @@
+package import TidemarkCore
+
+/// The reason why the store cannot commit a change set.
+package enum Violation: Error, Hashable, Sendable {
+    /// It collides with another author's change: the verdict is a conflict.
+    case conflict([ConflictReason])
+    /// It is invalid in itself: the server refuses the request.
+    case refusal(TidemarkError)
+}
+
+/// One reason of a conflict, an element of the member `reasons`.
+package struct ConflictReason: Hashable, Sendable, Codable {
+    /// The table.
+    package let table: String
+    /// The record's key in canonical JSON; empty when the database names only the columns.
+    package let key: String
+    /// The columns that both changes set; empty when the whole record is concerned.
+    package let columns: [String]
+    /// The rule.
+    package let rule: String
+    /// The rule in words.
+    package let message: String
+
+    /// Makes a reason.
+    package init(table: String, key: String, columns: [String], rule: ConflictRule) {
+        self.table = table
+        self.key = key
+        self.columns = columns
+        self.rule = rule.rawValue
+        self.message =
+            switch rule {
+            case .changed: "Somebody else changed this record since your base."
+            case .deleted: "Somebody else deleted this record."
+            case .exists: "Somebody else created a record with this key."
+            case .unique: "Another record holds this unique value."
+            case .parentDeleted: "The record that this one refers to was deleted."
+            case .referenced: "Other records still refer to this one."
+            case .predecessor: "The change set that this one depends on was refused."
+            case .overruled: "Another value stands here; this one is kept."
+            }
+    }
+}
+
+/// A contended record of an accepted change set in which some values are overruled.
+package struct Overruling: Hashable, Sendable {
+    /// The record with both changes.
+    package let contention: Contention
+    /// The columns in which the change set's value loses.
+    package let mine: Set<String>
+    /// The columns in which the change set replaces a value that its author had not seen.
+    package let theirs: Set<String>
+
+    /// Makes an overruling.
+    package init(contention: Contention, mine: Set<String>, theirs: Set<String>) {
+        self.contention = contention
+        self.mine = mine
+        self.theirs = theirs
+    }
+}

@@ -1,0 +1,180 @@
+internal import Synchronization
+package import TidemarkCore
+
+/// Notifies listeners of new revisions.
+///
+/// This is the asynchronous shell around ``Audience``. It has one lock, and each listener suspends
+/// the task of its connection. Safe to use from any task or thread.
+public final class FanOut: Sendable {
+    /// A message to a listener.
+    package enum Message: Hashable, Sendable {
+        /// The zone is at this revision; earlier ones may be skipped.
+        case moved(ZoneRevision)
+        /// The change from the listener's revision to a later one.
+        case changed(ZoneChange)
+        /// Nothing happened; the connection is alive.
+        case heartbeat
+        /// The server shuts down: listen elsewhere.
+        case bye
+    }
+
+    private struct State {
+        var audience: Audience
+        var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
+    }
+
+    private let state: Mutex<State>
+    private let metrics: ServerMetrics
+    /// The time between two calls of ``tick()``, in milliseconds.
+    package let tickMilliseconds: Int
+
+    /// Makes a fan-out without listeners; `metrics` records their number.
+    package init(limits: Limits = .standard, metrics: ServerMetrics = ServerMetrics()) {
+        self.metrics = metrics
+        tickMilliseconds = max(1, limits.listenerTickMilliseconds)
+        let audience = Audience(
+            listenersMax: limits.listenersMax,
+            ticksPerBeat: limits.heartbeatMilliseconds / tickMilliseconds
+        )
+        state = Mutex(State(audience: audience))
+    }
+
+    /// Lowers the most listeners at a time to `listenersMax`, if that is less than the limit.
+    package func admit(atMost listenersMax: Int) { state.withLock { $0.audience.admit(atMost: listenersMax) } }
+
+    /// The number of listeners now.
+    package var listenerCount: Int { state.withLock(\.audience.count) }
+    /// The zones that have listeners now.
+    package var zones: [String] { state.withLock(\.audience.zones) }
+
+    // MARK: Publishing
+
+    /// Publishes a durable revision of a zone.
+    ///
+    /// Call it in any order and on any thread; it does not wait. Repeated calls have no effect. The
+    /// next call, or ``SyncService/look(zone:)``, makes up for a lost one.
+    package func publish(zone: String, epoch: String, revision: Int64) {
+        publish(ZoneRevision(zone: zone, epoch: epoch, revision: revision))
+    }
+
+    /// Publishes a zone's revision, with the change that led to it if it is small.
+    package func publish(_ revision: ZoneRevision, by change: ZoneChange? = nil) {
+        wake { $0.publish(revision, by: change) }
+    }
+
+    /// The revision published last for a zone; nil if no listener receives changes of it.
+    package func base(of zone: String) -> ZoneRevision? { state.withLock { $0.audience.base(of: zone) } }
+
+    /// Advances the time by a tick, and sends the heartbeats that are due.
+    package func tick() { wake { $0.tick() } }
+
+    /// Sends ``Message/bye`` to all listeners, and accepts no new ones.
+    package func close() { wake { $0.close() } }
+
+    private func wake(_ step: (inout Audience) -> [Int]) {
+        let woken = state.withLock { state in step(&state.audience).compactMap { state.waiting.removeValue(forKey: $0) }
+        }
+        for continuation in woken { continuation.resume() }
+    }
+
+    // MARK: Listening
+
+    /// Adds a listener.
+    ///
+    /// Then call ``publish(_:by:)`` with the zone's revision: an earlier commit may have been missed.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone.
+    ///   - revision: The revision that the listener has; nil: none.
+    ///   - device: The device that receives small changes; nil: send revisions only.
+    ///   - isOnce: Whether the listener leaves after one message; it receives no heartbeats.
+    /// - Returns: The listener. It leaves when it is deallocated.
+    /// - Throws: `unavailable` when there is no room, or the server shuts down.
+    package func listen(
+        to zone: String,
+        since revision: ZoneRevision? = nil,
+        device: String? = nil,
+        isOnce: Bool = false
+    ) throws(TidemarkError) -> Listener {
+        let (listener, isClosed) = state.withLock { state in
+            let kind = isOnce ? Audience.Kind.once : .stays
+            let listener = state.audience.join(zone, kind, since: revision, device: device)
+            metrics.setListeners(state.audience.count)
+            return (listener, state.audience.isClosed)
+        }
+        guard let listener else {
+            throw TidemarkError(
+                .unavailable,
+                isClosed ? "The server is shutting down." : "The server has no room for more listeners.",
+                fix: "Try again later; until then, ask for news by POST /sync."
+            )
+        }
+        return Listener(listener, of: self)
+    }
+
+    /// Waits for a listener's next message; nil when it has left.
+    fileprivate func next(for listener: Int) async -> Message? {
+        await withTaskCancellationHandler {
+            while true {
+                let (message, isThere) = state.withLock { state in
+                    let message = state.audience.next(for: listener)
+                    if message == .bye { metrics.setListeners(state.audience.count) }
+                    return (message, state.audience.contains(listener))
+                }
+                if message != nil || !isThere { return message }
+                await waitUntilDue(listener)
+            }
+        } onCancel: {
+            leave(listener)
+        }
+    }
+
+    /// Waits until a listener has a message or has left.
+    private func waitUntilDue(_ listener: Int) async {
+        await withCheckedContinuation { continuation in
+            let isDue = state.withLock { state in
+                let isDue = state.audience.isDue(listener)
+                if !isDue { state.waiting[listener] = continuation }
+                return isDue
+            }
+            if isDue { continuation.resume() }
+        }
+    }
+
+    fileprivate func acknowledge(_ revision: ZoneRevision, by listener: Int) {
+        state.withLock { $0.audience.acknowledge(revision, by: listener) }
+    }
+
+    fileprivate func leave(_ listener: Int) {
+        let waiting = state.withLock { state in
+            state.audience.leave(listener)
+            metrics.setListeners(state.audience.count)
+            return state.waiting.removeValue(forKey: listener)
+        }
+        waiting?.resume()
+    }
+}
+
+/// A listener of a zone, until it leaves or is deallocated.
+package final class Listener: Sendable {
+    private let number: Int
+    private let fanOut: FanOut
+
+    fileprivate init(_ number: Int, of fanOut: FanOut) {
+        self.number = number
+        self.fanOut = fanOut
+    }
+
+    deinit { fanOut.leave(number) }
+
+    /// Waits for the next message; nil when the listener has left or the task is cancelled.
+    ///
+    /// One task at a time may wait. After ``FanOut/Message/bye`` it returns nil.
+    package func next() async -> FanOut.Message? { await fanOut.next(for: number) }
+
+    /// Records a revision that the listener received elsewhere.
+    package func acknowledge(_ revision: ZoneRevision) { fanOut.acknowledge(revision, by: number) }
+
+    /// Stops listening; a waiting ``next()`` returns nil.
+    package func leave() { fanOut.leave(number) }
+}

@@ -1,0 +1,121 @@
+public import TidemarkCore
+
+/// The operations of a server: the interface between HTTP and the engine.
+///
+/// Safe to call from any task. Every function throws ``TidemarkError`` for an error that a client
+/// can correct. Any other error is a defect or a failing disk, and its details go to the log only.
+public protocol SyncService: Sendable {
+    /// Answers a sync request.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
+    /// - Returns: The answer, JSON. All verdicts in it are durable.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
+
+    /// Answers the conditional GET of a device that has the rows of a tag and nothing to send.
+    ///
+    /// It changes nothing, and mostly reads no table.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - device: The device that sends the request.
+    ///   - tag: The tag of the device's rows.
+    /// - Returns: The news; nil when the device has to use ``sync(zone:body:)``.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such zone, or it cannot be read.
+    func news(zone: String, device: String, since tag: ZoneTag) async throws -> News?
+
+    /// Decides whether to hold a request until there is news (long polling).
+    ///
+    /// The caller passes the request to ``sync(zone:body:)`` afterwards.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
+    func hold(zone: String, body: [UInt8]) async throws -> Hold?
+
+    /// Compares ranges of a device's rows with the zone's rows.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
+    /// - Returns: The answer, JSON.
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
+    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
+
+    /// Returns a snapshot of the zone: a gzip file, readable until ``releaseSnapshot(_:)``.
+    ///
+    /// With `base`, it may be a delta with the changed records only, if the log reaches back to
+    /// `base` and a delta is smaller. With ``TidemarkCore/DeltaBase/nothing``, the snapshot may be
+    /// behind by ``TidemarkCore/Limits/snapshotRevisionsBehindMax`` revisions.
+    func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile
+
+    /// Returns the snapshot file of a tag if it still exists, even if the zone has newer revisions.
+    ///
+    /// It stays readable until ``releaseSnapshot(_:)``.
+    func snapshot(zone: String, tag: String) async throws -> SnapshotFile?
+
+    /// Releases a snapshot after the server sent it or failed to send it.
+    func releaseSnapshot(_ snapshot: SnapshotFile) async
+
+    /// Returns the statements that create the zone's tables, and metadata for a device, as JSON.
+    func schema(zone: String) async throws -> [UInt8]
+
+    /// Computes the content hash of every table.
+    func digest(zone: String) async throws -> ZoneDigest
+
+    /// Returns when the store can answer requests: `GET /readyz`.
+    ///
+    /// - Throws: The reason if it cannot.
+    func probe() async throws
+
+    // MARK: Push
+
+    /// The fan-out to which the store publishes its commits, and those of other nodes.
+    var fanOut: FanOut { get }
+
+    /// Returns a zone's latest revision.
+    func latest(zone: String) async throws -> ZoneRevision
+
+    /// Absorbs and publishes rows that other programs have written into a zone.
+    ///
+    /// The server calls it periodically for every zone that has listeners.
+    func look(zone: String) async throws
+}
+
+/// The answer to a conditional GET.
+public enum News: Hashable, Sendable {
+    /// The device has the latest revision.
+    case nothing
+    /// The answer that ``SyncService/sync(zone:body:)`` would give, JSON, and the device's tag after
+    /// it applies the answer.
+    case answer([UInt8], ZoneTag)
+}
+
+/// A compressed SQLite file on the server's disk that holds a zone at one revision.
+public struct SnapshotFile: Hashable, Sendable {
+    /// The path.
+    public let path: String
+    /// The length, in bytes.
+    public let byteCount: Int64
+    /// The zone's epoch.
+    public let epoch: String
+    /// The zone's revision.
+    public let revision: Int64
+    /// The SHA-256 of the compressed bytes, in lower-case hexadecimal.
+    public let hash: String
+    /// The base revision of a delta, which holds only rows changed after it; nil for all rows.
+    public let since: Int64?
+
+    /// Makes a description of a file.
+    public init(path: String, byteCount: Int64, epoch: String, revision: Int64, hash: String, since: Int64? = nil) {
+        self.path = path
+        self.byteCount = byteCount
+        self.epoch = epoch
+        self.revision = revision
+        self.hash = hash
+        self.since = since
+    }
+
+    /// Identifies the file's bytes: files with the same tag are equal, even from different servers.
+    public var tag: String { "\(epoch)-\(revision)-\(hash.prefix(32))" }
+}

@@ -1,0 +1,128 @@
+import GRDB
+import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+/// Logs the change sets of a segment, in the round trip of the commit.
+extension PostgresTransaction {
+    func fingerprints(of segment: StagedSets) throws -> [Int: Fingerprint] {
+        try RowFingerprints(db, schema: schema).reducedImageDifferences(in: segment)
+    }
+
+    func keep(_ sets: [PlannedRevision], of segment: StagedSets) throws {
+        let setsWithFingerprint = sets.filter { $0.fingerprint != nil }
+        tail += try [revisions(sets, entries(of: segment)), verdicts(sets)]
+        if !setsWithFingerprint.isEmpty { tail.append(fingerprints(setsWithFingerprint)) }
+    }
+
+    func keep(_ laps: [String: Exchange], zone: ZoneState) throws {
+        updateState(revision: zone.revision, time: zone.time)
+        guard !laps.isEmpty else { return }
+        let laps = laps.sorted { $0.key < $1.key }
+        tail.append(
+            PostgresStatement(
+                """
+                INSERT INTO tidemark.lap
+                SELECT $1, exchange.*
+                FROM unnest($2::text[], $3::text[], $4::bigint[]) AS exchange
+                ON CONFLICT (zone, device) DO UPDATE SET lap = excluded.lap, revision = excluded.revision
+                """,
+                [
+                    zoneName, PostgresArray.quoted(laps.map(\.key)), PostgresArray.quoted(laps.map(\.value.lap)),
+                    Self.array(laps.map(\.value.revision)),
+                ]
+            )
+        )
+    }
+
+    /// Returns the log's entries of a segment, a JSON array.
+    private func entries(of segment: StagedSets) throws -> String {
+        try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT json_group_array(json_object('tbl', change.tbl, 'key', change.key,
+                        'revision', planned.revision, 'operation', change.operation,
+                        'columns', CASE change.operation WHEN 'update'
+                            THEN (SELECT json_group_array(name.key) FROM json_each(change.attributes) AS name) END))
+                    FROM temp.tidemark_planned AS planned
+                    JOIN temp.tidemark_staged AS staged USING (ord)
+                    JOIN temp.tidemark_reduced AS change
+                        ON change.tbl = staged.tbl AND change.key = staged.key
+                    WHERE planned.segment = ?
+                    """
+            ),
+            arguments: [segment.number]
+        ) ?? "[]"
+    }
+
+    private func revisions(_ sets: [PlannedRevision], _ entries: String) -> PostgresStatement {
+        PostgresStatement(
+            """
+            WITH revision AS (
+                INSERT INTO tidemark.revision (zone, revision, id, device, time, body, chain)
+                SELECT $1, sent.*
+                FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[]) AS sent
+            ), entry AS (
+                SELECT *
+                FROM jsonb_to_recordset($8::jsonb)
+                    AS sent (tbl text, key text, revision bigint, operation text, columns text)
+            ), logged AS (
+                INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns)
+                SELECT $1, tbl, key, revision, operation, columns
+                FROM entry
+            )
+            INSERT INTO tidemark.identity AS stored (zone, tbl, next)
+            SELECT $1, tbl, max(key::bigint) + 1
+            FROM entry
+            WHERE tbl = ANY ($9::text[])
+            GROUP BY tbl
+            ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
+            """,
+            [
+                zoneName, Self.array(sets.map(\.changeSet.revision)),
+                PostgresArray.nullable(sets.map(\.changeSet.envelope.id)),
+                PostgresArray.nullable(sets.map(\.changeSet.stamp.device)),
+                Self.array(sets.map(\.changeSet.stamp.time)),
+                PostgresArray.quoted(sets.map(\.body.all)), PostgresArray.quoted(sets.map(\.chain)), entries,
+                integerTables,
+            ]
+        )
+    }
+
+    private func verdicts(_ sets: [PlannedRevision]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            INSERT INTO tidemark.verdict (zone, id, device, hash, revision, after, ids, as_sent)
+            SELECT $1, sent.id, sent.device, sent.hash, sent.revision, sent.after::text[], sent.ids, sent.as_sent
+            FROM unnest($2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[], $8::boolean[])
+                AS sent (id, device, hash, revision, after, ids, as_sent)
+            WHERE sent.id IS NOT NULL
+            """,
+            [
+                zoneName, PostgresArray.nullable(sets.map(\.changeSet.envelope.id)),
+                PostgresArray.nullable(sets.map(\.changeSet.stamp.device)),
+                PostgresArray.quoted(sets.map(\.changeSet.envelope.hash)), Self.array(sets.map(\.changeSet.revision)),
+                PostgresArray.quoted(sets.map { Self.array($0.changeSet.envelope.after) }),
+                PostgresArray.quoted(sets.map(\.body.ids)), Self.array(sets.map { "\($0.body.isAsSent)" }),
+            ]
+        )
+    }
+
+    private func fingerprints(_ sets: [PlannedRevision]) -> PostgresStatement {
+        PostgresStatement(
+            """
+            INSERT INTO tidemark.fingerprint
+            SELECT $1, sent.revision, sent.fingerprint, $4
+            FROM unnest($2::bigint[], $3::text[]) AS sent (revision, fingerprint)
+            ON CONFLICT (zone, revision) DO UPDATE SET fingerprint = excluded.fingerprint,
+                shape = excluded.shape
+            """,
+            [
+                zoneName, Self.array(sets.map(\.changeSet.revision)),
+                Self.array(sets.compactMap { $0.fingerprint?.hex }),
+                fingerprintLayoutHash,
+            ]
+        )
+    }
+}

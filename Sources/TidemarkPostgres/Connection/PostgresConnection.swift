@@ -1,0 +1,299 @@
+import CLibPQ
+import Foundation
+
+/// One connection to PostgreSQL, through libpq: synchronous, for one thread at a time.
+///
+/// Addresses, passwords and TLS follow libpq's own rules (`postgres://` or `key=value`,
+/// `PGPASSWORD`, `~/.pgpass`, `sslmode`). Values travel as text. The connection prepares a statement
+/// when it first runs, and PostgreSQL plans it once.
+///
+/// A request names few records of a large table, but the planner does not know how many a parameter
+/// holds. The session therefore prefers index scans. Full table scans run within ``scanning(_:)``.
+package final class PostgresConnection {
+    /// Timeouts of a session, independent of the server's own settings.
+    package struct Settings: Sendable {
+        /// The maximum duration of a statement, in milliseconds.
+        package var statementTimeout = 60_000
+        /// The maximum wait for a lock, in milliseconds.
+        package var lockTimeout = 10_000
+        /// The maximum idle time within a transaction, in milliseconds.
+        ///
+        /// A stopped process leaves its transaction idle.
+        package var idleInTransactionTimeout = 30_000
+        /// The maximum duration of connecting, in seconds.
+        package var connectTimeout = 10
+
+        /// The standard settings.
+        package init() {}
+    }
+
+    let handle: OpaquePointer
+    /// The names of the prepared statements, by their SQL.
+    var statementNames: [String: String] = [:]
+    private var position: CataloguePosition?
+
+    /// Connects, and returns when the session is ready.
+    ///
+    /// - Throws: ``PostgresFailure``.
+    package init(_ address: String, _ settings: Settings = Settings()) throws {
+        try PostgresAddress.check(address)
+        let keywords = ["dbname", "client_encoding", "application_name", "connect_timeout"]
+        let values = [address, "UTF8", "tidemark", "\(settings.connectTimeout)"]
+        let connection = Self.withCStrings(keywords.map(Optional.some) + [nil]) { keywords in
+            Self.withCStrings(values.map(Optional.some) + [nil]) { values in PQconnectdbParams(keywords, values, 1) }
+        }
+        guard let connection else { throw PostgresFailure(state: "", message: "no memory") }
+        handle = connection
+        guard PQstatus(handle) == CONNECTION_OK else {
+            let message = String(cString: PQerrorMessage(handle))
+            throw PostgresFailure(state: "", message: message)
+        }
+        PQsetNoticeProcessor(handle, { _, _ in }, nil)
+        try execute(
+            """
+            SET statement_timeout = \(settings.statementTimeout); -- a runaway statement frees its worker
+            SET lock_timeout = \(settings.lockTimeout); -- a long lock fails the request, and does not block the node
+            SET idle_in_transaction_session_timeout = \(settings.idleInTransactionTimeout); -- a stopped node loses its locks
+            SET default_transaction_isolation = 'read committed'; -- statements under the lock see new commits
+            SET standard_conforming_strings = on; -- a backslash in a literal of SQLText is an ordinary character
+            SET bytea_output = 'hex'; -- blobs arrive in one known encoding
+            SET extra_float_digits = 1; -- floats print the shortest digits that read back exactly
+            SET datestyle = 'ISO, YMD'; -- dates have one text, which devices store and hash
+            SET intervalstyle = 'postgres'; -- intervals have one text, for the same reason
+            SET timezone = 'UTC'; -- timestamps have one text, for the same reason
+            SET tidemark.engine = 'on'; -- capture triggers recognize writes of a node
+            SET jit = off; -- compiling costs more than these short statements
+            SET plan_cache_mode = force_generic_plan; -- each prepared statement is planned once
+            SET enable_hashjoin = off; -- a hash join would read a whole table for a few records
+            SET enable_mergejoin = off; -- so would a merge join
+            SET enable_seqscan = off; -- small tables use their index too, because the plan outlives their growth
+            """
+        )
+        // An acknowledged commit must be on disk, even if the database's default is asynchronous.
+        if try ["off", "local"].contains(text("SHOW synchronous_commit") ?? "") {
+            try execute("SET synchronous_commit = on")
+        }
+    }
+
+    deinit { PQfinish(handle) }
+
+    /// Whether the connection can be used.
+    package var isUsable: Bool { PQstatus(handle) == CONNECTION_OK }
+
+    /// Whether a transaction is open.
+    package var isInTransaction: Bool { PQtransactionStatus(handle) != PQTRANS_IDLE }
+
+    // MARK: Notifications
+
+    /// Waits until a notification arrives, `descriptor` is readable, or the time is over.
+    ///
+    /// - Returns: The payloads of the received notifications.
+    /// - Throws: ``PostgresFailure`` if the connection is lost.
+    package func notifications(or descriptor: Int32, milliseconds: Int32) throws -> [String] {
+        var files = [
+            pollfd(fd: PQsocket(handle), events: Int16(POLLIN), revents: 0),
+            pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        poll(&files, nfds_t(files.count), milliseconds)
+        guard PQconsumeInput(handle) == 1, PQstatus(handle) == CONNECTION_OK else {
+            throw PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
+        }
+        var payloads: [String] = []
+        while let notification = PQnotifies(handle) {
+            payloads.append(String(cString: notification.pointee.extra))
+            PQfreemem(notification)
+        }
+        return payloads
+    }
+
+    // MARK: Statements
+
+    /// Runs statements without parameters and without a result.
+    package func execute(_ sql: String) throws { PQclear(try checked(PQexec(handle, sql), sql)) }
+
+    /// Commits, and throws if PostgreSQL rolls back instead.
+    ///
+    /// PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, without an error.
+    package func commit() throws {
+        let result = try checked(PQexec(handle, "COMMIT"), "COMMIT")
+        defer { PQclear(result) }
+        guard String(cString: PQcmdStatus(result)) == "COMMIT" else {
+            throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
+        }
+    }
+
+    /// Runs one statement once, without preparing it.
+    package func rows(_ sql: String) throws -> PostgresRows { PostgresRows(try checked(PQexec(handle, sql), sql)) }
+
+    /// Prepares and runs one statement; `$1`, `$2` and so on are the parameters, as text.
+    ///
+    /// Refuses a parameter with NUL, because libpq would cut it there.
+    @discardableResult package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
+        try Self.refuseNUL(parameters, sql)
+        let name = try prepare(sql)
+        let result = Self.withCStrings(parameters) {
+            PQexecPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)
+        }
+        return PostgresRows(try checked(result, sql))
+    }
+
+    /// Runs one statement, and passes its rows to `body` one at a time, to bound memory.
+    ///
+    /// `body` must not use the connection.
+    package func each(_ sql: String, parameters: [String?] = [], body: (PostgresRows.Row) throws -> Void) throws {
+        try Self.refuseNUL(parameters, sql)
+        let name = try prepare(sql)
+        let isSent = Self.withCStrings(parameters) {
+            PQsendQueryPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)
+        }
+        guard isSent == 1, PQsetSingleRowMode(handle) == 1 else {
+            throw PostgresFailure(state: "", message: String(cString: PQerrorMessage(handle)))
+        }
+        // libpq accepts the next statement only after all results are read, even on failure.
+        var failure: (any Error)?
+        while let result = PQgetResult(handle) {
+            do {
+                let rows = PostgresRows(try checked(result, sql))
+                guard failure == nil else { continue }
+                for index in 0..<rows.count { try body(rows[index]) }
+            } catch { failure = failure ?? error }
+        }
+        if let failure { throw failure }
+    }
+
+    /// Returns the first column of the first row; nil without a row, or for NULL.
+    package func text(_ sql: String, _ parameters: [String?] = []) throws -> String? {
+        let rows = try query(sql, parameters)
+        return rows.isEmpty ? nil : rows[0][0]
+    }
+
+    /// Returns the first column of the first row as an integer.
+    package func integer(_ sql: String, _ parameters: [String?] = []) throws -> Int64? {
+        try text(sql, parameters).flatMap { Int64($0) }
+    }
+
+    static func refuseNUL(_ parameters: [String?], _ sql: String) throws {
+        guard !parameters.contains(where: { $0?.utf8.contains(0) == true }) else {
+            throw PostgresFailure(state: "22021", message: "a parameter has NUL", sql: sql)
+        }
+    }
+
+    /// Runs `body` with full table scans and all join methods allowed.
+    func scanning<Result>(_ body: () throws -> Result) throws -> Result {
+        try execute("SET enable_hashjoin = on; SET enable_mergejoin = on; SET enable_seqscan = on")
+        let result = Swift.Result { try body() }
+        // A failed transaction accepts no SET; its rollback restores the settings.
+        if isUsable, PQtransactionStatus(handle) != PQTRANS_INERROR {
+            try execute("SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off")
+        }
+        return try result.get()
+    }
+
+    /// Deallocates all prepared statements.
+    func deallocateStatements() throws {
+        statementNames.removeAll()
+        try execute("DEALLOCATE ALL")
+    }
+
+    /// Deallocates the prepared statements if the tables were altered since the last call.
+    func deallocateStatements(ifAlteredAt position: CataloguePosition) throws {
+        if self.position != nil, self.position != position { try deallocateStatements() }
+        self.position = position
+    }
+
+    /// The maximum number of prepared statements; their texts depend on the columns that requests set.
+    static let statementsMax = 1_000
+
+    private func prepare(_ sql: String) throws -> String {
+        if let name = statementNames[sql] { return name }
+        if statementNames.count >= Self.statementsMax { try deallocateStatements() }
+        let name = "t\(statementNames.count + 1)"
+        PQclear(try checked(PQprepare(handle, name, sql, 0, nil), sql))
+        statementNames[sql] = name
+        return name
+    }
+
+    /// Returns `result`, or throws the error that it carries.
+    func checked(_ result: OpaquePointer?, _ sql: String) throws -> OpaquePointer {
+        let status = PQresultStatus(result)
+        if let result, [PGRES_TUPLES_OK, PGRES_SINGLE_TUPLE, PGRES_COMMAND_OK, PGRES_EMPTY_QUERY].contains(status) {
+            return result
+        }
+        defer { PQclear(result) }
+        func field(_ code: UnicodeScalar) -> String? {
+            PQresultErrorField(result, Int32(code.value)).map { String(cString: $0) }
+        }
+        let isLost = PQstatus(handle) != CONNECTION_OK
+        throw PostgresFailure(
+            state: isLost ? "" : field("C") ?? "",
+            message: field("M") ?? String(cString: PQerrorMessage(handle)),
+            table: field("t"),
+            column: field("c"),
+            constraint: field("n"),
+            source: field("R"),
+            sql: sql
+        )
+    }
+
+    /// Runs `body` with an array of C strings.
+    static func withCStrings<Result>(_ texts: [String?], _ body: (UnsafePointer<UnsafePointer<CChar>?>?) -> Result)
+        -> Result
+    {
+        let copies = texts.map { $0.map { strdup($0) } }
+        defer { for case let copy?? in copies { free(copy) } }
+        return copies.map { $0.flatMap { UnsafePointer($0) } }.withUnsafeBufferPointer { body($0.baseAddress) }
+    }
+}
+
+/// The rows of a result, as text.
+package final class PostgresRows {
+    private let result: OpaquePointer
+
+    init(_ result: OpaquePointer) { self.result = result }
+
+    deinit { PQclear(result) }
+
+    /// The number of rows.
+    package var count: Int { Int(PQntuples(result)) }
+
+    /// Whether the result has no rows.
+    package var isEmpty: Bool { count == 0 }
+
+    /// The command tag, such as `COMMIT`.
+    package var command: String { String(cString: PQcmdStatus(result)) }
+    /// The number of rows that the statement changed.
+    package var changes: Int { Int(String(cString: PQcmdTuples(result))) ?? 0 }
+
+    /// Returns the row at an index.
+    package subscript(index: Int) -> Row { Row(rows: self, index: index) }
+
+    /// Transforms each row.
+    package func map<Element>(_ body: (Row) throws -> Element) rethrows -> [Element] {
+        try (0..<count).map { try body(self[$0]) }
+    }
+
+    /// A row; it keeps its result alive.
+    package struct Row {
+        fileprivate let rows: PostgresRows
+        fileprivate let index: Int
+
+        /// Returns a column's value; nil is NULL.
+        package subscript(column: Int) -> String? {
+            let row = Int32(index)
+            let column = Int32(column)
+            guard PQgetisnull(rows.result, row, column) == 0, let value = PQgetvalue(rows.result, row, column) else {
+                return nil
+            }
+            return String(cString: value)
+        }
+
+        /// Returns a column's value; NULL is the empty text.
+        package func text(_ column: Int) -> String { self[column] ?? "" }
+
+        /// Returns a column's value as an integer.
+        package func integer(_ column: Int) -> Int64? { self[column].flatMap { Int64($0) } }
+
+        /// Returns a column's value as a Boolean; NULL is false.
+        package func isTrue(_ column: Int) -> Bool { self[column] == "t" }
+    }
+}

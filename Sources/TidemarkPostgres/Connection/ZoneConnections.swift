@@ -1,0 +1,284 @@
+import Foundation
+import GRDB
+import Logging
+import Synchronization
+import TidemarkCore
+import TidemarkEngine
+import TidemarkStoreSupport
+
+/// Runs transactions on zones, on pooled connections, and announces their commits to all nodes.
+final class ZoneConnections: Sendable {
+    /// Tables and columns that opening the database created, such as `table medal`.
+    let additions: [String]
+    /// The changes of conflict policies that opening the database made.
+    let policyChanges: [PolicyChange]
+    private let schema: Mutex<PostgresSchema>
+    private let pool: PostgresPool
+    private let announcements: Announcements
+    /// Receives notifications of other programs, and of other nodes if the options have no bus.
+    private let notifications: NotifyBus
+    private let bus: any NodeBus
+    private let now: @Sendable () -> Int64
+    private let connectionsMax: Int
+    private let rowPatience: Int
+    private let logger: Logger
+
+    /// The maximum number of attempts at a transaction that meets other programs' writes.
+    static let attemptsMax = 10
+
+    /// Opens the database, and prepares it if no store has served it yet.
+    init(_ options: PostgresStoreOptions, _ announcements: Announcements) async throws {
+        pool = PostgresPool(
+            address: options.address,
+            settings: PostgresConnection.Settings(),
+            sizeMax: options.connectionsMax
+        )
+        do {
+            let database = try await pool.run { pg, _ in try OpenDatabase(pg: pg, options: options).run() }
+            schema = Mutex(database.served)
+            additions = database.additions
+            policyChanges = database.policyChanges
+        } catch let failure as PostgresFailure { throw Self.cannotOpen(failure) }
+        connectionsMax = options.connectionsMax
+        logger = options.logger
+        rowPatience = options.rowPatience
+        now = options.now ?? SystemClock.milliseconds
+        self.announcements = announcements
+        notifications = NotifyBus(address: options.address)
+        bus = options.bus ?? notifications
+        notifications.start { [weak self] news in self?.receive(news) }
+        options.bus?.start { [weak self] news in self?.receive(news) }
+    }
+
+    deinit { close() }
+
+    /// The served tables as this node last read them.
+    var served: PostgresSchema { schema.withLock { $0 } }
+
+    /// Stops sending and receiving notifications.
+    func close() {
+        notifications.stop()
+        bus.stop()
+    }
+
+    /// Runs `body` in a transaction on a zone, and retries if another program interferes.
+    func inTransaction<Result: Sendable>(
+        _ zone: String,
+        asking question: GroupQuestion? = nil,
+        _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
+    ) async throws -> Result {
+        let (result, newRevision): (Result, ZoneRevision?) = try await throwingClientErrors { [self] in
+            try await onLivingConnection { [self] pg, db in
+                try withCurrentSchema(pg) { served, allowStaleSchema in
+                    try Self.transact(pg, db: db) {
+                        let transaction = try PostgresTransaction(
+                            pg,
+                            db,
+                            zone: zone,
+                            served: served,
+                            allowStaleSchema: allowStaleSchema,
+                            question: question,
+                            rowPatience: rowPatience,
+                            now: now()
+                        )
+                        let result = try body(transaction)
+                        log(transaction.holders, zone)
+                        guard !transaction.isVoid else { return (result, nil) }
+                        try transaction.commit()
+                        let epoch = transaction.state.epoch
+                        let revision = transaction.state.revision
+                        return (result, ZoneRevision(zone: zone, epoch: epoch, revision: revision))
+                    }
+                }
+            }
+        }
+        if let newRevision {
+            announcements.publish(newRevision)
+            bus.tell(newRevision)
+        }
+        return result
+    }
+
+    /// Runs `body` on a connection, outside a transaction.
+    func reading<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection, PostgresSchema) throws -> Result)
+        async throws -> Result
+    {
+        try await throwingClientErrors {
+            try await onLivingConnection { [self] pg, _ in
+                do { return try body(pg, served) } catch var failure as PostgresFailure {
+                    // Reading has no effect, so another connection may repeat it.
+                    failure.isBeforeBegin = true
+                    throw failure
+                }
+            }
+        }
+    }
+
+    /// Checks whether a program has altered the tables.
+    func isAltered() async throws -> Bool {
+        try await reading { pg, served in
+            try CataloguePosition.now(of: served.namespace, zone: "", pg) != served.position
+        }
+    }
+
+    /// Reads a zone's revision, and whether other programs' changes wait to be absorbed.
+    func position(of zone: String) async throws -> (revision: ZoneRevision, hasOutside: Bool) {
+        guard !zone.utf8.contains(0) else { throw PostgresTransaction.unknownZone }
+        return try await reading { pg, _ in
+            let rows = try pg.query(
+                """
+                SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark.outside AS outside WHERE outside.zone = $1)
+                FROM tidemark.zone
+                WHERE zone = $1
+                """,
+                [zone]
+            )
+            guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+            let revision = ZoneRevision(zone: zone, epoch: rows[0].text(0), revision: rows[0].integer(1) ?? 0)
+            return (revision, rows[0].isTrue(2))
+        }
+    }
+
+    /// Checks that the database answers.
+    func probe() async throws { try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") } }
+
+    static let busy = TidemarkError(
+        .unavailable,
+        "Other programs write to the zone's tables without a pause.",
+        fix: "Try again in a moment."
+    )
+
+    // MARK: Private
+
+    /// Runs `body` on a connection, and on another one if the first was lost while idle.
+    private func onLivingConnection<Result: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
+    ) async throws -> Result {
+        for _ in 0..<connectionsMax {
+            do { return try await pool.run(body) } catch let failure as PostgresFailure
+                where failure.isBeforeBegin && failure.isDisconnected
+            { continue }
+        }
+        return try await pool.run(body)
+    }
+
+    /// Handles a notification of a node or another program.
+    private func receive(_ news: NodeNews) {
+        switch news {
+        case .committed(let revision): announcements.publish(revision)
+        case .outside(let zone):
+            guard announcements.hasListeners(in: zone) else { return }
+            Task { [weak self] in
+                do { try await self?.inTransaction(zone) { try $0.absorbOutsideChanges() } } catch {
+                    // A zone with listeners is checked again in a moment.
+                    return
+                }
+            }
+        }
+    }
+
+    private static func cannotOpen(_ failure: PostgresFailure) -> TidemarkError {
+        TidemarkError(
+            .unusableFile,
+            "The database cannot be served: \(failure.message.trimmingCharacters(in: .whitespacesAndNewlines))",
+            fix: "Check the address, that the server runs, and that the role may create schemas and tables."
+        )
+    }
+
+    /// Runs `body`, logs a failure of the database, and throws the error for clients instead.
+    private func throwingClientErrors<Result>(_ body: () async throws -> Result) async throws -> Result {
+        do { return try await body() } catch let failure as PostgresFailure {
+            logger.error(
+                "the database failed",
+                metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
+            )
+            throw failure.clientError()
+        } catch is PostgresTransaction.Overtaken { throw Self.busy } catch let problem as UnsyncableSchema {
+            throw FollowTables.unavailable(problem)
+        }
+    }
+
+    private func log(_ holders: [RowHolder], _ zone: String) {
+        for holder in Set(holders) {
+            logger.warning(
+                "another program holds rows that devices edit",
+                metadata: ["zone": "\(zone)", "holder": "\(holder)"]
+            )
+        }
+    }
+
+    // MARK: Altered tables
+
+    /// Runs `body` with the current schema, and follows altered tables first.
+    ///
+    /// If a program that began before the alteration still holds locks, the node does not wait long.
+    /// It serves the old schema as far as that works.
+    private func withCurrentSchema<Result>(
+        _ pg: PostgresConnection,
+        _ body: (PostgresSchema, _ allowStaleSchema: Bool) throws -> Result
+    ) throws -> Result {
+        for _ in 1..<Self.attemptsMax {
+            do {
+                return try Self.retryingOnContention { try body(served, false) }
+            } catch is PostgresTransaction.TablesAltered {
+                do { try follow(pg) } catch let failure as PostgresFailure where failure.isTransient {
+                    do {
+                        return try Self.retryingOnContention { try body(served, true) }
+                    } catch is PostgresTransaction.TablesAltered {
+                        // Another node has followed the tables meanwhile.
+                        continue
+                    }
+                }
+            }
+        }
+        throw Self.busy
+    }
+
+    /// Follows altered tables, or reads the schema that another node has followed them to.
+    private func follow(_ pg: PostgresConnection) throws {
+        let tables = FollowTables(pg: pg, logger: logger)
+        try pg.execute("BEGIN; SET LOCAL lock_timeout = \(Self.followLockTimeout)")
+        do {
+            try pg.query("SELECT pg_advisory_xact_lock(\(OpenDatabase.lock))")
+            let current = try pg.scanning { try tables.run() }
+            try pg.commit()
+            schema.withLock { $0 = current }
+        } catch {
+            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// The maximum wait for programs that hold locks on altered tables, in milliseconds.
+    private static let followLockTimeout = 200
+
+    // MARK: Retries
+
+    /// Runs `body`, and retries if another program interferes.
+    private static func retryingOnContention<Result>(_ body: () throws -> Result) throws -> Result {
+        for _ in 1..<attemptsMax {
+            do { return try body() } catch is PostgresTransaction.Overtaken { continue } catch let failure
+                as PostgresFailure where failure.isTransient
+            { continue }
+        }
+        return try body()
+    }
+
+    private static func transact<Result>(_ pg: PostgresConnection, db: Database, body: () throws -> Result) throws
+        -> Result
+    {
+        do {
+            var result: Result?
+            try db.inTransaction(.deferred) {
+                result = try body()
+                return .commit
+            }
+            if pg.isInTransaction { try pg.execute("ROLLBACK") }
+            guard let result else { throw busy }
+            return result
+        } catch {
+            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+}

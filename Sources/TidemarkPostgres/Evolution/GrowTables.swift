@@ -1,0 +1,140 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Creates the tables and columns that the database lacks, by a schema in SQLite's dialect.
+///
+/// Other differences, such as a removed column or another type, are refused before any change. The
+/// error lists all of them, with both sides.
+struct GrowTables {
+    let pg: PostgresConnection
+    /// An SQLite connection with the tables.
+    let db: Database
+    let wanted: SyncSchema
+    let record: ServedRecord
+
+    /// Creates them, in the caller's transaction.
+    ///
+    /// - Returns: The new tables and columns, such as `table medal`.
+    /// - Throws: `schemaMismatch`, or ``TidemarkCore/UnsyncableSchema``.
+    func run() throws -> [String] {
+        try refuseDifferences()
+        let new = wanted.tables.filter { record.schema.byName[$0.name] == nil }
+        let grown = wanted.tables.filter { !added($0).isEmpty }
+        guard !new.isEmpty || !grown.isEmpty else { return [] }
+        try refuseTaken(new)
+        // Waits for running commits, and keeps new ones out while tables change.
+        try pg.query("SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE")
+        let newTables = try creation(new).tables()
+        for statement in try creation(new).statements(newTables) { try pg.execute(statement) }
+        for table in grown { try grow(table) }
+        try ImportRows(pg: pg, db: db, tables: newTables).run()
+        return new.map { "table \($0.name)" }
+            + grown.flatMap { table in added(table).map { "column \(table.name).\($0)" } }
+    }
+
+    private func creation(_ tables: [SyncedTable]) -> CreateTables {
+        CreateTables(
+            db: db,
+            schema: SyncSchema(tables: tables),
+            namespace: record.namespace,
+            zoneColumn: record.zoneColumn
+        )
+    }
+
+    /// The columns that the database lacks, in table order.
+    private func added(_ table: SyncedTable) -> [String] {
+        guard let servedTable = record.schema.byName[table.name] else { return [] }
+        let names = Set(servedTable.columns.map(\.name))
+        return table.columns.map(\.name).filter { !names.contains($0) }
+    }
+
+    private func grow(_ table: SyncedTable) throws {
+        let creation = creation([table])
+        let checks = CheckText.expressions(in: record.schema.byName[table.name]?.sql ?? "").count
+        for stored in try creation.tables() {
+            let statements = try creation.additions(of: added(table), to: stored, checks: checks)
+            for statement in statements { try pg.execute(statement) }
+        }
+    }
+
+    private func refuseTaken(_ tables: [SyncedTable]) throws {
+        for table in tables {
+            let name = "\(SQLText.name(record.namespace)).\(SQLText.name(table.name))"
+            guard try pg.text("SELECT to_regclass($1)", [name]) != nil else { continue }
+            throw TidemarkError(
+                .unusableFile,
+                "The database already has a table \(record.namespace).\(table.name), which is not synced.",
+                fix: "Give the new table another name in the schema.",
+                place: .init(table: table.name)
+            )
+        }
+    }
+
+    // MARK: Differences
+
+    private func refuseDifferences() throws {
+        let problems = record.schema.tables.flatMap { servedTable in
+            wanted.byName[servedTable.name].map { differences(servedTable, $0) } ?? [
+                "the schema lacks the table \(servedTable.name) of the database"
+            ]
+        }
+        guard !problems.isEmpty else { return }
+        throw TidemarkError(
+            .schemaMismatch,
+            "The schema does not fit the database: \(problems.joined(separator: "; ")).",
+            fix: """
+                A schema adds tables and columns only. Make other changes in the database, and Tidemark follows them. \
+                Leave --schema out to serve the existing tables.
+                """
+        )
+    }
+
+    private func differences(_ servedTable: SyncedTable, _ declared: SyncedTable) -> [String] {
+        guard servedTable.key == declared.key, servedTable.keyKind == declared.keyKind else {
+            return [
+                "the key of \(servedTable.name) is \(words(servedTable)) in the database and \(words(declared)) in the schema"
+            ]
+        }
+        let columns = Dictionary(uniqueKeysWithValues: declared.columns.map { ($0.name, $0) })
+        let old = servedTable.columns.flatMap { column -> [String] in
+            let name = "\(servedTable.name).\(column.name)"
+            guard let other = columns[column.name] else {
+                return ["the schema lacks the column \(name) of the database"]
+            }
+            if column.affinity != other.affinity {
+                return ["\(name) is \(column.type) in the database and \(other.type) in the schema"]
+            }
+            guard !servedTable.key.contains(column.name), column.isNotNull != other.isNotNull else { return [] }
+            let sides = column.isNotNull ? ["NOT NULL", "nullable"] : ["nullable", "NOT NULL"]
+            return ["\(name) is \(sides[0]) in the database and \(sides[1]) in the schema"]
+        }
+        let new = declared.columns.filter { $0.isNotNull && $0.defaultSQL == nil && added(declared).contains($0.name) }
+            .map {
+                "\(servedTable.name).\($0.name) is NOT NULL without a default in the schema, and the rows of the database have no value"
+            }
+        return old + new + constraints(servedTable, declared)
+    }
+
+    private func constraints(_ servedTable: SyncedTable, _ declared: SyncedTable) -> [String] {
+        let names = Set(servedTable.columns.map(\.name))
+        let uniques = Set(declared.uniques.filter { names.isSuperset(of: $0) })
+        let references = Set(declared.references.filter { names.isSuperset(of: $0.columns) })
+        var problems: [String] = []
+        if uniques != Set(servedTable.uniques) {
+            problems.append("\(servedTable.name) has other unique columns in the database")
+        }
+        if references != Set(servedTable.references) {
+            problems.append("\(servedTable.name) has other references in the database")
+        }
+        let checks = CheckText.expressions(in: servedTable.sql)
+        if !added(declared).isEmpty, !CheckText.expressions(in: declared.sql).starts(with: checks) {
+            problems.append("\(servedTable.name) has other CHECK constraints in the database, or new ones between them")
+        }
+        return problems
+    }
+
+    private func words(_ table: SyncedTable) -> String {
+        "\(table.keyKind == .integer ? "INTEGER " : "")(\(table.key.joined(separator: ", ")))"
+    }
+}

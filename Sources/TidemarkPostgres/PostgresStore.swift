@@ -1,0 +1,208 @@
+import Foundation
+import GRDB
+import Logging
+public import TidemarkCore
+public import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+/// Zones in a PostgreSQL database: the store for production.
+///
+/// This is the async shell around ``PostgresTransaction`` and the handler. It holds no state that
+/// other nodes need: any number of stores, in any number of processes, can serve one database.
+/// Commits are durable before the answer leaves. libpq runs on threads of its own. Safe to use from
+/// any task.
+public final class PostgresStore: SyncService {
+    /// Options for opening a store.
+    public typealias Options = PostgresStoreOptions
+
+    /// Announces commits of this store, of other nodes and of other programs to listeners.
+    public let fanOut: FanOut
+    /// Tables and columns that the store created because the database lacked them.
+    ///
+    /// For example `table medal` or `column team.town`.
+    public var additions: [String] { zones.additions }
+    /// The changes of conflict policies that opening the store made.
+    public var policyChanges: [PolicyChange] { zones.policyChanges }
+    /// The current schema of the zones' tables.
+    public var schema: SyncSchema { zones.served.schema }
+
+    private let options: Options
+    private let announcements: Announcements
+    private let zones: ZoneConnections
+    private let handler: SyncHandler
+    private let commit: GroupCommitter.Commit
+    private let committer: GroupCommitter
+    private let metrics: ServerMetrics
+    private let pulls: Pulls
+    private let snapshots: ZoneSnapshots
+
+    /// Opens a database, and prepares it if no store has served it yet.
+    ///
+    /// `metrics` records every commit.
+    ///
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once, or
+    ///   ``TidemarkCore/TidemarkError``.
+    public init(_ options: Options, metrics: ServerMetrics = ServerMetrics()) async throws {
+        let fanOut = FanOut(limits: options.limits, metrics: metrics)
+        let announcements = Announcements(fanOut)
+        let zones = try await ZoneConnections(options, announcements)
+        self.announcements = announcements
+        self.metrics = metrics
+        self.options = options
+        self.fanOut = fanOut
+        self.zones = zones
+        handler = SyncHandler(limits: options.limits)
+        snapshots = ZoneSnapshots(folder: options.folder, now: options.now ?? SystemClock.milliseconds)
+        let group = GroupHandler(limits: options.limits)
+        let limits = options.limits
+        commit = { zone, requests in
+            try await zones.inTransaction(zone, asking: GroupQuestion(requests)) { transaction in
+                let results = try transaction.answer(requests, by: group)
+                if !GroupHandler.isWorthCommitting(results) { transaction.isVoid = true }
+                return results
+            }
+        }
+        committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
+        pulls = try Pulls(
+            limits: options.limits,
+            metrics: metrics,
+            shared: options.shared,
+            head: { try await zones.head(of: $0, for: $1) },
+            load: { try await zones.recent($0, $1, bytesMax: $2) }
+        )
+        announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
+    }
+
+    /// Answers one sync request; every change set that the answer acknowledges is on disk.
+    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        if let answer = try await pulls.answer(body, zone: zone) { return answer }
+        let request = ZoneRequest(.sync, body: body)
+        do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
+            try await zones.inTransaction(zone) { try $0.forgetLog(through: damage.revision) }
+            metrics.recordDamagedLog()
+            options.logger.error("\(damage.warning)", metadata: ["zone": "\(zone)"])
+            return try await committer.answer(request, zone: zone).body
+        }
+    }
+
+    /// Answers requests as one group, in their order: at least the first.
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
+    }
+
+    /// Answers a conditional GET: the news for a device whose rows match a tag.
+    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+        try await pulls.news(zone: zone, device: device, since: tag)
+    }
+
+    /// Decides whether to hold a request until there is news.
+    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+        if let answer = try await pulls.hold(body, zone: zone) { return answer.hold }
+        let handler = handler
+        return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
+    }
+
+    /// Reads a zone's current epoch and revision.
+    public func latest(zone: String) async throws -> ZoneRevision { try await zones.position(of: zone).revision }
+
+    /// Checks for commits of other nodes and writes of other programs, in case a notification was lost.
+    public func look(zone: String) async throws {
+        let position = try await zones.position(of: zone)
+        // All zones share the tables, so only one zone checks for altered tables.
+        let isResponsible = (fanOut.zones.min() ?? zone) == zone
+        let isAltered = isResponsible ? try await zones.isAltered() : false
+        if position.hasOutside || isAltered {
+            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
+        } else {
+            announcements.publish(position.revision)
+        }
+    }
+
+    /// Compares the fingerprints of ranges of a device's rows with the zone's.
+    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
+    }
+
+    /// Returns a snapshot of the zone at its latest revision, and builds it if there is none yet.
+    ///
+    /// With `base`, returns a delta instead if that is smaller. A new device may get an older
+    /// snapshot, within ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
+    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
+        let behind = base == .nothing ? options.limits.snapshotRevisionsBehindMax : 0
+        for _ in 0..<ZoneConnections.attemptsMax {
+            let state = try await zones.inTransaction(zone) { transaction in
+                try transaction.absorbOutsideChanges()
+                // The snapshot contains the fingerprint; storing it here avoids computing it again.
+                _ = try transaction.fingerprint(at: transaction.state.revision)
+                return transaction.state
+            }
+            if let base, let file = try await delta(since: base, at: state, zone) { return file }
+            let cache = await snapshots.cache(of: zone)
+            let file = try await cache.snapshot(at: state, behind: behind) { [zones] path in
+                try await zones.reading { pg, served in
+                    try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
+                }
+            }
+            if let file { return file }
+        }
+        throw ZoneConnections.busy
+    }
+
+    /// Returns a delta file of the changes since `base`; nil if a full snapshot is better.
+    private func delta(since base: DeltaBase, at state: ZoneState, _ zone: String) async throws -> SnapshotFile? {
+        guard base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else { return nil }
+        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) { [zones] path in
+            try await zones.reading { pg, served in
+                try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
+            }
+        }
+    }
+
+    /// Returns the snapshot of a tag, if this node still has it.
+    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
+        await snapshots.snapshot(zone: zone, tag: tag)
+    }
+
+    /// Releases a snapshot after its reader is done.
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
+
+    /// Returns the zone's schema as JSON: its hash, its columns and its CREATE statements.
+    public func schema(zone: String) async throws -> [UInt8] {
+        try await zones.inTransaction(zone) { transaction in
+            let served = transaction.served
+            let shape = served.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
+            let state = transaction.state
+            let text =
+                #"{"zone":\#(ChangeSetJSON.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
+                + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#
+            return Array(text.utf8)
+        }
+    }
+
+    /// Computes the content hash of every table, at one revision.
+    public func digest(zone: String) async throws -> ZoneDigest {
+        let path = "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
+        defer { removeIfThere(path) }
+        for _ in 0..<ZoneConnections.attemptsMax {
+            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
+            let digest = try await zones.reading { pg, served in
+                try BuildSnapshot(pg: pg, served: served, zone: zone).digest(at: path)
+            }
+            if let digest { return digest }
+        }
+        throw ZoneConnections.busy
+    }
+
+    /// Reads the state of a zone, for people and logs.
+    public func state(zone: String) async throws -> ZoneState { try await zones.inTransaction(zone) { $0.state } }
+
+    /// Stops the notifications and the bus, and removes the store's files; no request may be in flight.
+    public func close() async {
+        zones.close()
+        await snapshots.clear()
+    }
+
+    /// Checks that the store can answer requests: queries the database for a zone.
+    public func probe() async throws { try await zones.probe() }
+}

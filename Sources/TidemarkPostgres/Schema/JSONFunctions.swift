@@ -1,0 +1,88 @@
+/// PostgreSQL functions for canonical JSON, byte for byte equal to the SQLite side.
+enum JSONFunctions {
+    static let sql = """
+        CREATE OR REPLACE FUNCTION tidemark.escape(value text) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+        DECLARE
+            code int;
+        BEGIN
+            value := replace(replace(value, '\\', '\\\\'), '"', '\\"');
+            IF value ~ '[\\x01-\\x1f]' THEN
+                FOR code IN 1..31 LOOP
+                    value := replace(value, chr(code), '\\u00' || lpad(to_hex(code), 2, '0'));
+                END LOOP;
+            END IF;
+            RETURN '"' || value || '"';
+        END $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.quote(value text) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE
+                WHEN value IS NULL THEN 'null'
+                WHEN value !~ '[\\x01-\\x1f"\\\\]' THEN '"' || value || '"'
+                ELSE tidemark.escape(value) END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.pointed(digits text) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE WHEN digits ~ '[.e]' THEN digits ELSE digits || '.0' END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.real(value double precision) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE
+                WHEN value IS NULL OR value = 'NaN' THEN 'null'
+                WHEN value = 'Infinity' THEN '{"$real":"Infinity"}'
+                WHEN value = '-Infinity' THEN '{"$real":"-Infinity"}'
+                -- SQLite keeps no sign of a zero in a REAL column.
+                WHEN value = 0 THEN '0.0'
+                WHEN abs(value) BETWEEN 1e15 AND 9007199254740992 THEN tidemark.pointed(value::text::numeric::text)
+                ELSE tidemark.pointed(value::text) END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.real(value real) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT tidemark.real(value::text::double precision)
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.mixed(value text) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+        DECLARE
+            trimmed text := btrim(value, E' \\t\\n\\x0b\\f\\r');
+            exact numeric;
+            near double precision;
+        BEGIN
+            IF trimmed IS NULL OR trimmed !~ '^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]{1,4})?$' THEN
+                RETURN tidemark.quote(value);
+            END IF;
+            exact := trimmed::numeric;
+            IF trimmed !~ '[.eE]' AND exact BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
+                RETURN exact::bigint::text;
+            ELSIF abs(exact) > 1.7976931348623157e308 THEN
+                RETURN '{"$real":"' || CASE WHEN exact < 0 THEN '-' ELSE '' END || 'Infinity"}';
+            ELSIF abs(exact) < 2.5e-324 THEN
+                RETURN '0';
+            END IF;
+            near := exact::double precision;
+            IF near = trunc(near) AND abs(near) < 9223372036854775807 THEN
+                RETURN near::bigint::text;
+            END IF;
+            RETURN tidemark.real(near);
+        END $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.bytes(value bytea) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT coalesce('{"$blob":"' || translate(encode(value, 'base64'), E'\\n', '') || '"}', 'null')
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.changes(before text, after text) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT coalesce('{' || string_agg(
+                tidemark.quote(new_member.key) || ':' || new_member.value::text, ',' ORDER BY new_member.ordinality)
+                || '}', '{}')
+            FROM json_each(after::json) WITH ORDINALITY AS new_member
+            LEFT JOIN json_each(before::json) AS old_member ON old_member.key = new_member.key
+            WHERE old_member.value::text IS DISTINCT FROM new_member.value::text
+        $$;
+        """
+}

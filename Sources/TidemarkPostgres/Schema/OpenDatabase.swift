@@ -1,0 +1,311 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Prepares a database: bookkeeping, synced tables, capture and zones.
+///
+/// It runs in one transaction under a lock, so that several nodes can start at once.
+struct OpenDatabase {
+    let pg: PostgresConnection
+    let options: PostgresStoreOptions
+
+    /// The number of the advisory lock: "tidemark" in ASCII.
+    static let lock = 0x7469_6465_6D61_726B
+
+    /// The result of opening a database.
+    struct Opened {
+        let served: PostgresSchema
+        /// New tables and columns, such as `table medal`.
+        let additions: [String]
+        /// The changes of conflict policies.
+        let policyChanges: [PolicyChange]
+    }
+
+    /// Opens the database.
+    func run() throws -> Opened {
+        let version = try pg.integer("SHOW server_version_num") ?? 0
+        guard version >= 150_000 else {
+            throw TidemarkError(
+                .unusableFile,
+                "The database is PostgreSQL \(version / 10_000); 15 or newer is needed.",
+                fix: "Serve a newer one."
+            )
+        }
+        try pg.execute("BEGIN")
+        do {
+            let result = try pg.scanning { try prepare() }
+            try pg.execute("COMMIT")
+            return result
+        } catch {
+            if pg.isUsable { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func prepare() throws -> Opened {
+        // Another node may hold the lock for long, while it copies a large file.
+        let lockTimeout = try pg.text("SHOW lock_timeout") ?? "0"
+        try pg.execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0")
+        try pg.query("SELECT pg_advisory_xact_lock(\(Self.lock))")
+        try pg.execute("SET LOCAL lock_timeout = '\(lockTimeout)'")
+        // Existing bookkeeping is not created again, because its locks could deadlock with working nodes.
+        let hasBookkeeping = try pg.text("SELECT to_regclass('tidemark.served')") != nil
+        if hasBookkeeping, try pg.integer("SELECT layout FROM tidemark.served") == 3 {
+            try pg.execute(Bookkeeping.migrationFromLayout3)
+        }
+        let hasLayout4 = try hasBookkeeping && pg.integer("SELECT layout FROM tidemark.served") == 4
+        if hasLayout4 { try pg.execute(Bookkeeping.migrationFromLayout4) }
+        let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
+        let isEarlier = try isServed && addIdentities()
+        let (first, additions) = try isServed ? (follow(), grow()) : (create(), [])
+        let current = try additions.isEmpty ? first : follow()
+        let (served, policyChanges) = try changePolicies(of: current)
+        if hasLayout4 || isEarlier {
+            for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
+        }
+        for zone in options.zones { try add(zone, served) }
+        try requireLatest()
+        if options.isRestored { try renewEpochs() }
+        try checkSearchPath(isNew: !isServed)
+        return Opened(served: served, additions: additions, policyChanges: policyChanges)
+    }
+
+    /// Changes the conflict policies that the operator names.
+    ///
+    /// The record stores all policies. Other nodes read it again, as after an altered table.
+    private func changePolicies(of served: PostgresSchema) throws -> (PostgresSchema, [PolicyChange]) {
+        let changes = try served.schema.changes(to: options.policies)
+        guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
+        record.schema = SyncSchema(
+            tables: record.schema.tables,
+            policies: record.schema.policies(after: changes),
+            history: record.schema.history
+        )
+        record.version += 1
+        try record.save(pg)
+        return (try follow(), changes)
+    }
+
+    /// Creates the bookkeeping, and creates or adopts the tables.
+    private func create() throws -> PostgresSchema {
+        try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark")
+        try pg.execute(JSONFunctions.sql)
+        try pg.execute(FingerprintSQL.functions)
+        try pg.execute(Bookkeeping.sql)
+        try pg.execute(CaptureTriggers.sharedSQL)
+        var record = try options.adopts ? adopt() : createTables()
+        for table in record.schema.tables {
+            try pg.execute(
+                CaptureTriggers.install(
+                    PostgresCatalog.table(table, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
+                )
+            )
+        }
+        record.catalogue = try CatalogueTable.read(
+            record.schema.tables.map(\.name),
+            namespace: record.namespace,
+            zoneColumn: record.zoneColumn,
+            pg
+        )
+        let others = try others(record)
+        if options.adopts {
+            try TidemarkError.requireKnown(options.excluding, among: others + record.schema.tables.map(\.name))
+        }
+        record.excluded = options.excluding.union(others)
+        try record.save(pg)
+        // Another program may have altered adopted tables meanwhile.
+        guard !options.adopts else { return try follow() }
+        let position = try CataloguePosition.now(of: record.namespace, zone: "", pg)
+        return try PostgresSchema(record, at: position, pg)
+    }
+
+    /// Returns the existing tables that are not served.
+    private func others(_ record: ServedRecord) throws -> [String] {
+        try pg.query(
+            """
+            SELECT relname
+            FROM pg_class
+            WHERE relnamespace = to_regnamespace($1) AND relkind IN ('r', 'p') AND NOT relispartition
+            """,
+            [SQLText.name(record.namespace)]
+        ).map { $0.text(0) }.filter { record.schema.byName[$0] == nil }
+    }
+
+    private func follow() throws -> PostgresSchema {
+        let tables = FollowTables(pg: pg, logger: options.logger)
+        let declared = try declaredSchema()
+        do { return try tables.run(declared: declared) } catch let problem as UnsyncableSchema {
+            throw FollowTables.unavailable(problem)
+        }
+    }
+
+    /// Adopts the existing tables.
+    private func adopt() throws -> ServedRecord {
+        let adoption = AdoptTables(
+            pg: pg,
+            namespace: options.namespace,
+            zoneColumn: options.zoneColumn,
+            excluding: options.excluding
+        )
+        let statements = try adoption.statements()
+        let scratch = try DatabaseQueue()
+        let schema = try scratch.write { db in
+            for statement in statements { try db.execute(sql: statement) }
+            return try SchemaIntrospection(db).makeSchema()
+        }
+        guard !schema.tables.isEmpty else {
+            throw TidemarkError(
+                .unusableFile,
+                "The schema \(options.namespace) has no tables to adopt.",
+                fix: "Create them first, or start with --schema FILE.sql."
+            )
+        }
+        try adoption.deferReferences(of: Set(schema.tables.map(\.name)))
+        return record(schema, zoneColumn: options.zoneColumn)
+    }
+
+    private func record(_ schema: SyncSchema, zoneColumn: String?) -> ServedRecord {
+        ServedRecord(namespace: options.namespace, zoneColumn: zoneColumn, schema: schema, catalogue: [:], excluded: [])
+    }
+
+    /// Creates the tables of the schema, and copies its rows.
+    private func createTables() throws -> ServedRecord {
+        guard let source = try source() else { throw Self.nothingToServe }
+        return try source.writeWithoutTransaction { db in
+            let all = try SchemaIntrospection(db)
+            try TidemarkError.requireKnown(options.excluding, among: all.tables.map(\.name) + all.skippedTables)
+            let introspection = try SchemaIntrospection(db, excluding: options.excluding)
+            let schema = try introspection.makeSchema()
+            guard !schema.tables.isEmpty else { throw Self.nothingToServe }
+            let creation = CreateTables(
+                db: db,
+                schema: schema,
+                namespace: options.namespace,
+                zoneColumn: Self.zoneColumn(schema)
+            )
+            let tables = try creation.tables()
+            try refuseTaken(tables)
+            for statement in try creation.statements(tables) { try pg.execute(statement) }
+            try ImportRows(pg: pg, db: db, tables: tables).run()
+            return record(schema, zoneColumn: Self.zoneColumn(schema))
+        }
+    }
+
+    /// Opens an SQLite database with the tables: the operator's file, or the statements in memory.
+    private func source() throws -> DatabaseQueue? {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        if let path = options.filePath {
+            configuration.readonly = true
+            return try DatabaseQueue(path: path, configuration: configuration)
+        }
+        guard let text = options.schemaSQL else { return nil }
+        let queue = try DatabaseQueue(configuration: configuration)
+        try queue.writeWithoutTransaction { try $0.execute(sql: text) }
+        return queue
+    }
+
+    private static func zoneColumn(_ schema: SyncSchema) -> String {
+        let isTaken = schema.tables.contains { $0.columns.contains { $0.name == "zone" } }
+        return isTaken ? "tidemark_zone" : "zone"
+    }
+
+    private func refuseTaken(_ tables: [PostgresTable]) throws {
+        for table in tables where try pg.text("SELECT to_regclass($1)", [table.name]) != nil {
+            throw TidemarkError(
+                .unusableFile,
+                "The database already has a table \(options.namespace).\(table.table.name).",
+                fix: "Serve the existing tables with --adopt, or use an empty database.",
+                place: .init(table: table.table.name)
+            )
+        }
+    }
+
+    /// Reads the operator's schema, if there is one.
+    private func declaredSchema() throws -> SyncSchema? {
+        try source()?.writeWithoutTransaction { db in
+            try SchemaIntrospection(db, excluding: options.excluding).makeSchema()
+        }
+    }
+
+    /// Creates the tables and columns that the database lacks.
+    ///
+    /// - Returns: The new tables and columns, such as `table medal`.
+    private func grow() throws -> [String] {
+        guard let source = try source(), let wanted = try declaredSchema(), let record = try ServedRecord.load(pg)
+        else {
+            return []
+        }
+        return try source.writeWithoutTransaction { db in
+            try GrowTables(pg: pg, db: db, wanted: wanted, record: record).run()
+        }
+    }
+
+    /// Creates a zone if it does not exist; its existing rows are the first revision.
+    private func add(_ zone: String, _ served: PostgresSchema) throws {
+        guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else { return }
+        guard zone.utf8.count <= CaptureTriggers.zoneBytesMax, !zone.isEmpty else {
+            throw TidemarkError(
+                .invalidArgument,
+                "A zone's name has 1 to \(CaptureTriggers.zoneBytesMax) bytes.",
+                fix: "Give --zone a shorter one."
+            )
+        }
+        // Waits for running writers, because their triggers do not see the new zone.
+        let names = served.tables.values.map(\.name).sorted()
+        if !names.isEmpty { try pg.execute("LOCK TABLE \(names.joined(separator: ", ")) IN SHARE MODE") }
+        let hasRows = served.tables.values.map {
+            "EXISTS (SELECT 1 FROM \($0.name) AS app_row WHERE \($0.inZone("app_row")))"
+        }.joined(separator: " OR ")
+        try pg.query(
+            """
+            INSERT INTO tidemark.zone (zone, epoch, revision, horizon, adopted)
+            SELECT $1, $2, revision, revision, revision
+            FROM (SELECT (\(hasRows.isEmpty ? "false" : hasRows))::int AS revision) AS first
+            ON CONFLICT DO NOTHING
+            """,
+            [zone, options.newEpoch.uuidString.lowercased()]
+        )
+    }
+
+    /// Refuses a zone whose log has revisions after the zone's own, because the next commit would fail.
+    private func requireLatest() throws {
+        let behind = try pg.query(
+            """
+            SELECT zone.zone, zone.revision, max(entry.revision)
+            FROM tidemark.zone AS zone
+            JOIN tidemark.revision AS entry ON entry.zone = zone.zone AND entry.revision > zone.revision
+            GROUP BY zone.zone, zone.revision
+            ORDER BY zone.zone
+            LIMIT 1
+            """
+        ).map { ($0.text(0), $0.text(1), $0.text(2)) }.first
+        guard let (zone, revision, log) = behind else { return }
+        throw TidemarkError(
+            .fileDamaged,
+            "The zone \(zone) is at revision \(revision), but its log reaches \(log).",
+            fix: """
+                UPDATE tidemark.zone SET revision = \(log) WHERE zone = \
+                \(SQLText.literal(zone)); or restore a backup.
+                """
+        )
+    }
+
+    /// Starts a new history of every zone, and records where the old one ended.
+    private func renewEpochs() throws {
+        try pg.execute(
+            """
+            INSERT INTO tidemark.lineage SELECT zone, epoch, revision FROM tidemark.zone
+            ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
+            """
+        )
+        try pg.query("UPDATE tidemark.zone SET epoch = $1", [options.newEpoch.uuidString.lowercased()])
+    }
+
+    static let nothingToServe = TidemarkError(
+        .invalidArgument,
+        "The database is not served yet, and no tables were named.",
+        fix: "Name an SQLite file or --schema FILE.sql to create tables, or use --adopt for existing tables."
+    )
+}

@@ -1,0 +1,106 @@
+package import GRDB
+import GRDBSQLite
+package import TidemarkCore
+
+/// Finds broken references of staged records, and of children of deleted records.
+package struct ForeignKeyCheck {
+    /// A reference to a record that does not exist.
+    package struct BrokenReference: Hashable {
+        /// The child's table.
+        package let table: String
+        /// The child's key in canonical JSON.
+        package let key: String
+        /// The first column of the reference.
+        package let column: String
+        /// The referenced table.
+        package let parent: String
+        /// The referenced key or unique values in canonical JSON.
+        package let parentKey: String
+        /// Whether `parentKey` is the parent's primary key.
+        package let isToKey: Bool
+
+        /// Creates a broken reference.
+        package init(table: String, key: String, column: String, parent: String, parentKey: String, isToKey: Bool) {
+            self.table = table
+            self.key = key
+            self.column = column
+            self.parent = parent
+            self.parentKey = parentKey
+            self.isToKey = isToKey
+        }
+    }
+
+    private let db: Database
+    private let schema: SyncSchema
+
+    /// Creates a check for a prepared connection.
+    package init(_ db: Database, schema: SyncSchema) {
+        self.db = db
+        self.schema = schema
+    }
+
+    /// Whether the current transaction has broken references, by SQLite's own counter.
+    ///
+    /// Needs `PRAGMA foreign_keys = ON` and `PRAGMA defer_foreign_keys = ON`. Reads no rows.
+    package var hasUnresolvedReferences: Bool {
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(db.sqliteConnection, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)
+        return current != 0
+    }
+
+    /// Returns the broken references of a table, by a scan of all its rows.
+    ///
+    /// Call this only after ``hasUnresolvedReferences`` or another check failed.
+    package func brokenReferences(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
+        try brokenReferences(of: table, rows: "main.\(SQLText.name(table.name)) AS c", limit: limit)
+    }
+
+    /// Returns the broken references of a table's records in `temp.tidemark_reduced`.
+    package func brokenReferencesOfReduced(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
+        try brokenReferences(
+            of: table,
+            rows: """
+                temp.tidemark_reduced AS k CROSS JOIN main.\(SQLText.name(table.name)) AS c
+                    ON k.tbl = \(SQLText.literal(table.name)) AND k.operation <> 'delete'
+                        AND \(KeySQL.match(table, key: "k.key", alias: "c."))
+                """,
+            limit: limit
+        )
+    }
+
+    private func brokenReferences(of table: SyncedTable, rows: String, limit: Int) throws -> [BrokenReference] {
+        try table.references.filter { $0.columns.count == 1 || !planted(PlantedBug.overlooksCompositeReferences) }
+            .flatMap { reference in
+                try Row.fetchAll(
+                    db.cachedStatement(sql: sql(table, reference: reference, rows: rows) + " LIMIT \(limit)")
+                ).map {
+                    BrokenReference(
+                        table: table.name,
+                        key: try $0.value("key"),
+                        column: reference.columns[0],
+                        parent: reference.parent,
+                        parentKey: try $0.value("parent_key"),
+                        isToKey: schema.byName[reference.parent]?.key == reference.parentColumns
+                    )
+                }
+            }
+    }
+
+    /// Returns the broken references of all tables.
+    package func all(limit: Int = 20) throws -> [BrokenReference] {
+        try schema.tables.flatMap { try brokenReferences(in: $0, limit: limit) }
+    }
+
+    private func sql(_ table: SyncedTable, reference: SyncedTable.Reference, rows: String) -> String {
+        let columns = reference.columns.map { "c.\(SQLText.name($0))" }
+        let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
+        return """
+            SELECT \(RowJSON.key(table, alias: "c.")) AS key,
+                tidemark_key(\(columns.joined(separator: ", "))) AS parent_key
+            FROM \(rows)
+            WHERE \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")) AND NOT EXISTS (
+                SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p WHERE \(match.joined(separator: " AND ")))
+            """
+    }
+}

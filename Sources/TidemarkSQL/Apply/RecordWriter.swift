@@ -1,0 +1,218 @@
+package import GRDB
+package import TidemarkCore
+
+/// Writes staged records into the tables, with three statements per table.
+///
+/// SQLite rejects no intermediate state, because of the order: park unique values, create records
+/// (parents first), update records, delete records (children first). So a child can move away from a
+/// parent that the same change set deletes, and two records can swap a unique value. A device does
+/// not enforce references meanwhile and deletes first: a new key may differ from a deleted one in
+/// spelling only, and the column considers both equal.
+package struct RecordWriter {
+    /// The behaviour of a creation whose record exists already.
+    package enum Existing {
+        /// Fail: the server has judged the conflict rules before.
+        case refuse
+        /// Overwrite the values: on a device, the server's record is final.
+        case overwrite
+    }
+
+    private let db: Database
+    private let schema: SyncSchema
+    private let existing: Existing
+
+    /// Creates a writer for a prepared connection.
+    package init(_ db: Database, schema: SyncSchema, existing: Existing) {
+        self.db = db
+        self.schema = schema
+        self.existing = existing
+    }
+
+    /// Writes the staged records of one change set.
+    ///
+    /// - Returns: The number of staged updates without a record.
+    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls its savepoint back.
+    @discardableResult package func write(ord: Int) throws -> Int { try write(.one(ord)) }
+
+    /// Writes the staged records of change sets that together name no record twice.
+    ///
+    /// - Returns: The number of staged updates without a record.
+    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls back.
+    @discardableResult package func write(_ sets: StagedSets) throws -> Int {
+        let work = try workByTable(sets)
+        if existing == .overwrite { try delete(work, sets) }
+        for item in work {
+            try UniqueParking(db, table: item.table, in: schema, existing: existing).park(sets, item.counts)
+        }
+        for item in work where item.counts[.create] != nil { try create(item.table, sets) }
+        var unmatched = 0
+        for item in work {
+            guard let expected = item.counts[.update] else { continue }
+            unmatched += expected - (try update(item.table, sets: sets, expected: expected))
+        }
+        let isPartial = planted(PlantedBug.commitsWithoutDeletions)
+        if existing == .refuse, !isPartial { try delete(work, sets) }
+        return unmatched
+    }
+
+    private func delete(_ work: [Work], _ sets: StagedSets) throws {
+        for item in work.reversed() where item.counts[.delete] != nil { try delete(item.table, sets) }
+    }
+
+    private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])
+
+    /// Returns the tables with staged records, parents first, and their number by operation.
+    private func workByTable(_ sets: StagedSets) throws -> [Work] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, operation, count(*) AS records
+                    FROM temp.tidemark_staged
+                    WHERE \(sets.contains("ord"))
+                    GROUP BY tbl, operation
+                    """
+            ),
+            arguments: [sets.number]
+        )
+        let byTable = try Dictionary(grouping: rows) { try $0.value("tbl") as String }
+        return try schema.tables.compactMap { table in
+            guard let rows = byTable[table.name] else { return nil }
+            let counts = try rows.map {
+                try (TidemarkCore.Operation(rawValue: $0.value("operation")) ?? .update, $0.value("records") as Int)
+            }
+            return (table, Dictionary(uniqueKeysWithValues: counts))
+        }
+    }
+
+    // MARK: The three statements
+
+    private func create(_ table: SyncedTable, _ sets: StagedSets) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .create, sets: sets)
+        let columns = table.columns.filter { pivot.recordCounts.keys.contains($0.name) }
+        let values = columns.map { pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL") }
+        var conflict = ""
+        if existing == .overwrite {
+            let targets = table.valueColumns.filter { pivot.recordCounts.keys.contains($0.name) }.map {
+                "\(SQLText.name($0.name)) = excluded.\(SQLText.name($0.name))"
+            }
+            let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
+            conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
+        }
+        // ABORT overrides the table's own conflict clauses, such as ON CONFLICT REPLACE.
+        let evicts = existing == .refuse && planted(PlantedBug.evictsUniqueHolder)
+        try db.cachedStatement(
+            sql: """
+                INSERT OR \(evicts ? "REPLACE" : "ABORT")
+                INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
+                SELECT \(values.joined(separator: ", "))
+                FROM \(pivot.orderedSQL) AS staged_pivot
+                WHERE true \(conflict)
+                """
+        ).execute(arguments: [sets.number])
+    }
+
+    private func update(_ table: SyncedTable, sets: StagedSets, expected: Int) throws -> Int {
+        let pivot = try StagedPivot(db, table: table, operation: .update, sets: sets)
+        let columns = table.valueColumns.filter { pivot.recordCounts.keys.contains($0.name) }
+        let name = SQLText.name(table.name)
+        guard !columns.isEmpty else { return expected }
+        let targets = columns.map {
+            let column = SQLText.name($0.name)
+            return "\(column) = \(pivot.value($0.name, otherwise: "\(name).\(column)"))"
+        }
+        try db.cachedStatement(
+            sql: """
+                UPDATE OR ABORT main.\(name)
+                SET \(targets.joined(separator: ", "))
+                FROM \(pivot.sql) AS staged_pivot
+                WHERE \(pivot.keyMatch)
+                """
+        ).execute(arguments: [sets.number])
+        return db.changesCount
+    }
+
+    private func delete(_ table: SyncedTable, _ sets: StagedSets) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .delete, sets: sets)
+        let keys = table.key.map { "staged_pivot.\(SQLText.name("v:" + $0))" }.joined(separator: ", ")
+        let keyColumns = table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM main.\(SQLText.name(table.name))
+                WHERE \(keyColumns) IN (SELECT \(keys) FROM \(pivot.sql) AS staged_pivot)
+                """
+        ).execute(arguments: [sets.number])
+    }
+}
+
+/// A subquery that pivots the staged cells of one table into one row per record.
+///
+/// Its column `v:name` is the value of the column `name`. Its column `h:name` says whether the record
+/// has a value; it exists only if some records have one and others do not.
+struct StagedPivot {
+    /// The parenthesised subquery, which a statement names `staged_pivot`.
+    ///
+    /// Its one parameter is ``StagedSets/number``.
+    let sql: String
+    /// The subquery in the order of staging, for creations.
+    let orderedSQL: String
+    /// The number of records with a value, by column.
+    let recordCounts: [String: Int]
+    private let table: SyncedTable
+    private let total: Int
+
+    init(_ db: Database, table: SyncedTable, operation: TidemarkCore.Operation, sets: StagedSets) throws {
+        let filter = """
+            \(sets.contains("staged.ord")) AND staged.tbl = \(SQLText.literal(table.name)) \
+            AND staged.operation = '\(operation.rawValue)'
+            """
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT cell.col, count(*) AS records
+                    FROM temp.tidemark_staged AS staged
+                    JOIN temp.tidemark_staged_cell AS cell ON cell.rec = \(StagingTables.cells(of: "staged"))
+                    WHERE \(filter)
+                    GROUP BY cell.col
+                    """
+            ),
+            arguments: [sets.number]
+        )
+        recordCounts = try Dictionary(
+            uniqueKeysWithValues: rows.map { try ($0.value("col") as String, $0.value("records") as Int) }
+        )
+        total = recordCounts[table.key.first ?? ""] ?? 0
+        self.table = table
+        var parts: [String] = []
+        for column in table.columns.map(\.name) where recordCounts[column] != nil {
+            let cell = "temp.tidemark_staged_cell WHERE rec = staged_record.cells AND col = \(SQLText.literal(column))"
+            parts.append("(SELECT value FROM \(cell)) AS \(SQLText.name("v:" + column))")
+            if recordCounts[column] != total {
+                parts.append("EXISTS (SELECT 1 FROM \(cell)) AS \(SQLText.name("h:" + column))")
+            }
+        }
+        let records = """
+            SELECT staged.rec, \(StagingTables.cells(of: "staged")) AS cells
+            FROM temp.tidemark_staged AS staged
+            WHERE \(filter)
+            """
+        let values = (["staged_record.rec"] + parts).joined(separator: ", ")
+        sql = "(SELECT \(values) FROM (\(records)) AS staged_record)"
+        // Without a limit SQLite would drop the ORDER BY of a subquery.
+        orderedSQL = "(SELECT \(values) FROM (\(records) ORDER BY staged.rec LIMIT -1) AS staged_record)"
+    }
+
+    /// Returns the SQL of a column's staged value, or another expression for records without one.
+    func value(_ column: String, otherwise: String) -> String {
+        let value = "staged_pivot.\(SQLText.name("v:" + column))"
+        guard let count = recordCounts[column] else { return otherwise }
+        guard count < total else { return value }
+        return "CASE WHEN staged_pivot.\(SQLText.name("h:" + column)) THEN \(value) ELSE \(otherwise) END"
+    }
+
+    /// The condition that matches a row of the table with its staged record.
+    var keyMatch: String {
+        let name = SQLText.name(table.name)
+        let conditions = table.key.map { "\(name).\(SQLText.name($0)) = staged_pivot.\(SQLText.name("v:" + $0))" }
+        return conditions.joined(separator: " AND ")
+    }
+}

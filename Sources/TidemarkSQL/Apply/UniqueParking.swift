@@ -1,0 +1,150 @@
+import GRDB
+import TidemarkCore
+
+/// Replaces the unique values of records before they change, or are deleted, by placeholders.
+///
+/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order.
+/// With placeholders in place, SQLite compares final values only.
+struct UniqueParking {
+    private let db: Database
+    private let table: SyncedTable
+    /// The columns that foreign keys refer to.
+    private let referencedColumns: Set<String>
+
+    /// The lowest placeholder of REAL columns, -2^53.
+    private static let realPlaceholderMin: Int64 = -(1 << 53)
+    /// The lowest placeholder of integer columns, -2^62.
+    private static let integerPlaceholderMin: Int64 = -(1 << 62)
+
+    /// The operations that replace old values; with `overwrite` a creation may find an old row.
+    private let leavingOperations: [TidemarkCore.Operation]
+
+    init(_ db: Database, table: SyncedTable, in schema: SyncSchema, existing: RecordWriter.Existing) {
+        self.db = db
+        self.table = table
+        referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
+        leavingOperations = existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
+    }
+
+    /// Parks unique values if the table has unique columns and at least two records change.
+    func park(_ sets: StagedSets, _ counts: [TidemarkCore.Operation: Int]) throws {
+        if planted(PlantedBug.swapsWithoutParking) { return }
+        let taking = counts[.create, default: 0] + counts[.update, default: 0]
+        let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
+        guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1,
+            !table.uniques.isEmpty || table.hasComputedUniques
+        else { return }
+        let uniqueNames = Set(table.uniques.flatMap { $0 })
+        let constraintColumns = table.valueColumns.filter { uniqueNames.contains($0.name) }
+        // A computed value may depend on any column.
+        let columns = table.hasComputedUniques ? table.valueColumns : constraintColumns
+        guard !columns.isEmpty else { return }
+        let partial = table.valueColumns.filter { isPartial($0.name) }
+        let work = leavingOperations.filter { counts[$0] != nil }
+        if counts[.update] != nil { try stageCurrentValues(of: partial, sets) }
+        guard table.sql.uppercased().contains("CHECK") else {
+            return try work.forEach { try park(columns, orElse: constraintColumns, operation: $0, sets: sets) }
+        }
+        try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
+        let outcome = Result {
+            try work.forEach { try park(columns, orElse: constraintColumns, operation: $0, sets: sets) }
+        }
+        try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
+        try outcome.get()
+    }
+
+    /// Whether a column is unique in some rows only, so that a change to other columns can collide.
+    private func isPartial(_ column: String) -> Bool {
+        if planted(PlantedBug.overlooksPartialIndexes) { return false }
+        return table.partiallyUnique?.contains(column) ?? false
+    }
+
+    /// Adds the current values of unchanged columns to staged updates.
+    ///
+    /// So the columns are parked too, and the update restores them.
+    private func stageCurrentValues(of columns: [SyncedTable.Column], _ sets: StagedSets) throws {
+        let name = SQLText.name(table.name)
+        for column in columns {
+            try db.cachedStatement(
+                sql: """
+                    INSERT OR IGNORE INTO temp.tidemark_staged_cell (rec, col, value)
+                    SELECT \(StagingTables.cells(of: "staged")), \(SQLText.literal(column.name)),
+                        current_row.\(SQLText.name(column.name))
+                    FROM temp.tidemark_staged AS staged
+                    JOIN main.\(name) AS current_row
+                        ON \(KeySQL.match(table, key: "staged.key", alias: "current_row."))
+                    WHERE \(sets.contains("staged.ord")) AND staged.tbl = \(SQLText.literal(table.name))
+                        AND staged.operation = 'update'
+                    """
+            ).execute(arguments: [sets.number])
+        }
+    }
+
+    /// Parks `columns`, or only `fallback` if a computed value rejects the placeholders.
+    ///
+    /// Then computed values are not parked, so only a swap of computed values fails.
+    private func park(
+        _ columns: [SyncedTable.Column],
+        orElse fallback: [SyncedTable.Column],
+        operation: TidemarkCore.Operation,
+        sets: StagedSets
+    ) throws {
+        do { try park(columns, operation: operation, sets: sets) } catch let error as DatabaseError
+            where table.hasComputedUniques && Self.isPlaceholderRejection(error)
+        {
+            // The failed statement has no effect.
+            try park(fallback, operation: operation, sets: sets)
+        }
+    }
+
+    /// Whether an expression, or a constraint on its result, failed.
+    ///
+    /// A trigger's failure does not count: the trigger may have ended the transaction.
+    private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
+        switch error.resultCode {
+        case .SQLITE_ERROR: true
+        case .SQLITE_CONSTRAINT: error.extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
+        default: false
+        }
+    }
+
+    private func park(_ columns: [SyncedTable.Column], operation: TidemarkCore.Operation, sets: StagedSets) throws {
+        let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets)
+        let name = SQLText.name(table.name)
+        let moving = operation == .delete ? columns : columns.filter { pivot.recordCounts[$0.name] != nil }
+        guard !moving.isEmpty else { return }
+        let targets = moving.map {
+            let column = SQLText.name($0.name)
+            let currentValue = "\(name).\(column)"
+            let isMoving =
+                operation == .delete || isPartial($0.name)
+                ? "1" : pivot.value($0.name, otherwise: currentValue) + " IS NOT \(currentValue)"
+            return "\(column) = CASE WHEN \(isMoving) THEN \(placeholder(for: $0)) ELSE \(currentValue) END"
+        }
+        try db.cachedStatement(
+            sql: """
+                UPDATE OR ABORT main.\(name)
+                SET \(targets.joined(separator: ", "))
+                FROM \(pivot.sql) AS staged_pivot
+                WHERE \(pivot.keyMatch)
+                """
+        ).execute(arguments: [sets.number])
+    }
+
+    /// Returns the SQL of a placeholder that fits the column's type and equals no other value.
+    ///
+    /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference.
+    /// Text placeholders are JSON, because expressions may read JSON.
+    private func placeholder(for column: SyncedTable.Column) -> String {
+        guard column.isNotNull || referencedColumns.contains(column.name) else { return "NULL" }
+        let type = column.type.uppercased()
+        if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
+            return "\(Self.realPlaceholderMin) + staged_pivot.rec"
+        }
+        if ["INT", "NUM", "DEC"].contains(where: type.contains) {
+            return "\(Self.integerPlaceholderMin) + staged_pivot.rec"
+        }
+        let text = #"'"tidemark parked ' || staged_pivot.rec || '"'"#
+        return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
+    }
+}

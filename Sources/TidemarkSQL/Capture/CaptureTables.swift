@@ -1,0 +1,262 @@
+package import GRDB
+package import TidemarkCore
+
+/// Change capture: triggers record every change of a synced table within the transaction that makes it.
+///
+/// **The steps of one `UPDATE cities SET name = 'Kiel' WHERE id = 7`, run by any program:**
+///
+/// 1. The `BEFORE` trigger copies the rows that a `REPLACE` may evict. SQLite deletes them without
+///    firing delete triggers unless `recursive_triggers` is on, which other programs do not
+///    guarantee. If a copied row is gone afterwards and no trigger captured its deletion, the
+///    `REPLACE` evicted it, and the `AFTER` trigger captures the deletion.
+/// 2. SQLite updates the row; foreign key actions on children fire the children's own triggers.
+/// 3. The `AFTER` trigger inserts into `tidemark_capture`, which assigns the next sequence number
+///    and stores the file's revision, and writes the whole old and new row into
+///    `tidemark_capture_cities`. The columns of that table have no type, so each value keeps its
+///    own: there is no JSON yet, hence no loss with blobs, doubles or NUL characters.
+/// 4. COMMIT makes the edit and its capture durable together; ROLLBACK or a crash undoes both.
+/// 5. Later the engine coalesces the captured changes: it compares the first old row of each
+///    record with its last new row.
+///
+/// While the engine applies changes, it sets `tidemark_state.applying`, and the triggers capture
+/// nothing. The triggers use no custom SQL functions, so they capture writes of the sqlite3 shell
+/// or Python like those of the app.
+package enum CaptureTables {
+    /// Creates the capture tables that exist once per file.
+    package static let commonSQL = """
+        CREATE TABLE IF NOT EXISTS tidemark_state (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            applying INTEGER NOT NULL,
+            revision INTEGER NOT NULL
+        );
+        INSERT OR IGNORE INTO tidemark_state VALUES (1, 0, 0);
+        CREATE TABLE IF NOT EXISTS tidemark_capture (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            tbl TEXT NOT NULL,
+            base INTEGER NOT NULL
+        );
+        """
+
+    /// Creates missing capture tables and triggers for `schema`, and drops triggers of other tables.
+    ///
+    /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
+    package static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
+        try db.execute(sql: commonSQL)
+        let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'")
+        let triggerNames = try schema.tables.flatMap { try install($0, guardsNewIds: guardsNewIds, in: db) }
+        for name in names.subtracting(triggerNames).sorted() where prefixes.contains(where: { name.hasPrefix($0) }) {
+            try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(name))")
+        }
+    }
+
+    /// Returns the captured tables without triggers: another program dropped and recreated them.
+    ///
+    /// Later writes to such a table were not captured. A renamed table keeps its triggers under its
+    /// new name.
+    package static func rebuiltTables(of schema: SyncSchema, in db: Database) throws -> [String] {
+        let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'")
+        let triggers = try Row.fetchAll(db, sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'")
+        let tableByTrigger = try Dictionary(
+            triggers.map { try ($0.value("name") as String, $0.value("tbl_name") as String) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        return schema.tables.filter {
+            names.contains(shadow($0)) && tableByTrigger["tidemark_after_update_\($0.name)"] != $0.name
+        }.map(\.name)
+    }
+
+    /// The prefixes of trigger names.
+    private static let prefixes = [
+        "before_insert", "before_update", "after_insert", "after_update", "after_delete", "evicted_insert",
+        "evicted_update", "evicted_delete", "guard_key",
+    ].map { "tidemark_\($0)_" }
+
+    /// Creates the capture tables and triggers of one table.
+    ///
+    /// A trigger that moved to another table with a rename is recreated on this one.
+    ///
+    /// - Returns: The names of the table's triggers.
+    private static func install(_ table: SyncedTable, guardsNewIds: Bool, in db: Database) throws -> [String] {
+        try install(shadow(table), head: "seq INTEGER PRIMARY KEY, kind", columns: shadowColumns(table), in: db)
+        let capture = try triggers(of: table, guardsNewIds: guardsNewIds, in: db)
+        let noteColumns = capture.noteNames.map { "old_" + $0 }
+        try install(evicted(table), head: "row INTEGER PRIMARY KEY", columns: noteColumns, in: db)
+        try installIndexes(capture, of: table, in: db)
+        let triggers = capture.all
+        let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'")
+        let byName = try Dictionary(
+            rows.map { try ($0.value("name") as String, $0.value("sql") as String) },
+            uniquingKeysWith: { first, _ in first }
+        )
+        let changed = triggers.filter { byName[$0.name] != $0.sql }
+        for trigger in changed {
+            try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
+            try db.execute(sql: trigger.sql)
+        }
+        // Without the triggers, the copied rows missed updates: they are stale.
+        if !changed.isEmpty { try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))") }
+        return triggers.map(\.name)
+    }
+
+    private static func triggers(of table: SyncedTable, guardsNewIds: Bool = false, in db: Database) throws
+        -> CaptureTriggers
+    {
+        let indexes = try uniqueIndexes(of: table, in: db)
+        let isKey = { (index: CaptureTriggers.UniqueIndex) in
+            !index.isPartial && Set(index.columns.map(\.name)) == Set(table.key)
+        }
+        let key = CaptureTriggers.UniqueIndex(columns: table.key.map { ($0, "BINARY") }, isPartial: false)
+        return CaptureTriggers(
+            table: table,
+            uniqueIndexes: indexes.filter { !isKey($0) },
+            key: table.keyKind == .integer ? key : indexes.first(where: isKey) ?? key,
+            guardsNewIds: guardsNewIds
+        )
+    }
+
+    /// Creates the indexes for looking up copied rows, and drops all others.
+    private static func installIndexes(_ capture: CaptureTriggers, of table: SyncedTable, in db: Database) throws {
+        let notes = evicted(table)
+        let statements = capture.noteIndexes.enumerated().map { number, columns in
+            let list = columns.map { "\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))" }
+            return "CREATE INDEX \(SQLText.name("tidemark_noted_\(number)_\(table.name)")) "
+                + "ON \(SQLText.name(notes)) (\(list.joined(separator: ", ")))"
+        }
+        let indexes = try Row.fetchAll(
+            db,
+            sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ?",
+            arguments: [notes]
+        )
+        var currentStatements: Set<String> = []
+        for index in indexes {
+            let sql: String = try index.value("sql") ?? ""
+            if statements.contains(sql) {
+                currentStatements.insert(sql)
+            } else {
+                try db.execute(sql: "DROP INDEX \(SQLText.name(index.value("name") as String))")
+            }
+        }
+        for sql in statements where !currentStatements.contains(sql) { try db.execute(sql: sql) }
+    }
+
+    /// Captures evicted rows that no `AFTER` trigger captured, because the evicting write did not finish.
+    ///
+    /// Call this before coalescing captured changes, and only while no other statement runs.
+    package static func captureLeftoverEvictions(_ schema: SyncSchema, in db: Database) throws {
+        for table in try tablesWithCaptures(schema, in: db) {
+            let hasNotes = try Bool.fetchOne(
+                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))")
+            )
+            guard hasNotes == true else { continue }
+            try db.execute(sql: triggers(of: table, in: db).captureAllEvicted)
+            try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
+        }
+    }
+
+    /// Returns the tables with captured changes.
+    private static func tablesWithCaptures(_ schema: SyncSchema, in db: Database) throws -> [SyncedTable] {
+        try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture ORDER BY tbl"))
+            .compactMap { schema.byName[$0] }
+    }
+
+    /// Deletes all copies of rows that a `REPLACE` may evict, because rows change without capture.
+    package static func forgetNotes(in db: Database) throws {
+        let tables = try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT name FROM main.sqlite_master
+                    WHERE type = 'table' AND name LIKE 'tidemark~_evicted~_%' ESCAPE '~'
+                    """
+            )
+        )
+        for table in tables { try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(table))").execute() }
+    }
+
+    /// Reads the unique indexes of a table, except those on expressions only.
+    private static func uniqueIndexes(of table: SyncedTable, in db: Database) throws -> [CaptureTriggers.UniqueIndex] {
+        let indexes = try Row.fetchAll(
+            db,
+            sql: "SELECT name, partial FROM pragma_index_list(?) WHERE \"unique\" ORDER BY name",
+            arguments: [table.name]
+        )
+        return try indexes.compactMap { index in
+            let columns = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT name, coll FROM pragma_index_xinfo(?)
+                    WHERE key AND name IS NOT NULL
+                    ORDER BY seqno
+                    """,
+                arguments: try [index.value("name") as String]
+            ).map { try (name: $0.value("name") as String, collation: $0.value("coll") as String) }
+            guard !columns.isEmpty else { return nil }
+            return try CaptureTriggers.UniqueIndex(columns: columns, isPartial: index.value("partial"))
+        }
+    }
+
+    /// Creates a table of captured rows, or adds the columns that the synced table has gained.
+    ///
+    /// Its rows stay: they are edits that the device has not drained into its outbox yet.
+    private static func install(_ table: String, head: String, columns: [String], in db: Database) throws {
+        let name = SQLText.name(table)
+        try db.execute(sql: "CREATE TABLE IF NOT EXISTS \(name) (\(head), \(SQLText.names(columns)))")
+        let names = try String.fetchSet(db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [table])
+        let newColumns = columns.filter { !names.contains($0) }
+        for column in newColumns { try db.execute(sql: "ALTER TABLE \(name) ADD COLUMN \(SQLText.name(column))") }
+    }
+
+    /// Renames the capture columns of renamed columns; `columns` maps old names to new ones.
+    ///
+    /// SQLite rewrites the triggers on a rename, but they still write to the old capture columns.
+    /// Captured rows stay.
+    package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database) throws {
+        let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
+        for (name, sides) in rows {
+            var names = try String.fetchSet(db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [name])
+            for (old, new) in columns.sorted(by: { $0.key < $1.key }) {
+                for side in sides where names.contains(side + old) && !names.contains(side + new) {
+                    try db.execute(
+                        sql: """
+                            ALTER TABLE \(SQLText.name(name))
+                            RENAME COLUMN \(SQLText.name(side + old)) TO \(SQLText.name(side + new))
+                            """
+                    )
+                    names.remove(side + old)
+                    names.insert(side + new)
+                }
+            }
+        }
+    }
+
+    /// Backfills a new column in the captured rows of a table; `value` is canonical JSON.
+    package static func fill(_ column: String, _ value: String, of table: SyncedTable, in db: Database) throws {
+        for (side, kind) in [("old_", "insert"), ("new_", "delete")] {
+            try db.execute(
+                sql: """
+                    UPDATE \(SQLText.name(shadow(table)))
+                    SET \(SQLText.name(side + column)) = tidemark_decode(?)
+                    WHERE kind <> '\(kind)'
+                    """,
+                arguments: [value]
+            )
+        }
+    }
+
+    /// Drops the capture tables of a table without triggers.
+    package static func forget(_ table: String, in db: Database) throws {
+        for prefix in ["tidemark_capture_", "tidemark_evicted_"] {
+            try db.execute(sql: "DROP TABLE IF EXISTS \(SQLText.name(prefix + table))")
+        }
+    }
+
+    /// Returns the names of the columns for the old and the new row.
+    static func shadowColumns(_ table: SyncedTable) -> [String] {
+        ["old_", "new_"].flatMap { side in table.columns.map { side + $0.name } }
+    }
+
+    /// Returns the name of the table with the captured rows of a table.
+    package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
+
+    /// Returns the name of the table with copies of rows that a `REPLACE` may evict.
+    static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
+}

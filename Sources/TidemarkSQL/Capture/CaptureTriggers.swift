@@ -1,0 +1,286 @@
+import Foundation
+import TidemarkCore
+
+/// The SQL text of one table's capture triggers.
+///
+/// A pure function of the table.
+struct CaptureTriggers {
+    /// A trigger's name and statement.
+    struct Trigger {
+        let name: String
+        let sql: String
+    }
+
+    /// A unique index; `REPLACE` evicts rows that collide in it.
+    struct UniqueIndex {
+        /// The columns with the index's collations.
+        let columns: [(name: String, collation: String)]
+        /// Whether the index is partial, so that an update of any column can add a row to it.
+        let isPartial: Bool
+    }
+
+    let table: SyncedTable
+    /// The unique indexes except the key's.
+    let uniqueIndexes: [UniqueIndex]
+    /// The key's columns with their collations.
+    let key: UniqueIndex
+    let guardsNewIds: Bool
+
+    /// All triggers in the order of creation.
+    var all: [Trigger] {
+        var triggers = [
+            trigger(
+                "before_insert",
+                "BEFORE INSERT",
+                when: "EXISTS (SELECT 1 \(evictable(changed: false)))",
+                body: rememberEvictable(changed: false)
+            ),
+            trigger(
+                "before_update",
+                "BEFORE UPDATE",
+                when: "(\(keyOrUniqueChanges)) AND EXISTS (SELECT 1 \(evictable(changed: true)))",
+                body: rememberEvictable(changed: true)
+            ), trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
+            trigger("after_update", "AFTER UPDATE", body: capture("update")),
+            trigger("after_delete", "AFTER DELETE", body: capture("delete")),
+        ]
+        if !planted(PlantedBug.missesEvictedRows) {
+            triggers += [
+                trigger("evicted_insert", "AFTER INSERT", when: hasNotes, body: captureEvicted()),
+                trigger(
+                    "evicted_update",
+                    "AFTER UPDATE",
+                    when: hasNotes,
+                    body: captureEvicted(except: matchesNote(key, row: "OLD")) + updateNote
+                ),
+                trigger(
+                    "evicted_delete",
+                    "AFTER DELETE",
+                    when: hasNotes,
+                    body: "DELETE FROM \(evicted) WHERE \(matchesNote(key, alias: "", row: "OLD"));\n"
+                ),
+            ]
+        }
+        if !keyGuard.isEmpty {
+            let changes = table.key.map(SQLText.name).map { "NEW.\($0) IS NOT OLD.\($0)" }
+            triggers.append(
+                trigger("guard_key", "AFTER UPDATE", when: changes.joined(separator: " OR "), body: keyGuard)
+            )
+        }
+        return triggers
+    }
+
+    private var name: String { SQLText.name(table.name) }
+    private var shadow: String { SQLText.name(CaptureTables.shadow(table)) }
+    private var shadowColumns: String { SQLText.names(["seq", "kind"] + CaptureTables.shadowColumns(table)) }
+    private var evicted: String { SQLText.name(CaptureTables.evicted(table)) }
+    private var columns: [String] { table.columns.map { SQLText.name($0.name) } }
+    private var id: String { SQLText.name(table.key[0]) }
+
+    private func trigger(_ label: String, _ event: String, when: String? = nil, body: String) -> Trigger {
+        let name = "tidemark_\(label)_\(table.name)"
+        let condition = when.map { " AND (\($0))" } ?? ""
+        return Trigger(
+            name: name,
+            sql: """
+                CREATE TRIGGER \(SQLText.name(name)) \(event) ON \(self.name)
+                WHEN (SELECT applying FROM tidemark_state) = 0\(condition)
+                BEGIN
+                \(body)END
+                """
+        )
+    }
+
+    // MARK: Captured changes
+
+    /// Assigns a sequence number and stores the old row, the new row, or both.
+    private func capture(_ kind: String) -> String {
+        let none = Array(repeating: "NULL", count: columns.count)
+        let old = kind == "insert" ? none : columns.map { "OLD.\($0)" }
+        let new = kind == "delete" ? none : columns.map { "NEW.\($0)" }
+        return """
+            INSERT INTO tidemark_capture (tbl, base)
+                SELECT \(SQLText.literal(table.name)), revision FROM tidemark_state;
+            INSERT INTO \(shadow) (\(shadowColumns)) \
+            VALUES (last_insert_rowid(), '\(kind)', \((old + new).joined(separator: ", ")));
+
+            """
+    }
+
+    // MARK: Rows that REPLACE evicts
+
+    // Before a write, a trigger copies the rows that the write may evict: these copies are notes.
+    // After the write, a trigger captures the rows that are gone. In between, other writes to the
+    // table may run completely: foreign key actions of evicted rows, and the app's triggers. And the
+    // second trigger may not run: SQLite can ignore the write, or an eviction can delete its row.
+    //
+    // So no trigger needs to know which notes are its own. A note always equals its row: triggers
+    // update it with the row and delete it with the row. If a note's row is gone, the row was evicted,
+    // and any trigger may capture that. A leftover note does no harm; `CaptureTables` deletes it
+    // while no statement runs.
+
+    /// Copies the rows whose key or unique values equal the new row's.
+    private func rememberEvictable(changed: Bool) -> String {
+        """
+        INSERT INTO \(evicted) (\(noteColumns)) SELECT \(columnsToNote(of: "e"))
+            \(evictable(changed: changed))
+            AND NOT EXISTS (SELECT 1 FROM \(evicted) AS n WHERE \(matchesNote(key, alias: "n.", row: "e")));
+
+        """
+    }
+
+    /// The end of a query for the rows whose key or unique values equal the new row's.
+    ///
+    /// It is the trigger's condition as well: mostly there is no such row, and the trigger opens no
+    /// table for writing.
+    private func evictable(changed: Bool) -> String {
+        let matches = ([key] + uniqueIndexes).map(collides)
+        let other = changed ? " AND NOT \(match(table.key, left: "e", right: "OLD"))" : ""
+        return "FROM \(name) AS e WHERE (\(matches.joined(separator: " OR ")))\(other)"
+    }
+
+    private var noteColumns: String { SQLText.names(noteNames.map { "old_" + $0 }) }
+
+    private func columnsToNote(of row: String) -> String {
+        noteNames.map { "\(row).\(SQLText.name($0))" }.joined(separator: ", ")
+    }
+
+    /// The columns of a note: the synced columns, and unique generated ones.
+    var noteNames: [String] {
+        let names = table.columns.map(\.name)
+        let others = uniqueIndexes.flatMap { $0.columns.map(\.name) }.filter { !names.contains($0) }
+        return names + Set(others).sorted()
+    }
+
+    /// The columns of the indexes for looking up notes.
+    var noteIndexes: [[(name: String, collation: String)]] {
+        ([key] + uniqueIndexes).map { $0.columns.map { ("old_" + $0.name, $0.collation) } }
+    }
+
+    /// Returns the condition that a row `e` collides with the new row in a unique index.
+    private func collides(_ index: UniqueIndex) -> String {
+        let pairs = index.columns.map {
+            "e.\(SQLText.name($0.name)) = NEW.\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))"
+        }
+        return "(\(pairs.joined(separator: " AND ")))"
+    }
+
+    /// Returns the condition that a note collides with another row in a unique index.
+    ///
+    /// Columns of notes have no type. A `+` removes the other column's type, so that SQLite can use
+    /// the index.
+    private func matchesNote(_ index: UniqueIndex, alias: String = "e.", row: String = "NEW") -> String {
+        let pairs = index.columns.map { column in
+            let noteColumn = "\(alias)\(SQLText.name("old_" + column.name))"
+            return "\(noteColumn) = +\(row).\(SQLText.name(column.name)) COLLATE \(SQLText.name(column.collation))"
+        }
+        return "(\(pairs.joined(separator: " AND ")))"
+    }
+
+    /// The condition that there are notes.
+    private var hasNotes: String { "EXISTS (SELECT 1 FROM \(evicted))" }
+
+    /// Captures the rows that the new row evicted as deleted.
+    ///
+    /// These are notes that collide with the new row, and whose row is gone or has the new row's key.
+    /// Separate triggers run this, so that a write without evictions does not pay for it. They may
+    /// fire before or after the row's own triggers.
+    private func captureEvicted(except ownNote: String = "false") -> String {
+        let collisions = ([key] + uniqueIndexes).map { matchesNote($0) }.joined(separator: " OR ")
+        return captureNotes(where: "(\(collisions)) AND NOT \(ownNote) AND (\(isGone) OR \(matchesNote(key)))")
+    }
+
+    /// Captures all notes whose row is gone as deleted.
+    var captureAllEvicted: String { captureNotes(where: isGone) }
+
+    private var isGone: String {
+        "NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, left: "t", right: "e", rightSide: "old_")))"
+    }
+
+    private func captureNotes(where condition: String) -> String {
+        let none = Array(repeating: "NULL", count: columns.count)
+        let values = table.columns.map { "e.\(SQLText.name("old_" + $0.name))" } + none
+        return """
+            INSERT INTO tidemark_capture (tbl, base)
+                SELECT \(SQLText.literal(table.name)), s.revision
+                FROM tidemark_state AS s, \(evicted) AS e WHERE \(condition);
+            INSERT INTO \(shadow) (\(shadowColumns))
+                SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
+                    'delete', \(values.joined(separator: ", "))
+                FROM \(evicted) AS e WHERE \(condition);
+            DELETE FROM \(evicted) WHERE row IN (SELECT e.row FROM \(evicted) AS e WHERE \(condition));
+
+            """
+    }
+
+    /// Updates the note of an updated row.
+    private var updateNote: String {
+        let values = noteNames.map { "\(SQLText.name("old_" + $0)) = NEW.\(SQLText.name($0))" }
+        return """
+            UPDATE \(evicted) SET \(values.joined(separator: ", "))
+                WHERE \(matchesNote(key, alias: "", row: "OLD"));
+
+            """
+    }
+
+    /// The condition that an update can evict another row.
+    private var keyOrUniqueChanges: String {
+        guard !uniqueIndexes.contains(where: \.isPartial) else { return "1" }
+        let names = uniqueIndexes.flatMap { $0.columns.map(\.name) }
+        return Set(table.key + names).sorted().map {
+            "NEW.\(SQLText.name($0)) IS NOT OLD.\(SQLText.name($0)) COLLATE BINARY"
+        }.joined(separator: " OR ")
+    }
+
+    private func match(_ columns: [String], left: String, right: String, rightSide: String = "") -> String {
+        let pairs = columns.map { "\(left).\(SQLText.name($0)) = \(right).\(SQLText.name(rightSide + $0))" }
+        return "(\(pairs.joined(separator: " AND ")))"
+    }
+
+    // MARK: Keys that cannot be sent
+
+    /// Rejects a key that the device cannot send.
+    private var keyGuard: String {
+        guard guardsNewIds else { return "" }
+        return table.keyKind == .integer ? idGuard : nullGuard
+    }
+
+    /// Rejects NULL in a key, which SQLite allows unless the key is declared NOT NULL.
+    private var nullGuard: String {
+        let nullable = table.columns.filter { table.key.contains($0.name) && !$0.isNotNull }
+        guard !nullable.isEmpty else { return "" }
+        let names = nullable.map(\.name).joined(separator: ", ")
+        let message = "tidemark: a record of \(table.name) needs a key: give \(names) a value"
+        let isNull = nullable.map { "NEW.\(SQLText.name($0.name)) IS NULL" }
+        return """
+            SELECT RAISE(ABORT, \(SQLText.literal(message))) WHERE \(isNull.joined(separator: " OR "));
+
+            """
+    }
+
+    /// Rejects a new id that the server could later assign to another record.
+    ///
+    /// A deleted record may return under its id while its deletion is captured or in the outbox.
+    private var idGuard: String {
+        let idName = table.key[0]
+        let advice =
+            table.isAutoincrement
+            ? "leave \(idName) out, or write a negative one"
+            : "write a negative \(idName), for instance (SELECT min(0, coalesce(min(\(id)), 0)) - 1 FROM \(name))"
+        let message = """
+            tidemark: a new record of \(table.name) gets its permanent \(idName) from the server: \(advice)
+            """
+        return """
+            SELECT RAISE(ABORT, \(SQLText.literal(message)))
+            WHERE (NEW.\(id) BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    OR NEW.\(id) > \(TemporaryID.reservedMax) OR NEW.\(id) <= -\(TemporaryID.reservedMin))
+                AND NOT EXISTS (SELECT 1 FROM \(evicted) AS e
+                    WHERE e.\(SQLText.name("old_" + table.key[0])) = NEW.\(id))
+                AND NOT EXISTS (SELECT 1 FROM tidemark_base AS b
+                    WHERE b.tbl = \(SQLText.literal(table.name)) AND b.key = CAST(NEW.\(id) AS TEXT))
+                AND NOT EXISTS (SELECT 1 FROM \(shadow) AS c
+                    WHERE c.\(SQLText.name("old_" + table.key[0])) = NEW.\(id) AND c.kind = 'delete');
+
+            """
+    }
+}

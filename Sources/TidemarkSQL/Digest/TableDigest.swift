@@ -1,0 +1,73 @@
+import Crypto
+import Foundation
+package import GRDB
+package import TidemarkCore
+
+/// The canonical content hash of tables, computed from their rows.
+///
+/// A row is hashed as `key TAB object LF`, both in canonical JSON; rows are ordered by the bytes of
+/// the key. So the digests of two files agree exactly if their rows do. Page layout, insertion order
+/// and SQLite version do not matter.
+package enum Digest {
+    /// Computes the digest of a file's synced tables; `zone` and `revision` only label the result.
+    package static func compute(_ db: Database, schema: SyncSchema, zone: String, revision: Int64) throws -> ZoneDigest
+    {
+        try EngineConnection.prepare(db, schema: schema)
+        let tables = try schema.tables.sorted { $0.name < $1.name }.map { try digest($0, in: db) }
+        var total = SHA256()
+        for table in tables { total.update(data: "\(table.table)\t\(table.hash)\n".utf8.map { $0 }) }
+        return ZoneDigest(zone: zone, revision: revision, tables: tables, hash: hex(total.finalize()))
+    }
+
+    private static func digest(_ table: SyncedTable, in db: Database) throws -> ZoneDigest.Table {
+        let columns = table.valueColumns.map(\.name).sorted()
+        let order = table.keyKind == .integer ? SQLText.name(table.key[0]) : "1 COLLATE BINARY"
+        let rows = try Row.fetchCursor(
+            db,
+            sql: """
+                SELECT \(RowJSON.key(table)) AS key, \(RowJSON.object(columns)) AS object
+                FROM main.\(SQLText.name(table.name))
+                ORDER BY \(order)
+                """
+        )
+        var hash = SHA256()
+        var count = 0
+        while let row = try rows.next() {
+            let key: String = try row.value(0)
+            let object: String = try row.value(1)
+            hash.update(data: Array("\(key)\t\(object)\n".utf8))
+            count += 1
+        }
+        return ZoneDigest.Table(table: table.name, rows: count, hash: hex(hash.finalize()))
+    }
+
+    /// Returns lower-case hexadecimal digits.
+    static func hex(_ digest: some Sequence<UInt8>) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+}
+
+/// The hash that identifies a change set's content.
+package enum ContentHash {
+    /// Returns the SHA-256 of a text in lower-case hexadecimal.
+    package static func of(_ text: String) -> String { of([text]) }
+
+    /// Returns the SHA-256 of a text in pieces, which may be large.
+    package static func of(_ pieces: [String]) -> String {
+        var hash = RunningHash()
+        for var piece in pieces { piece.withUTF8 { hash.take(UnsafeRawBufferPointer($0)) } }
+        return hash.text
+    }
+}
+
+extension ZoneTag {
+    /// Creates the tag of a copy with an epoch, schema, revision and fingerprint.
+    package init(epoch: String, schema: String, revision: Int64, fingerprint: Fingerprint) {
+        // None of the parts contains a line feed.
+        let text = "\(epoch)\n\(schema)\n\(revision)\n\(fingerprint.hex)"
+        let bytes = Data(SHA256.hash(data: Array(text.utf8)).prefix(Self.hashLength / 4 * 3))
+        let base64 = bytes.base64EncodedString().replacing("+", with: "-")
+        self.init(revision: revision, hash: base64.replacing("/", with: "_"))
+    }
+}

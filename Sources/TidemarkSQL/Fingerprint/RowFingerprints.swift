@@ -1,0 +1,191 @@
+package import GRDB
+package import TidemarkCore
+
+/// Computes fingerprints of rows, with one statement per table.
+///
+/// See ``TidemarkCore/Fingerprint``.
+package struct RowFingerprints {
+    private let db: Database
+    private let schema: SyncSchema
+
+    /// Prepares fingerprints of the tables of `schema` on a prepared connection.
+    package init(_ db: Database, schema: SyncSchema) {
+        self.db = db
+        self.schema = schema
+    }
+
+    /// Computes the fingerprint of all rows of all tables.
+    package func all() throws -> Fingerprint { try schema.tables.map(rows).reduce(.none, +) }
+
+    /// Computes the fingerprint of all rows of a table.
+    package func rows(of table: SyncedTable) throws -> Fingerprint {
+        try sum(
+            table,
+            key: RowJSON.key(table, alias: "table_row."),
+            after: RowJSON.image(table, prefix: "table_row."),
+            from: "main.\(SQLText.name(table.name)) AS table_row"
+        )
+    }
+
+    /// Computes the fingerprint of the current rows with the keys of a staged change set.
+    package func records(stagedAs ord: Int) throws -> Fingerprint {
+        let names = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"),
+            arguments: [ord]
+        )
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try sum(
+                table,
+                key: RowJSON.key(table, alias: "table_row."),
+                after: RowJSON.image(table, prefix: "table_row."),
+                from: """
+                    temp.tidemark_staged AS staged
+                    CROSS JOIN main.\(SQLText.name(table.name)) AS table_row
+                        ON \(KeySQL.match(table, key: "staged.key", alias: "table_row."))
+                    WHERE staged.ord = ? AND staged.tbl = ?
+                    """,
+                arguments: [ord, table.name]
+            )
+        }.reduce(.none, +)
+    }
+
+    /// Computes by how much the changes in `temp.tidemark_reduced` changed the fingerprint.
+    ///
+    /// It compares them with the current rows.
+    package func reducedDifference() throws -> Fingerprint {
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try difference(table, list: "temp.tidemark_reduced", oldImage: "before")
+        }.reduce(.none, +)
+    }
+
+    /// Computes the difference of each change set of a segment that names no record twice.
+    package func reducedDifferences(in segment: StagedSets) throws -> [Int: Fingerprint] {
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try sums(
+                after: "CASE \(currentImageCase(table)) END",
+                join: """
+                    LEFT JOIN main.\(SQLText.name(table.name)) AS table_row
+                        ON \(KeySQL.match(table, key: "listed.key", alias: "table_row."))
+                    """,
+                segment,
+                of: table
+            )
+        }.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
+    }
+
+    /// Computes the difference of each change set of a segment from the column `after`.
+    ///
+    /// This serves stores whose tables are in another database.
+    package func reducedImageDifferences(in segment: StagedSets) throws -> [Int: Fingerprint] {
+        try sums(after: "tidemark_sorted(listed.after)", join: "", segment, of: nil)
+    }
+
+    /// Sums up the changes to `table`, or to all tables, by change set.
+    private func sums(after: String, join: String, _ segment: StagedSets, of table: SyncedTable?) throws -> [Int:
+        Fingerprint]
+    {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT staged.ord,
+                        tidemark_fingerprint(listed.tbl, listed.key, tidemark_sorted(listed.before), \(after))
+                    FROM temp.tidemark_staged AS staged
+                    CROSS JOIN temp.tidemark_reduced AS listed
+                        ON listed.tbl = staged.tbl AND listed.key = staged.key
+                    \(join)
+                    WHERE \(segment.contains("staged.ord")) AND (?2 IS NULL OR staged.tbl = ?2)
+                    GROUP BY staged.ord
+                    """
+            ),
+            arguments: [segment.number, table?.name]
+        )
+        return rows.reduce(into: [:]) { $0[$1[0]] = Fingerprint(hex: $1[1]) }
+    }
+
+    /// Computes by how much the changes in `temp.tidemark_reduced` changed the fingerprint.
+    ///
+    /// It compares the columns `before` and `after`, for stores whose tables are in another database.
+    package func reducedImageDifference() throws -> Fingerprint {
+        let hex = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT tidemark_fingerprint(tbl, key, tidemark_sorted(before), tidemark_sorted(after))
+                    FROM temp.tidemark_reduced
+                    """
+            )
+        )
+        return hex.flatMap(Fingerprint.init(hex:)) ?? .none
+    }
+
+    /// Computes the difference between the current rows of unsent records and the confirmed rows.
+    package func outboxDifference() throws -> Fingerprint {
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try difference(table, list: "tidemark_base", oldImage: "image")
+        }.reduce(.none, +)
+    }
+
+    /// Computes by how much the records in `temp.tidemark_confirmed` changed since their confirmation.
+    ///
+    /// For a record with unsent changes the list has the new row, otherwise the table has it.
+    package func confirmedDifference() throws -> Fingerprint {
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed"))
+        return try schema.tables.filter { names.contains($0.name) }.map { table in
+            try difference(
+                table,
+                list: "temp.tidemark_confirmed",
+                oldImage: "was",
+                newImageCase: "WHEN listed.waits THEN tidemark_sorted(listed.became)"
+            )
+        }.reduce(.none, +)
+    }
+
+    /// Computes the fingerprint of the current rows of a list minus the list's old rows.
+    private func difference(_ table: SyncedTable, list: String, oldImage column: String, newImageCase: String = "")
+        throws -> Fingerprint
+    {
+        try sum(
+            table,
+            key: "listed.key",
+            before: "tidemark_sorted(listed.\(column))",
+            after: "CASE \(newImageCase) \(currentImageCase(table)) END",
+            from: """
+                \(list) AS listed
+                LEFT JOIN main.\(SQLText.name(table.name)) AS table_row
+                    ON \(KeySQL.match(table, key: "listed.key", alias: "table_row."))
+                WHERE listed.tbl = ?
+                """,
+            arguments: [table.name]
+        )
+    }
+
+    /// Returns the CASE branch with the hashed form of an existing row `table_row`.
+    private func currentImageCase(_ table: SyncedTable) -> String {
+        """
+        WHEN table_row.\(SQLText.name(table.key[0])) IS NOT NULL
+            THEN \(RowJSON.image(table, prefix: "table_row."))
+        """
+    }
+
+    private func sum(
+        _ table: SyncedTable,
+        key: String,
+        before: String = "NULL",
+        after: String,
+        from source: String,
+        arguments: StatementArguments = []
+    ) throws -> Fingerprint {
+        let hex = try String.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT tidemark_fingerprint(\(SQLText.literal(table.name)), \(key), \(before), \(after))
+                    FROM \(source)
+                    """
+            ),
+            arguments: arguments
+        )
+        return hex.flatMap(Fingerprint.init(hex:)) ?? .none
+    }
+}

@@ -1,0 +1,171 @@
+package import GRDB
+package import TidemarkCore
+
+/// The tables of a SQLite file that can be synced.
+///
+/// There is no SQL parser: SQLite's pragmas describe the tables.
+package struct SchemaIntrospection {
+    /// The candidates for syncing.
+    package let tables: [SyncedTable]
+    /// The names of virtual tables and their shadow tables, which stay local to the file.
+    package let skippedTables: [String]
+
+    /// Creates an introspection of known tables.
+    init(tables: [SyncedTable]) {
+        self.tables = tables
+        skippedTables = []
+    }
+
+    /// Reads the schema of the main database.
+    ///
+    /// Tables in `excluding` stay local to the file.
+    package init(_ db: Database, excluding: Set<String> = []) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT listed.name, listed.type, listed.wr, master.sql
+                FROM pragma_table_list AS listed
+                JOIN main.sqlite_master AS master ON master.name = listed.name AND master.type = 'table'
+                WHERE listed.schema = 'main' AND listed.name NOT LIKE 'sqlite~_%' ESCAPE '~'
+                    AND listed.name NOT LIKE 'tidemark~_%' ESCAPE '~'
+                ORDER BY master.rowid
+                """
+        )
+        var tables: [SyncedTable] = []
+        var skippedTables: [String] = []
+        for row in rows {
+            let name: String = try row.value("name")
+            if try row.value("type") != "table" || name == "grdb_migrations" {
+                skippedTables.append(name)
+            } else if !excluding.contains(name) {
+                tables.append(try Self.table(name, sql: row.value("sql"), isWithoutRowid: row.value("wr"), in: db))
+            }
+        }
+        self.tables = tables
+        self.skippedTables = skippedTables
+    }
+
+    private static func table(_ name: String, sql: String, isWithoutRowid: Bool, in db: Database) throws -> SyncedTable
+    {
+        let info = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
+        let key: [String] = try info.filter { try $0.value("pk") as Int > 0 }.sorted {
+            try ($0.value("pk") as Int) < $1.value("pk")
+        }.map { try $0.value("name") }
+        let columns = try info.filter { try $0.value("hidden") == 0 }.map {
+            SyncedTable.Column(
+                name: try $0.value("name"),
+                type: try $0.value("type"),
+                isNotNull: try $0.value("notnull"),
+                defaultSQL: try $0.value("dflt_value")
+            )
+        }
+        let indexes = try Row.fetchAll(
+            db,
+            sql: "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?) ORDER BY name",
+            arguments: [name]
+        )
+        let uniques = try indexes.filter { try $0.value("unique") && $0.value("origin") != "pk" }.map {
+            try indexColumns($0.value("name"), in: db)
+        }.filter { !$0.isEmpty }
+        let hasKeyIndex = try indexes.contains { try $0.value("origin") == "pk" }
+        let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
+        let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex
+        let references = try references(of: name, in: db)
+        // If the key is also a reference, the server does not assign it: it is the parent's key.
+        let isOwnId = isRowidAlias && !references.contains { $0.columns == key }
+        return SyncedTable(
+            name: name,
+            columns: columns,
+            key: key,
+            keyKind: isOwnId ? .integer : hasTextAffinity(keyType) ? .text : .general,
+            isAutoincrement: isOwnId && SQLText.keywords(sql).contains("AUTOINCREMENT"),
+            references: references,
+            uniques: uniques,
+            hasComputedUniques: try hasComputedUniques(name, in: db),
+            partiallyUnique: try partiallyUnique(columns.map(\.name), of: name, in: db),
+            sql: sql,
+            indexSQL: try String.fetchAll(
+                db,
+                sql: """
+                    SELECT sql FROM main.sqlite_master
+                    WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL
+                    ORDER BY rowid
+                    """,
+                arguments: [name]
+            )
+        )
+    }
+
+    private static func partiallyUnique(_ columns: [String], of table: String, in db: Database) throws -> Set<String>? {
+        let parts = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT part.name
+                FROM pragma_index_list(?) AS listed, pragma_index_xinfo(listed.name) AS part
+                WHERE listed."unique" AND listed.partial AND part.key
+                """,
+            arguments: [table]
+        ).map { try $0.value("name") as String? }
+        guard !parts.isEmpty else { return nil }
+        let haveOnlyColumns = parts.allSatisfy { $0.map(columns.contains) ?? false }
+        return haveOnlyColumns ? Set(parts.compactMap { $0 }) : Set(columns)
+    }
+
+    private static func hasComputedUniques(_ table: String, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (
+                    SELECT 1
+                    FROM pragma_index_list(?1) AS listed, pragma_index_xinfo(listed.name) AS part
+                    WHERE listed."unique" AND part.key
+                        AND (part.name IS NULL OR part.name NOT IN (SELECT name FROM pragma_table_info(?1))))
+                """,
+            arguments: [table]
+        ) ?? false
+    }
+
+    /// Returns the columns of an index, without expressions.
+    private static func indexColumns(_ index: String, in db: Database) throws -> [String] {
+        try String.fetchAll(
+            db,
+            sql: "SELECT name FROM pragma_index_info(?) WHERE name IS NOT NULL ORDER BY seqno",
+            arguments: [index]
+        )
+    }
+
+    private static func references(of table: String, in db: Database) throws -> [SyncedTable.Reference] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq",
+            arguments: [table]
+        )
+        return try Dictionary(grouping: rows) { try $0.value("id") as Int }.sorted { $0.key < $1.key }.map {
+            let parts = $0.value
+            let parent: String = try parts[0].value("table")
+            let namedColumns: [String] = try parts.compactMap { try $0.value("to") }
+            let keyColumns = try String.fetchAll(
+                db,
+                sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
+                arguments: [parent]
+            )
+            // SQLite compares table names without case; a reference keeps the spelling of CREATE TABLE.
+            let parentName = try String.fetchOne(
+                db,
+                sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)",
+                arguments: [parent]
+            )
+            return SyncedTable.Reference(
+                columns: try parts.map { try $0.value("from") },
+                parent: parentName ?? parent,
+                parentColumns: namedColumns.isEmpty ? keyColumns : namedColumns,
+                onDelete: try .init(rawValue: parts[0].value("on_delete")) ?? .noAction
+            )
+        }
+    }
+
+    /// Whether a declared type has TEXT affinity, by SQLite's rules.
+    private static func hasTextAffinity(_ type: String) -> Bool {
+        !type.contains("INT") && ["CHAR", "CLOB", "TEXT"].contains { type.contains($0) }
+    }
+}

@@ -1,0 +1,106 @@
+package import GRDB
+import TidemarkCore
+
+/// The layout of a snapshot file: a header in `tidemark_snapshot`, and a bare copy of each table.
+///
+/// A bare table has column names only. Without types, SQLite stores values unchanged. Without
+/// constraints, triggers and indexes, a reader copies data and never runs SQL from the file.
+package enum SnapshotFormat {
+    /// The name of a delta's table of deleted records, with their keys in canonical JSON.
+    package static let deletedTable = "tidemark_deleted"
+    /// The version of the layout.
+    package static let version = 1
+
+    /// The header of a snapshot.
+    package struct Header: Hashable, Sendable {
+        /// The zone.
+        package let zone: String
+        /// The zone's epoch.
+        package let epoch: String
+        /// The revision that the rows are at.
+        package let revision: Int64
+        /// The zone's schema as encoded by ``SchemaText``.
+        package let schema: String
+        /// The fingerprint of the rows; nil if the server did not know it.
+        package let fingerprint: String?
+        /// In a delta, the revision since which the rows in the file changed; nil in a snapshot.
+        package let since: Int64?
+        /// The latest time of the zone's hybrid clock; nil if the server does not send it.
+        package let time: Int64?
+
+        /// Creates a header.
+        package init(
+            zone: String,
+            epoch: String,
+            revision: Int64,
+            schema: String,
+            fingerprint: String?,
+            since: Int64? = nil,
+            time: Int64? = nil
+        ) {
+            self.zone = zone
+            self.epoch = epoch
+            self.revision = revision
+            self.schema = schema
+            self.fingerprint = fingerprint
+            self.since = since
+            self.time = time
+        }
+    }
+
+    /// Writes the header into a new snapshot file, the main database of the connection.
+    package static func write(_ header: Header, in db: Database) throws {
+        try db.execute(
+            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since, time)"
+        )
+        try db.execute(
+            sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            arguments: [
+                version, header.zone, header.epoch, header.revision, header.schema, header.fingerprint, header.since,
+                header.time,
+            ]
+        )
+        guard header.since != nil else { return }
+        try db.execute(sql: "CREATE TABLE \(deletedTable) (tbl, key)")
+    }
+
+    /// Reads the header of a snapshot file, the main database of the connection.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` if it is not a snapshot of this
+    ///   version.
+    package static func header(in db: Database) throws -> Header {
+        guard try db.tableExists("tidemark_snapshot"),
+            let row = try Row.fetchOne(db, sql: "SELECT * FROM tidemark_snapshot"),
+            value(row, "format") as Int? == version, let zone = value(row, "zone") as String?,
+            let epoch = value(row, "epoch") as String?, let revision = value(row, "revision") as Int64?,
+            let schema = value(row, "schema") as String?,
+            isAbsent(row, "fingerprint") || value(row, "fingerprint") as String? != nil,
+            isAbsent(row, "since") || value(row, "since") as Int64? != nil,
+            isAbsent(row, "time") || value(row, "time") as Int64? != nil
+        else {
+            throw TidemarkError(
+                .invalidResponse,
+                "The file is not a Tidemark snapshot of format \(version).",
+                fix: "Check the URL; a server and its devices need versions that know each other."
+            )
+        }
+        return Header(
+            zone: zone,
+            epoch: epoch,
+            revision: revision,
+            schema: schema,
+            fingerprint: value(row, "fingerprint"),
+            since: value(row, "since"),
+            time: value(row, "time")
+        )
+    }
+
+    /// Returns a value; nil if it has another type or the column does not exist.
+    private static func value<Value: DatabaseValueConvertible>(_ row: Row, _ column: String) -> Value? {
+        (row[column] as DatabaseValue?).flatMap(Value.fromDatabaseValue)
+    }
+
+    private static func isAbsent(_ row: Row, _ column: String) -> Bool {
+        (row[column] as DatabaseValue?)?.isNull ?? true
+    }
+}

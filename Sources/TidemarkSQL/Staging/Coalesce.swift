@@ -1,0 +1,71 @@
+package import GRDB
+import TidemarkCore
+
+/// Coalesces many staged change sets into one with the same outcome: the last state of each record.
+///
+/// A device applies an answer in one transaction, so no reader sees the states in between. The cost
+/// depends on the number of changed records, not on the number of change sets.
+package enum Coalesce {
+    /// Stages the sum of the change sets numbered in a JSON array as change set `target`.
+    package static func merge(_ ords: [Int], into target: Int, in db: Database) throws {
+        let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
+        let deletion = planted(PlantedBug.coalescesDeletionAway) ? "'update'" : "'delete'"
+        // `base` stores the number of the record's last deletion: earlier changes no longer count. A
+        // record that only one set changes refers to its existing cells.
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, base, cells)
+                SELECT ?1, tbl, key,
+                    CASE
+                        WHEN last_change = coalesce(last_deletion, -1) THEN \(deletion)
+                        WHEN coalesce(last_creation, -1) > coalesce(last_deletion, -1) THEN 'create'
+                        ELSE 'update'
+                    END,
+                    coalesce(last_deletion, -1), iif(change_count = 1, last_change, NULL)
+                FROM (
+                    SELECT tbl, key, count(*) AS change_count, max(rec) AS last_change,
+                        max(rec) FILTER (WHERE operation = 'delete') AS last_deletion,
+                        max(rec) FILTER (WHERE operation = 'create') AS last_creation
+                    FROM temp.tidemark_staged
+                    WHERE ord IN (SELECT value FROM json_each(?2))
+                    GROUP BY tbl, key
+                )
+                ORDER BY tbl, CAST(key AS INTEGER), key
+                """
+        ).execute(arguments: [target, list])
+        try db.cachedStatement(
+            sql: """
+                INSERT OR IGNORE INTO temp.tidemark_staged_cell (rec, col, value)
+                SELECT merged.rec, cell.col, cell.value
+                FROM temp.tidemark_staged AS merged
+                JOIN temp.tidemark_staged AS staged
+                    ON staged.tbl = merged.tbl AND staged.key = merged.key AND staged.rec >= merged.base
+                        AND staged.ord IN (SELECT value FROM json_each(?2))
+                JOIN temp.tidemark_staged_cell AS cell ON cell.rec = staged.rec
+                WHERE merged.ord = ?1 AND merged.cells IS NULL
+                ORDER BY staged.rec DESC
+                """
+        ).execute(arguments: [target, list])
+    }
+}
+
+/// Stages records from JSON objects of ``RowJSON``.
+package enum StagedImages {
+    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
+    /// set `ord`.
+    package static func stage(_ query: String, arguments: StatementArguments = [], ord: Int, in db: Database) throws {
+        let arriving = StagedPurpose.arriving.ord
+        // With a constant number at first, the statement texts are constant and prepared once.
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_staged (ord, tbl, key, operation, attributes)
+                SELECT \(arriving), tbl, key, operation, attributes FROM (\(query))
+                """
+        ).execute(arguments: arguments)
+        let isNew = "staged.ord = \(arriving)"
+        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "attribute.atom", where: isNew)).execute()
+        try db.cachedStatement(sql: ChangeSetStaging.keyCellSQL(where: isNew)).execute()
+        try db.cachedStatement(sql: "UPDATE temp.tidemark_staged SET ord = ? WHERE ord = \(arriving)").execute(
+            arguments: [ord])
+    }
+}

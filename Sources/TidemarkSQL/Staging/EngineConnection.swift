@@ -1,0 +1,157 @@
+package import GRDB
+package import TidemarkCore
+
+/// Prepares a connection for the engine: SQL functions, temporary tables and the schema's catalogue.
+///
+/// All of these belong to the connection; the file and other connections do not see them.
+package enum EngineConnection {
+    /// Configures a connection so that every commit reaches the disk before it returns.
+    ///
+    /// GRDB chooses `NORMAL` with WAL, but acknowledged and sent changes must survive a power cut.
+    package static func flushCommits(of db: Database) throws {
+        let mode = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "EXTRA"
+        try db.execute(sql: "PRAGMA synchronous = \(mode)")
+    }
+
+    /// Prepares a connection for the engine's statements with a schema.
+    ///
+    /// Call this outside a transaction or at its start. On a prepared connection it runs one small
+    /// query.
+    package static func prepare(_ db: Database, schema: SyncSchema) throws {
+        let isPrepared = try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'")
+        )
+        if isPrepared != true {
+            try widenCaches(of: db)
+            try SQLFunctions.register(on: db)
+            try FingerprintFunctions.register(on: db)
+            try db.execute(sql: ReduceCapture.tableSQL)
+            try db.execute(sql: StagingTables.sql)
+            try db.execute(sql: RangeFingerprints.sql)
+            try db.execute(sql: Catalog.sql)
+        }
+        try Catalog.load(schema, in: db)
+    }
+}
+
+extension EngineConnection {
+    /// Adds the SQL functions to a read-only connection, unless it has them.
+    package static func addFunctions(to db: Database) throws {
+        let hasFunctions = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM pragma_function_list WHERE name = 'tidemark_key')"
+        )
+        if hasFunctions != true { try SQLFunctions.register(on: db) }
+    }
+
+    /// The smallest page cache of the file, and of temporary tables, in KiB.
+    ///
+    /// With SQLite's default of 2 MB, a large answer reads and writes the same pages repeatedly.
+    private static let cacheKiB = 4 << 10
+
+    private static func widenCaches(of db: Database) throws {
+        try db.execute(sql: "PRAGMA temp.cache_size = -\(cacheKiB)")
+        // A negative size is in KiB, a positive one in pages. A larger cache stays.
+        let size = try Int.fetchOne(db, sql: "PRAGMA main.cache_size") ?? 0
+        let page = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 4_096
+        guard (size < 0 ? -size : size * page >> 10) < cacheKiB else { return }
+        try db.execute(sql: "PRAGMA main.cache_size = -\(cacheKiB)")
+    }
+}
+
+/// The schema as temporary tables, with which statements check and rewrite names and references.
+///
+/// On a device it includes the tables and columns that only the zone has, because answers name them.
+package enum Catalog {
+    static let sql = """
+        CREATE TEMP TABLE tidemark_catalog (text TEXT NOT NULL);
+        CREATE TEMP TABLE tidemark_table (
+            tbl TEXT PRIMARY KEY, kind TEXT NOT NULL, parts INTEGER NOT NULL
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_column (
+            tbl TEXT, col TEXT, key_position INTEGER, PRIMARY KEY (tbl, col)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_gone (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_alias (
+            tbl TEXT, name TEXT, col TEXT, PRIMARY KEY (tbl, name)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_reference (
+            tbl TEXT, col TEXT, parent TEXT, PRIMARY KEY (tbl, col, parent)
+        ) WITHOUT ROWID;
+        """
+
+    /// The longest chain of references; references can form a cycle.
+    private static let referenceDepthMax = 16
+
+    /// Fills the catalogue, unless it describes the same schema already.
+    static func load(_ schema: SyncSchema, in db: Database) throws {
+        guard
+            try String.fetchOne(db.cachedStatement(sql: "SELECT text FROM temp.tidemark_catalog")) != schema.catalogText
+        else { return }
+        for table in ["catalog", "table", "column", "alias", "gone", "reference"] {
+            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
+        }
+        for table in schema.tables + schema.difference.unknownTables {
+            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?, ?)").execute(arguments: [
+                table.name, table.keyKind.rawValue, table.key.count,
+            ])
+            for column in table.columns + schema.difference.unknownColumns[table.name, default: []] {
+                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)").execute(arguments: [
+                    table.name, column.name, table.key.firstIndex(of: column.name),
+                ])
+            }
+            let unknownColumns = Set(schema.difference.unknownColumns[table.name, default: []].map(\.name))
+            for (name, column) in schema.history.renames[table.name, default: [:]] {
+                if planted(PlantedBug.refusesFormerNames), unknownColumns.contains(column) { continue }
+                try db.execute(
+                    sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)",
+                    arguments: [table.name, name, column]
+                )
+            }
+            for name in schema.history.droppedColumns[table.name, default: []] {
+                try db.execute(
+                    sql: "INSERT OR IGNORE INTO temp.tidemark_alias VALUES (?, ?, NULL)",
+                    arguments: [table.name, name]
+                )
+            }
+            for (column, parent) in integerReferences(of: table, in: schema) {
+                try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)").execute(
+                    arguments: [table.name, column, parent])
+            }
+        }
+        for table in schema.history.droppedTables {
+            try db.execute(sql: "INSERT INTO temp.tidemark_gone VALUES (?)", arguments: [table])
+        }
+        try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(arguments: [
+            schema.catalogText
+        ])
+    }
+
+    /// Returns the columns that refer to an integer key, and so may contain a temporary id.
+    ///
+    /// A reference may be indirect: a composite key can consist of foreign keys.
+    package static func integerReferences(of table: SyncedTable, in schema: SyncSchema) -> [(
+        column: String, parent: String
+    )] {
+        table.references.flatMap { reference in
+            zip(reference.columns, reference.parentColumns).compactMap { column, target in
+                integerKeyedTable(of: target, in: reference.parent, schema: schema, depth: 0).map { (column, $0) }
+            }
+        }
+    }
+
+    /// Returns the integer-keyed table that a column refers to, directly or indirectly.
+    private static func integerKeyedTable(of column: String, in table: String, schema: SyncSchema, depth: Int)
+        -> String?
+    {
+        guard depth < referenceDepthMax, let table = schema.byName[table] else { return nil }
+        if table.keyKind == .integer, table.key == [column] { return table.name }
+        for reference in table.references {
+            for (child, target) in zip(reference.columns, reference.parentColumns) where child == column {
+                let parent = integerKeyedTable(of: target, in: reference.parent, schema: schema, depth: depth + 1)
+                if let parent { return parent }
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,87 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+internal import TidemarkCore
+
+/// Renders any error as an answer: typed errors with all details, other errors without any.
+enum ErrorAnswer {
+    /// The `Retry-After` of answers with status 503, in seconds.
+    private static let retryAfterSeconds = 5
+    /// How long a connection stays open so that a client that still uploads can read the answer.
+    private static let lingerTime = TimeAmount.seconds(5)
+
+    /// Builds the answer, and logs the details that only the operator may see.
+    static func response(to error: any Error, request: Request, context: ServerRequestContext) async throws -> Response
+    {
+        switch error {
+        case let error as TidemarkError:
+            if error.code.status.kind == .serverError {
+                context.logger.error(
+                    "the server cannot answer",
+                    metadata: ["code": "\(error.code.rawValue)", "error": "\(error)"]
+                )
+            }
+            return try await response(error, headers: [:], request: request, context: context)
+        case let refusal as Refusal: return try await response(to: refusal, request: request, context: context)
+        case let error as HTTPError where error.status == .notFound:
+            var refusal = unknownPath(request)
+            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+            return try await response(to: refusal, request: request, context: context)
+        case is CancellationError:
+            let error = TidemarkError(.unavailable, "The server is shutting down.", fix: "Try again later.")
+            return try await response(error, headers: [:], request: request, context: context)
+        default:
+            context.logger.error(
+                "the server failed",
+                metadata: [
+                    "method": "\(request.method)", "route": "\(RouteTable.route(context.endpointPath))",
+                    "error": "\(error)",
+                ]
+            )
+            let error = defect(context)
+            return try await response(error, headers: [:], request: request, context: context)
+        }
+    }
+
+    /// Answers a refusal, and closes the connection if the refused upload may continue.
+    static func response(to refusal: Refusal, request: Request, context: ServerRequestContext) async throws -> Response
+    {
+        var headers = refusal.headers
+        if refusal.leavesBodyUnread {
+            headers[.connection] = "close"
+            let channel = context.channel
+            channel.eventLoop.scheduleTask(in: lingerTime) { channel.close(promise: nil) }
+        }
+        return try await response(refusal.error, headers: headers, request: request, context: context)
+    }
+
+    private static func response(
+        _ error: TidemarkError,
+        headers: HTTPFields,
+        request: Request,
+        context: ServerRequestContext
+    ) async throws -> Response {
+        context.notes.code = error.code
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        let json = Array(try encoder.encode(WireError(error)))
+        var response = try await JSONAnswer.response(json, status: error.code.status, to: request.headers)
+        for field in headers { response.headers[field.name] = field.value }
+        if error.code.status == .serviceUnavailable { response.headers[.retryAfter] = "\(retryAfterSeconds)" }
+        return response
+    }
+
+    private static func unknownPath(_ request: Request) -> Refusal {
+        Refusal(.unknownPath, "This server has no \(request.uri.path).", fix: "It has \(RouteTable.summary).")
+    }
+
+    private static func defect(_ context: ServerRequestContext) -> TidemarkError {
+        TidemarkError(
+            .internalFailure,
+            "The server failed to answer request \(context.id).",
+            fix: "Try again later. The server's log says more under that id."
+        )
+    }
+}

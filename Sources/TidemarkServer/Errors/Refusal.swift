@@ -1,0 +1,23 @@
+internal import HTTPTypes
+internal import TidemarkCore
+
+/// The refusal of a request by the HTTP layer.
+struct Refusal: Error {
+    /// The error in the answer's body.
+    let error: TidemarkError
+    /// Additional headers of the answer.
+    let headers: HTTPFields
+    /// Whether the request's body may continue, so that the server must close the connection.
+    var leavesBodyUnread = false
+
+    init(_ code: ErrorCode, _ message: String, fix: String, headers: HTTPFields = [:]) {
+        error = TidemarkError(code, message, fix: fix)
+        self.headers = headers
+    }
+}
+
+/// The client disconnected before the answer.
+struct ClientGone: Error {
+    /// The connection's error.
+    let cause: any Error
+}

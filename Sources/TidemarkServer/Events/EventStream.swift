@@ -1,0 +1,96 @@
+internal import Foundation
+internal import HTTPTypes
+internal import NIOCore
+internal import Synchronization
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// Renders messages to listeners as server-sent events.
+struct EventStream {
+    /// When a dismissed listener may reconnect, to this node or another.
+    private static let retryMilliseconds = 2_000
+
+    /// The first bytes of a stream, by which the client sees at once that the stream works.
+    static let opening = ByteBuffer(string: ": tidemark\n\n")
+
+    static let headers: HTTPFields = [
+        .contentType: "text/event-stream", .cacheControl: "no-store",
+        // A proxy that buffers whole answers would never forward this one.
+        .xAccelBuffering: "no",
+    ]
+
+    private static let heartbeat = ByteBuffer(string: ":\n\n")
+    private static let bye = ByteBuffer(
+        string: """
+            event: bye
+            retry: \(retryMilliseconds)
+            data: {"retry":\(retryMilliseconds)}
+
+
+            """
+    )
+
+    /// The zone as a JSON string.
+    private let zone: String
+
+    init(zone: String) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        self.zone = String(decoding: try encoder.encode(zone), as: UTF8.self)
+    }
+
+    /// Renders a message.
+    func text(_ message: FanOut.Message) -> ByteBuffer {
+        switch message {
+        case .heartbeat: return Self.heartbeat
+        case .bye: return Self.bye
+        case .moved(let to):
+            return ByteBuffer(
+                string: """
+                    id: \(to.id)
+                    data: {"zone":\(zone),"epoch":"\(to.epoch)","revision":\(to.revision)}
+
+
+                    """
+            )
+        case .changed(let change):
+            // JSON has no line feeds, so the answer is one line of the data.
+            return ByteBuffer(
+                string: """
+                    event: change
+                    id: \(change.end.id)
+                    data: \(change.since.entityTag)
+                    data: \(change.answer)
+
+
+                    """
+            )
+        }
+    }
+}
+
+/// The rendered text of the latest message.
+///
+/// Most listeners of a zone get the same message. The server renders it once, and all connections
+/// share its memory.
+final class LatestEvent: Sendable {
+    private let latest = Mutex<(message: FanOut.Message, text: ByteBuffer)?>(nil)
+
+    /// Returns the text of a message on a stream.
+    func text(_ message: FanOut.Message, on stream: EventStream) -> ByteBuffer {
+        guard message != .heartbeat, message != .bye else { return stream.text(message) }
+        return latest.withLock { latest in
+            if let latest, latest.message == message { return latest.text }
+            let text = stream.text(message)
+            latest = (message, text)
+            return text
+        }
+    }
+}
+
+extension HTTPField.Name {
+    /// The id of the last event that a listener received.
+    static let lastEventID = customName("Last-Event-ID")
+    /// Whether a proxy may buffer an answer.
+    static let xAccelBuffering = customName("X-Accel-Buffering")
+}

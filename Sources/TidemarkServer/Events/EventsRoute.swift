@@ -1,0 +1,72 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// `GET /events`: sends an event for each new revision of the zone, while the connection lasts.
+///
+/// A device that names itself also receives small changes. A listener costs its connection and a few
+/// words in ``FanOut``: the connection's task waits, and the server renders each event when it writes
+/// it. For a listener that does not read, the server buffers a few kilobytes, then closes it as a
+/// stalled connection.
+struct EventsRoute {
+    /// The most bytes that the system buffers for a listener that does not read.
+    private static let unsentBytesMax = 16 << 10
+    /// How long a listener may leave sent bytes unacknowledged, in milliseconds.
+    private static let unconfirmedMillisecondsMax = 60_000
+
+    let service: any SyncService
+    private let latest = LatestEvent()
+
+    init(service: any SyncService) { self.service = service }
+
+    /// Whether a request asks for events, in any zone.
+    static func isEventsRequest(_ request: Request) -> Bool {
+        request.method == .get && request.uri.path.hasSuffix("/events")
+    }
+
+    /// Answers one request.
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+        let zone = try context.zone
+        let lastRevision = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
+        // Listen before the read, so that no commit in between is missed.
+        let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: DeviceQuery.device(in: request))
+        service.fanOut.publish(try await service.latest(zone: zone))
+        let stream = try EventStream(zone: zone)
+        let channel = context.channel
+        let body = ResponseBody { [latest] writer in
+            try await Self.configure(channel) { [weak listener] in
+                listener?.leave()
+                channel.close(promise: nil)
+            }
+            try await writer.write(EventStream.opening)
+            while let message = await listener.next() { try await writer.write(latest.text(message, on: stream)) }
+            try await writer.finish(nil)
+        }
+        return Response(status: .ok, headers: EventStream.headers, body: body)
+    }
+
+    /// Bounds a connection's buffers, and calls `onHangUp` when the client disconnects.
+    private static func configure(_ channel: any Channel, onHangUp: @escaping @Sendable () -> Void) async throws {
+        let size = SocketOptionValue(unsentBytesMax)
+        try await channel.setOption(.socketOption(.so_sndbuf), value: size).get()
+        let mark = ChannelOptions.Types.WriteBufferWaterMark(low: 1, high: unsentBytesMax)
+        try await channel.setOption(.writeBufferWaterMark, value: mark).get()
+        #if os(Linux)
+        // A phone that loses its network does not disconnect. Without this timeout, the system would
+        // retransmit for a quarter of an hour.
+        let timeout = ChannelOptions.Types.SocketOption(level: .tcp, name: .tcpUserTimeout)
+        let time = SocketOptionValue(unconfirmedMillisecondsMax)
+        try await channel.setOption(timeout, value: time).get()
+        #endif
+        try await HangUpHandler.watch(channel, onHangUp)
+    }
+}
+
+#if os(Linux)
+extension NIOBSDSocket.Option {
+    /// `TCP_USER_TIMEOUT`, which NIO has no name for.
+    fileprivate static let tcpUserTimeout = NIOBSDSocket.Option(rawValue: 18)
+}
+#endif

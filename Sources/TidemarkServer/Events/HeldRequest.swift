@@ -1,0 +1,40 @@
+internal import NIOCore
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// Long polling: the server holds a request with `wait` until there is news or its time is over.
+///
+/// The request waits outside any transaction. Then the server handles it, once.
+struct HeldRequest {
+    let service: any SyncService
+    let zone: String
+    let channel: any Channel
+
+    /// Waits until the server should handle the request; returns at once if it need not wait.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the server refuses the request, and ``ClientGone`` if
+    ///   the client disconnects.
+    func wait(_ body: [UInt8]) async throws {
+        guard Hold.isPossible(for: body), let listener = listener() else { return }
+        // Listen before the read, so that no commit in between is missed.
+        guard let hold = try await service.hold(zone: zone, body: body) else { return }
+        let currentRevision = ZoneRevision(zone: zone, epoch: hold.epoch, revision: hold.revision)
+        service.fanOut.publish(currentRevision)
+        listener.acknowledge(currentRevision)
+        let leave = { @Sendable [weak listener] in
+            guard let listener else { return }
+            listener.leave()
+        }
+        let time = TimeAmount.milliseconds(Int64(hold.milliseconds))
+        let end = channel.eventLoop.scheduleTask(in: time, leave)
+        defer { end.cancel() }
+        try await HangUpHandler.watch(channel, leave)
+        _ = await listener.next()
+        guard channel.isActive else { throw ClientGone(cause: ChannelError.eof) }
+    }
+
+    /// Creates a listener for one message; nil if there are too many, then the answer comes early.
+    private func listener() -> Listener? {
+        do { return try service.fanOut.listen(to: zone, isOnce: true) } catch { return nil }
+    }
+}

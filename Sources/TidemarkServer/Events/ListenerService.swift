@@ -1,0 +1,43 @@
+internal import Logging
+internal import ServiceLifecycle
+internal import TidemarkEngine
+
+/// Serves listeners in the background: heartbeats, checks for other programs' writes, and at the end
+/// a `bye`, so that the connections can close.
+struct ListenerService: Service {
+    private let service: any SyncService
+    private let logger: Logger
+
+    init(_ service: any SyncService, _ logger: Logger) {
+        self.service = service
+        self.logger = logger
+    }
+
+    func run() async throws {
+        let pause = Duration.milliseconds(service.fanOut.tickMilliseconds)
+        await cancelWhenGracefulShutdown {
+            await withDiscardingTaskGroup { group in
+                // Two tasks, because a check may wait for the store, but a heartbeat must not.
+                group.addTask { await runRepeatedly(every: pause) { service.fanOut.tick() } }
+                group.addTask { await runRepeatedly(every: pause) { await look() } }
+            }
+        }
+        service.fanOut.close()
+    }
+
+    private func look() async {
+        for zone in service.fanOut.zones {
+            do { try await service.look(zone: zone) } catch  where !Task.isCancelled {
+                logger.warning("cannot log other programs' changes to zone \(zone): \(error)")
+            } catch { return }
+        }
+    }
+
+    /// Repeats a step until the task is cancelled.
+    private func runRepeatedly(every pause: Duration, _ step: () async -> Void) async {
+        while !Task.isCancelled {
+            do { try await Task.sleep(for: pause) } catch { return }
+            await step()
+        }
+    }
+}

@@ -1,0 +1,178 @@
+/// Decides, without waiting, how much memory each request and answer in flight may use.
+///
+/// Every exchange has a share, from the first byte of its request to the last byte of its answer.
+/// Small shares have a reserve that large ones cannot use. For the rest, one rule holds: the server can
+/// always read the oldest unfinished body to its end. All other shares leave room for it. So bodies
+/// that grow at the same time cannot block each other for ever.
+struct MemoryBudget: Sendable {
+    /// The sizes of the budget.
+    struct Bounds: Hashable, Sendable {
+        /// All shares together, in bytes.
+        let bytesMax: Int
+        /// The share of the largest body.
+        let bodyBytesMax: Int
+        /// Shares up to this size are small.
+        var smallBytesMax = 128 << 10
+
+        /// The bytes that only small shares use.
+        var reservedBytes: Int { bytesMax / 8 }
+        /// The bytes of all large shares together.
+        var largeBytesMax: Int { bytesMax - reservedBytes }
+        /// Whether the largest body fits.
+        var areSufficient: Bool { largeBytesMax >= bodyBytesMax }
+    }
+
+    /// Identifies a share.
+    typealias Ticket = UInt64
+
+    private struct Share {
+        enum Phase { case reading, handled, answering }
+        var bytes = 0
+        var isLarge = false
+        var phase = Phase.reading
+    }
+
+    private let bounds: Bounds
+    private var shares: [Ticket: Share] = [:]
+    private var tickets: Ticket = 0
+    /// The large shares whose bodies are being read, oldest first.
+    private var reading: [Ticket] = []
+    /// The shares that wait for more memory, in order of their requests.
+    private var waiting: [(ticket: Ticket, bytes: Int)] = []
+    private var smallBytes = 0
+    private var largeBytes = 0
+    /// The bytes of large shares in phase `handled`, which become free soon.
+    private var handledBytes = 0
+    /// The bytes of large shares in phase `answering`.
+    private var answeredBytes = 0
+
+    /// Creates an unused budget.
+    init(bounds: Bounds) { self.bounds = bounds }
+
+    /// The bytes of all shares.
+    var bytes: Int { smallBytes + largeBytes }
+
+    /// Begins an empty share.
+    mutating func open() -> Ticket {
+        tickets += 1
+        shares[tickets] = Share()
+        return tickets
+    }
+
+    /// Grows the share of a body that is being read to `bytes` in total.
+    ///
+    /// - Returns: Whether the share may grow. If not, it waits until ``admit()`` returns it or
+    ///   ``leave(_:)`` ends its wait.
+    mutating func grow(_ ticket: Ticket, to bytes: Int) -> Bool {
+        if take(bytes, for: ticket) { return true }
+        waiting.append((ticket, bytes))
+        return false
+    }
+
+    /// Ends the wait of a share.
+    ///
+    /// - Returns: Whether it was waiting.
+    mutating func leave(_ ticket: Ticket) -> Bool {
+        guard let place = waiting.firstIndex(where: { $0.ticket == ticket }) else { return false }
+        waiting.remove(at: place)
+        return true
+    }
+
+    /// Marks the body as read; its share no longer grows.
+    mutating func finishReading(_ ticket: Ticket) {
+        guard var share = shares[ticket], share.phase == .reading else { return }
+        discount(share, of: ticket)
+        share.phase = .handled
+        count(share, of: ticket)
+    }
+
+    /// Replaces the share of a request by the share of its answer.
+    ///
+    /// An answer larger than the budget is allowed if no other large answer is being sent. Otherwise
+    /// the server could never send it.
+    ///
+    /// - Returns: Whether there is room; if not, the share stays unchanged.
+    mutating func answer(_ ticket: Ticket, bytes: Int) -> Bool {
+        guard let old = shares[ticket] else { return false }
+        discount(old, of: ticket)
+        var share = Share(bytes: bytes, phase: .answering)
+        let isSmall = bytes <= bounds.smallBytesMax && smallBytes + bytes <= bounds.reservedBytes
+        share.isLarge = !isSmall
+        let isSmaller = old.phase == .answering && bytes <= old.bytes
+        let fits = isSmall || isSmaller || answeredBytes == 0 || hasRoom(for: bytes, besides: nil)
+        count(fits ? share : old, of: ticket)
+        return fits
+    }
+
+    /// Ends a share.
+    mutating func close(_ ticket: Ticket) {
+        guard let share = shares.removeValue(forKey: ticket) else { return }
+        discount(share, of: ticket)
+        shares[ticket] = nil
+        _ = leave(ticket)
+    }
+
+    /// Grants memory to waiting shares that fit now, and returns them.
+    mutating func admit() -> [Ticket] {
+        var tickets: [Ticket] = []
+        var rest: [(ticket: Ticket, bytes: Int)] = []
+        for (ticket, bytes) in waiting {
+            if take(bytes, for: ticket) { tickets.append(ticket) } else { rest.append((ticket, bytes)) }
+        }
+        waiting = rest
+        return tickets
+    }
+}
+
+extension MemoryBudget {
+    private mutating func take(_ bytes: Int, for ticket: Ticket) -> Bool {
+        guard var share = shares[ticket], bytes > share.bytes else { return true }
+        let more = bytes - share.bytes
+        let isSmall = !share.isLarge && bytes <= bounds.smallBytesMax && smallBytes + more <= bounds.reservedBytes
+        let need = share.isLarge ? more : bytes
+        guard isSmall || hasRoom(for: need, besides: ticket) else { return false }
+        discount(share, of: ticket, leaves: false)
+        share.bytes = bytes
+        share.isLarge = !isSmall
+        count(share, of: ticket)
+        return true
+    }
+
+    /// Whether `need` bytes leave enough for the rest of the oldest body, or for a next one.
+    private func hasRoom(for need: Int, besides ticket: Ticket?) -> Bool {
+        let free = bounds.largeBytesMax - largeBytes
+        guard need <= free else { return false }
+        let oldest = reading.first ?? ticket
+        if let oldest, oldest == ticket { return true }
+        let oldestBytes = oldest.flatMap { shares[$0]?.bytes } ?? 0
+        return free - need + handledBytes >= bounds.bodyBytesMax - oldestBytes
+    }
+
+    private mutating func count(_ share: Share, of ticket: Ticket) {
+        shares[ticket] = share
+        guard share.isLarge else {
+            smallBytes += share.bytes
+            return
+        }
+        largeBytes += share.bytes
+        switch share.phase {
+        case .reading: if !reading.contains(ticket) { reading.append(ticket) }
+        case .handled: handledBytes += share.bytes
+        case .answering: answeredBytes += share.bytes
+        }
+    }
+
+    /// Subtracts a share from the sums; if it `leaves`, it also loses its place among the oldest.
+    private mutating func discount(_ share: Share, of ticket: Ticket, leaves: Bool = true) {
+        guard share.isLarge else {
+            smallBytes -= share.bytes
+            return
+        }
+        largeBytes -= share.bytes
+        switch share.phase {
+        case .reading: if leaves { reading.removeAll { $0 == ticket } }
+        case .handled: handledBytes -= share.bytes
+        case .answering: answeredBytes -= share.bytes
+        }
+    }
+}

@@ -1,0 +1,56 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import Logging
+internal import Synchronization
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// Records one request: a line in the log, and its numbers in the metrics.
+///
+/// The line has the route and the outcome, but neither bodies nor the query, which may hold secrets. If
+/// the client disconnects before the answer's first byte, the record ends when it is released.
+final class RequestRecord: Sendable {
+    private let request: Request
+    private let context: ServerRequestContext
+    private let metrics: ServerMetrics
+    private let start = ContinuousClock.now
+    private let isOpen = Mutex(true)
+
+    init(_ request: Request, context: ServerRequestContext, metrics: ServerMetrics) {
+        self.request = request
+        self.context = context
+        self.metrics = metrics
+        metrics.changeInFlight(by: 1)
+    }
+
+    deinit { end("client went away", status: nil, bytes: nil) }
+
+    /// Ends the record with a status and the answer's bytes; later calls have no effect.
+    func end(_ message: Logger.Message, status: HTTPResponse.Status?, bytes: Int?) {
+        let isFirst = isOpen.withLock { isOpen in
+            defer { isOpen = false }
+            return isOpen
+        }
+        guard isFirst else { return }
+        let duration = ContinuousClock.now - start
+        let route = RouteTable.route(context.endpointPath)
+        let status = status.map { "\($0.code)" } ?? "gone"
+        let code = context.notes.code
+        metrics.changeInFlight(by: -1)
+        metrics.recordAnswer(route: route, status: status, in: duration)
+        if let code { metrics.recordRefusal(code) }
+        var metadata: Logger.Metadata = [
+            "method": "\(request.method)", "route": "\(route)", "status": "\(status)",
+            "milliseconds": "\(Int(duration / .milliseconds(1)))",
+        ]
+        metadata["zone"] = RouteTable.zone(in: request.uri.path, of: route).map { "\($0)" }
+        metadata["path"] = route == RouteTable.unknown ? "\(request.uri.path.prefix(Self.pathMax))" : nil
+        metadata["received"] = request.headers[.contentLength].map { "\($0.prefix(20))" }
+        metadata["bytes"] = bytes.map { "\($0)" }
+        metadata["code"] = code.map { "\($0.rawValue)" }
+        context.logger.info(message, metadata: metadata)
+    }
+
+    /// The most characters of a path in a log line.
+    private static let pathMax = 200
+}

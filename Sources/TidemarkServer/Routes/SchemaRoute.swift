@@ -1,0 +1,20 @@
+internal import Hummingbird
+internal import TidemarkEngine
+
+/// `GET /schema`: the statements that create the zone's tables.
+struct SchemaRoute {
+    let service: any SyncService
+    let memory: InFlightMemory
+    let compressedAnswers: CompressedAnswers
+
+    /// Answers one request.
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+        let schema = try await service.schema(zone: try context.zone)
+        return try await JSONAnswer.response(
+            schema,
+            to: request.headers,
+            share: memory.share(),
+            shared: compressedAnswers
+        )
+    }
+}

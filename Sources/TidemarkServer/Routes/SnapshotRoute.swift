@@ -1,0 +1,106 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// `GET /snapshot`: streams the zone's compressed SQLite file from disk.
+///
+/// The content type is gzip, without `Content-Encoding`, so no proxy decompresses the file, and its
+/// length is known. A client can resume an interrupted download. It must name the file's tag in
+/// `If-Range`, because only the same file continues with the same bytes.
+struct SnapshotRoute {
+    let service: any SyncService
+
+    /// Answers one request.
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+        let zone = try context.zone
+        let requestedPart = SnapshotPart(request)
+        let base = Self.base(request.uri.queryParameters)
+        let earlierSnapshot = try await findSnapshot(of: requestedPart, zone: zone)
+        let snapshot =
+            if let earlierSnapshot { earlierSnapshot } else { try await service.snapshot(zone: zone, since: base) }
+        let lease = SnapshotLease(snapshot: snapshot, service: service)
+        let part = try requestedPart?.bytes(of: snapshot)
+        var headers = headers(for: snapshot)
+        if let part { headers[.contentRange] = snapshot.contentRange(part) }
+        let file = try await contents(of: snapshot, part, context: context)
+        let body = ResponseBody(contentLength: file.contentLength) { [lease] writer in
+            try await file.write(writer)
+            withExtendedLifetime(lease) {}
+        }
+        return Response(status: part == nil ? .ok : .partialContent, headers: headers, body: body)
+    }
+
+    /// Returns the file of a requested part, if it still exists.
+    private func findSnapshot(of part: SnapshotPart?, zone: String) async throws -> SnapshotFile? {
+        guard let part else { return nil }
+        return try await service.snapshot(zone: zone, tag: part.tag)
+    }
+
+    /// Reads the device's base from the query.
+    ///
+    /// An invalid query counts as no base, because the whole snapshot is always correct.
+    private static func base(_ query: Parameters) -> DeltaBase? {
+        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0 else { return nil }
+        guard let epoch = query["epoch"], let schema = query["schema"] else { return revision == 0 ? .nothing : nil }
+        return DeltaBase(epoch: String(epoch), revision: revision, schema: String(schema))
+    }
+
+    private func contents(of snapshot: SnapshotFile, _ part: ClosedRange<Int>?, context: ServerRequestContext)
+        async throws -> ResponseBody
+    {
+        do {
+            return try await FileIO().loadFile(
+                path: snapshot.path,
+                range: part ?? 0...Int.max - 1,
+                context: context,
+                chunkLength: JSONAnswer.pieceBytesMax
+            )
+        } catch {
+            // Hummingbird's error would become a 404, as if the path were unknown.
+            throw UnreadableSnapshot(path: snapshot.path, cause: error)
+        }
+    }
+
+    private func headers(for snapshot: SnapshotFile) -> HTTPFields {
+        [
+            .contentType: "application/gzip", .cacheControl: "no-store", .acceptRanges: "bytes",
+            .eTag: "\"\(snapshot.tag)\"", .tidemarkEpoch: snapshot.epoch, .tidemarkRevision: "\(snapshot.revision)",
+        ]
+    }
+}
+
+/// A snapshot's file disappeared or became unreadable.
+private struct UnreadableSnapshot: Error {
+    let path: String
+    let cause: any Error
+}
+
+/// Releases a snapshot when the answer that uses it is released.
+///
+/// That happens after the last byte, if the client disconnects, or if the answer is never sent: the
+/// answer's body holds the lease.
+private final class SnapshotLease: Sendable {
+    let snapshot: SnapshotFile
+    private let service: any SyncService
+
+    init(snapshot: SnapshotFile, service: any SyncService) {
+        self.snapshot = snapshot
+        self.service = service
+    }
+
+    deinit { Task { [snapshot, service] in await service.releaseSnapshot(snapshot) } }
+}
+
+extension HTTPField.Name {
+    /// The epoch of a snapshot's zone.
+    static let tidemarkEpoch = customName("Tidemark-Epoch")
+    /// The revision of a snapshot.
+    static let tidemarkRevision = customName("Tidemark-Revision")
+
+    /// Creates a header name that HTTPTypes lacks.
+    static func customName(_ name: String) -> HTTPField.Name {
+        guard let name = HTTPField.Name(name) else { preconditionFailure("not a token: \(name)") }
+        return name
+    }
+}

@@ -1,0 +1,66 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// `POST /sync`: one round of synchronization; `GET /sync`: a conditional GET.
+///
+/// A device with nothing to send uses the conditional GET.
+/// The route ignores the `Content-Type` of a body, because `curl -d` sends JSON as a form.
+struct SyncRoute {
+    let service: any SyncService
+    let bodyReader: BodyReader
+    let memory: InFlightMemory
+    let compressedAnswers: CompressedAnswers
+
+    /// Answers one request.
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+        let share = memory.share()
+        return try await JSONAnswer.response(
+            try await handle(request, context: context, share: share),
+            to: request.headers,
+            share: share,
+            shared: compressedAnswers
+        )
+    }
+
+    /// Reads the body and returns the service's answer; the body is released when this returns.
+    private func handle(_ request: Request, context: ServerRequestContext, share: MemoryShare) async throws
+        -> [UInt8]
+    {
+        let zone = try context.zone
+        let channel = context.channel
+        let body = try await bodyReader.read(request, on: channel, share: share)
+        try await HeldRequest(service: service, zone: zone, channel: channel).wait(body)
+        return try await service.sync(zone: zone, body: body)
+    }
+
+    /// Answers a conditional GET, whose entity tag identifies the device's rows.
+    @Sendable func news(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+        let zone = try context.zone
+        guard let device = DeviceQuery.device(in: request),
+            let tag = request.headers[.ifNoneMatch].flatMap(ZoneTag.init(entityTag:)),
+            let news = try await service.news(zone: zone, device: device, since: tag)
+        else { throw Self.fullRequestRequired }
+        guard case .answer(let answer, let end) = news else {
+            return Response(status: .notModified, headers: [.eTag: tag.entityTag, .cacheControl: "no-store"])
+        }
+        var response = try await JSONAnswer.response(
+            answer,
+            to: request.headers,
+            share: memory.share(),
+            shared: compressedAnswers
+        )
+        response.headers[.eTag] = end.entityTag
+        // No cache stores the answer, so `Vary` is useless, and 304 would have to repeat it.
+        response.headers[.vary] = nil
+        return response
+    }
+
+    private static let fullRequestRequired = TidemarkError(
+        .fullRequestRequired,
+        "The server cannot answer this device by a conditional GET.",
+        fix: "Send POST /sync, which the server always answers."
+    )
+}

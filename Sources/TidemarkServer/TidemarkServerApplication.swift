@@ -1,0 +1,181 @@
+internal import Foundation
+internal import Hummingbird
+public import Logging
+internal import NIOCore
+internal import ServiceLifecycle
+public import TidemarkCore
+public import TidemarkEngine
+internal import UnixSignals
+
+/// A ``TidemarkEngine/SyncService`` behind HTTP.
+///
+/// ```swift
+/// let application = TidemarkServerApplication(service: service, port: 8080, logger: logger)
+/// try await application.run { port in logger.notice("listening on port \(port)") }
+/// ```
+public struct TidemarkServerApplication: Sendable {
+    /// How long a connection may be silent between or within requests.
+    private static let idleTimeout = TimeAmount.seconds(30)
+    /// How long a client may leave a piece of its answer unread.
+    private static let stalledWriteTimeout = TimeAmount.seconds(60)
+    /// How long an upload may take in total.
+    private static let uploadDurationMax = Duration.seconds(300)
+    /// How long requests in progress may continue after the server stops accepting connections.
+    private static let shutdownDurationMax = Duration.seconds(30)
+    /// How long the store may take to answer a check of `/readyz`.
+    private static let storePatience = Duration.seconds(3)
+    /// The most connections besides listeners; further ones wait in the system's queue.
+    private static let syncsMax = 4_096
+
+    private let service: any SyncService
+    private let host: String
+    private let port: Int
+    private let browsers: BrowserPolicy
+    private let limits: Limits
+    private let drain: Duration
+    private let clock: any Clock<Duration>
+    private let metrics: ServerMetrics
+    private let exposition: @Sendable () -> String
+    private let logger: Logger
+
+    /// Creates a server that does not listen yet.
+    ///
+    /// - Parameters:
+    ///   - service: The store that answers requests.
+    ///   - host: The address to listen on; only this machine can reach the default.
+    ///   - port: The port to listen on; 0 for any free port.
+    ///   - browsers: The web pages that may send requests; by default only the server's own.
+    ///   - limits: The bounds on requests and answers, above all
+    ///     ``TidemarkCore/Limits/requestBytesMax`` and ``TidemarkCore/Limits/inFlightBytesMax``.
+    ///   - drain: How long the server still accepts requests after the signal to stop. Meanwhile
+    ///     `/readyz` fails, so that load balancers send requests to other servers.
+    ///   - clock: Measures the drain and the store's time for `/readyz`.
+    ///   - metrics: Records every request.
+    ///   - exposition: Returns the text of `GET /metrics`, in the text format of Prometheus.
+    ///   - logger: Receives every request at level info, and every defect at level error.
+    public init(
+        service: any SyncService,
+        host: String = "127.0.0.1",
+        port: Int = 8080,
+        browsers: BrowserPolicy = .standard,
+        limits: Limits = .standard,
+        drain: Duration = .zero,
+        clock: any Clock<Duration> = ContinuousClock(),
+        metrics: ServerMetrics = ServerMetrics(),
+        exposition: @escaping @Sendable () -> String = { "" },
+        logger: Logger
+    ) {
+        self.service = service
+        self.host = host
+        self.port = port
+        self.browsers = browsers
+        self.limits = limits
+        self.logger = logger
+        self.drain = drain
+        self.clock = clock
+        self.metrics = metrics
+        self.exposition = exposition
+    }
+
+    /// Serves until the task is cancelled or the process gets a signal, then lets requests finish.
+    ///
+    /// - Parameters:
+    ///   - stopsOnSignals: Whether SIGINT, SIGTERM and SIGHUP stop the server. The server logs the
+    ///     signal at level warning.
+    ///   - onListening: Called once, with the port, when the server accepts connections.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the server cannot listen on the address, or if the
+    ///   largest request does not fit into the memory of the limits.
+    public func run(
+        stopsOnSignals: Bool = true,
+        onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) async throws {
+        try InFlightMemory.check(limits)
+        let room = ConnectionRoom.request(syncs: Self.syncsMax, listeners: limits.listenersMax)
+        service.fanOut.admit(atMost: room.listeners)
+        let readiness = Readiness()
+        let application = application(readiness, connectionsMax: room.connections, onListening: onListening)
+        let signals = await UnixSignalsSequence(trapping: stopsOnSignals ? StopSignals.signalsToTrap() : [])
+        var configuration = ServiceGroupConfiguration(
+            // The last service stops first, because connections of listeners close only after `bye`.
+            services: [application, ListenerService(service, logger)],
+            logger: logger
+        )
+        configuration.maximumGracefulShutdownDuration = Self.shutdownDurationMax
+        let group = ServiceGroup(configuration: configuration)
+        do {
+            try await withGracefulShutdownHandler {
+                try await withThrowingTaskGroup(of: Void.self) { tasks in
+                    tasks.addTask { try await stop(group, on: signals, readiness) }
+                    try await group.run()
+                    tasks.cancelAll()
+                }
+            } onGracefulShutdown: {
+                readiness.stop()
+            }
+        } catch let error as IOError { throw cannotListen(String(cString: strerror(error.errnoCode))) } catch let error
+            as SocketAddressError
+        { throw cannotListen("\(error)") }
+    }
+
+    /// Waits for a signal, drains, then stops accepting connections.
+    private func stop(_ group: ServiceGroup, on signals: UnixSignalsSequence, _ readiness: Readiness) async throws {
+        for await signal in signals {
+            readiness.stop()
+            // At level warning, so that the reason is also in a log without details.
+            logger.warning("stopping", metadata: ["signal": "\(signal)", "drain": "\(drain)"])
+            if drain > .zero { try await clock.sleep(for: drain) }
+            await group.triggerGracefulShutdown()
+            return
+        }
+    }
+
+    private func application(
+        _ readiness: Readiness,
+        connectionsMax: Int,
+        onListening: @escaping @Sendable (_ port: Int) async -> Void
+    ) -> some ApplicationProtocol {
+        Application(
+            responder: ShallowResponder(inner: router(readiness).buildResponder()),
+            server: .http1(
+                configuration: .init(
+                    additionalChannelHandlers: [
+                        StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
+                        FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
+                    ],
+                    idleTimeout: Self.idleTimeout
+                )
+            ),
+            configuration: ApplicationConfiguration(
+                address: .hostname(host, port: port),
+                availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)
+            ),
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
+            logger: logger
+        )
+    }
+
+    private func router(_ readiness: Readiness) -> Router<ServerRequestContext> {
+        let router = Router(context: ServerRequestContext.self, options: .autoGenerateHeadEndpoints)
+        router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness))
+        router.add(middleware: BrowserMiddleware(policy: browsers, isLoopback: Loopback.contains(host)))
+        router.add(middleware: ErrorMiddleware())
+        let bodyReader = BodyReader(bytesMax: limits.requestBytesMax, durationMax: Self.uploadDurationMax)
+        RouteTable(
+            service: service,
+            bodyReader: bodyReader,
+            memory: InFlightMemory(limits: limits, metrics: metrics),
+            readiness: readiness,
+            storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
+            exposition: exposition
+        ).add(to: router)
+        return router
+    }
+
+    private func cannotListen(_ reason: String) -> TidemarkError {
+        TidemarkError(
+            .invalidArgument,
+            "Cannot listen on \(host):\(port): \(reason).",
+            fix: "Choose an address of this machine and a free port; port 0 takes any."
+        )
+    }
+}

@@ -1,0 +1,147 @@
+import Synchronization
+package import TidemarkCore
+package import TidemarkEngine
+
+/// Answers requests without change sets from the latest revisions in memory.
+///
+/// This needs no transaction, and mostly reads no table. It is the asynchronous shell around
+/// ``RecentChangeSets``, for any store. It reads the zone's head from the store for every request,
+/// so an answer contains every earlier commit of any node. Safe to use from any task.
+package final class Pulls: Sendable {
+    /// Reads a zone's head for a device; nil if the store has to write something first.
+    package typealias Head = @Sendable (_ zone: String, _ device: String?) async throws -> ZoneHead?
+    /// Loads consecutive change sets up to the end of a range, oldest first.
+    ///
+    /// It loads the whole range, or the last part that fits into `bytesMax`.
+    package typealias Load =
+        @Sendable (_ zone: String, _ range: ClosedRange<Int64>, _ bytesMax: Int) async throws -> [RecentChangeSet]
+
+    private let limits: Limits
+    private let metrics: ServerMetrics
+    private let requests: PullRequests
+    private let head: Head
+    private let load: Load
+    private let shared: (any SharedChangeSets)?
+    private let bytesMax = RecentChangeSets.Bounds().bytesMax
+    private let zones = Mutex(RecentZones())
+
+    /// Makes a shell around a store's two functions and a cache shared with other nodes.
+    package init(
+        limits: Limits,
+        metrics: ServerMetrics,
+        shared: (any SharedChangeSets)? = nil,
+        head: @escaping Head,
+        load: @escaping Load
+    ) throws {
+        self.limits = limits
+        self.metrics = metrics
+        self.shared = shared
+        self.head = head
+        self.load = load
+        requests = try PullRequests(limits: limits)
+    }
+
+    /// Answers a request; nil when only the store can.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
+    package func answer(_ body: [UInt8], zone: String) async throws -> [UInt8]? {
+        guard let request = try await requests.read(body), let answer = try await answer(request, zone: zone) else {
+            return nil
+        }
+        metrics.recordPull(lag: answer.maxRevision - request.maxRevision)
+        return Array(answer.text.utf8)
+    }
+
+    /// Answers a conditional GET of a device with a tag; nil when only the store can.
+    package func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+        let limits = limits
+        let answer = try await answer(to: device, zone: zone) {
+            $0.news(for: device, since: tag, at: $1, limits: limits)
+        }
+        guard let answer, let fingerprint = answer.fingerprint else { return nil }
+        metrics.recordPull(lag: answer.maxRevision - tag.revision)
+        guard answer.maxRevision > tag.revision else { return .nothing }
+        let end = ZoneTag(of: answer.zone, revision: answer.maxRevision, fingerprint)
+        return .answer(Array(answer.text.utf8), end)
+    }
+
+    /// Decides whether to hold a request, like ``TidemarkEngine/SyncHandler``; nil when only the
+    /// store can.
+    package func hold(_ body: [UInt8], zone: String) async throws -> HoldDecision? {
+        guard let request = try await requests.read(body), let wait = request.wait, wait > 0,
+            let answer = try await answer(request, zone: zone)
+        else { return nil }
+        guard answer.maxRevision == request.maxRevision else { return .no }
+        return .until(
+            Hold(
+                epoch: answer.zone.epoch,
+                revision: answer.maxRevision,
+                milliseconds: min(wait, limits.waitMillisecondsMax)
+            )
+        )
+    }
+
+    /// Whether to hold a request.
+    package enum HoldDecision: Hashable, Sendable {
+        /// Hold it.
+        case until(Hold)
+        /// Answer it now: there is news.
+        case no
+
+        /// The hold, if any.
+        package var hold: Hold? { if case .until(let hold) = self { hold } else { nil } }
+    }
+
+    /// Returns the change from a revision to the zone's latest; nil if it is not available or not
+    /// small.
+    package func change(after base: ZoneRevision) async throws -> ZoneChange? {
+        let limits = limits
+        return try await answer(to: nil, zone: base.zone) { $0.change(after: base, at: $1, limits: limits) }
+    }
+
+    // MARK: Private
+
+    private func answer(_ request: SyncRequest, zone: String) async throws -> SyncAnswer? {
+        let limits = limits
+        return try await answer(to: request.device, zone: zone) { $0.answer(request, at: $1, limits: limits) }
+    }
+
+    /// Answers from memory, after loading missing revisions.
+    private func answer<Answer>(
+        to device: String?,
+        zone: String,
+        _ judge: (RecentChangeSets, ZoneHead) -> FromMemory<Answer>
+    ) async throws -> Answer? {
+        guard let head = try await head(zone, device) else { return nil }
+        var outcome = judge(zones.withLock { $0.recent(zone) }, head)
+        guard case .load(let range) = outcome else {
+            metrics.recordLookup(isHit: outcome.answer != nil)
+            return outcome.answer
+        }
+        metrics.recordLookup(isHit: false)
+        let run = try await loadMissing(range, of: zone, at: head)
+        zones.withLock { $0.take(run, of: zone, at: head) }
+        outcome = judge(zones.withLock { $0.recent(zone) }, head)
+        return outcome.answer
+    }
+
+    /// Loads change sets from the shared cache, else from the store.
+    private func loadMissing(_ range: ClosedRange<Int64>, of zone: String, at head: ZoneHead) async throws
+        -> [RecentChangeSet]
+    {
+        guard let shared else { return try await load(zone, range, bytesMax) }
+        let name = SharedZone(zone: zone, epoch: head.state.epoch, schema: head.state.schema)
+        let chain = zones.withLock { $0.recent(zone).chain(through: range.upperBound, at: head) }
+        if let chain {
+            let run = await shared.changeSets(range, of: name)
+            let isAuthentic = run.isAuthentic(range, endingIn: chain)
+            metrics.recordSharedLookup(isHit: isAuthentic)
+            if isAuthentic { return run }
+        }
+        let run = try await load(zone, range, bytesMax)
+        shared.keep(run.filter(\.hasBody), of: name)
+        return run
+    }
+}
+
+extension FromMemory { fileprivate var answer: Answer? { if case .answer(let answer) = self { answer } else { nil } } }

@@ -1,0 +1,131 @@
+import Foundation
+package import TidemarkEngine
+
+/// Keeps the latest snapshot file, and builds a new one when the zone has new revisions.
+///
+/// This is the asynchronous shell around ``SnapshotShelf``, which selects the files to keep and to
+/// serve. Later callers wait for the build in progress, `building`. The counter `builds` gives each
+/// build its own path, so no build overwrites a file that a client reads.
+package actor SnapshotCache {
+    /// Builds a snapshot at a path; nil when the zone has rows without a revision.
+    package typealias Build = @Sendable (_ path: String) async throws -> SnapshotFile?
+
+    /// A build in progress.
+    private struct Building {
+        let state: ZoneState
+        let task: Task<SnapshotFile?, any Error>
+    }
+
+    private let place: SnapshotPlace
+    private let now: @Sendable () -> Int64
+    private var shelf: SnapshotShelf
+    private var builds = 0
+    private var building: Building?
+
+    /// Keeps files beside a path, and removes leftovers of killed servers.
+    ///
+    /// - Parameters:
+    ///   - path: The path of the zone's file, even if there is no such file.
+    ///   - claim: The claim on the folder, if several zones share it.
+    ///   - retentionMilliseconds: How long an older file stays after its last use.
+    ///   - now: The wall clock, in milliseconds since 1970.
+    package init(
+        besides path: String,
+        claim: SnapshotClaim? = nil,
+        retentionMilliseconds: Int64 = SnapshotShelf.retentionMillisecondsDefault,
+        now: @escaping @Sendable () -> Int64 = SystemClock.milliseconds
+    ) {
+        place = SnapshotPlace(besides: path, claim: claim)
+        shelf = SnapshotShelf(retentionMilliseconds: retentionMilliseconds)
+        self.now = now
+        place.removeLeftovers()
+    }
+
+    /// Removes the files when the store closes, after the build in progress.
+    package func clear() async {
+        _ = await building?.task.result
+        remove(shelf.clear())
+        place.leave()
+    }
+
+    /// Returns a snapshot at a state of the zone, building it if necessary.
+    ///
+    /// Returns nil when the zone has rows without a revision. A file that is at most `behind`
+    /// revisions older is sufficient. When it is more than half of that behind, the next build
+    /// starts in the background. If that build fails, the next caller tries again.
+    ///
+    /// One build runs at a time. Callers that arrive meanwhile wait for it. If its file is too old
+    /// for them, they share the next build.
+    package func snapshot(at state: ZoneState, behind: Int64 = 0, build: @escaping Build) async throws -> SnapshotFile?
+    {
+        while true {
+            remove(shelf.expire(at: now()))
+            if let current = onDisk(shelf.current(at: state, behind: behind)) {
+                if state.revision - current.revision > behind / 2, building == nil { _ = begin(state, build) }
+                shelf.lend(current)
+                return current
+            }
+            let next = building ?? begin(state, build)
+            guard next.state == state else {
+                // The callers that requested this build receive its error.
+                _ = await next.task.result
+                continue
+            }
+            guard let file = try await next.task.value else { return nil }
+            shelf.lend(file)
+            return file
+        }
+    }
+
+    private func begin(_ state: ZoneState, _ build: @escaping Build) -> Building {
+        builds += 1
+        let path = place.path(of: state, build: builds)
+        let task = Task {
+            defer { building = nil }
+            let file = try await build(path)
+            if let file { remove(shelf.put(file, schema: state.schema, at: now())) }
+            return file
+        }
+        let next = Building(state: state, task: task)
+        building = next
+        return next
+    }
+
+    /// Returns a file of the shelf if it still exists on disk; otherwise the shelf forgets it.
+    private func onDisk(_ file: SnapshotFile?) -> SnapshotFile? {
+        guard let file else { return nil }
+        guard FileManager.default.fileExists(atPath: file.path) else {
+            shelf.forget(file)
+            return nil
+        }
+        return file
+    }
+
+    /// Returns the file of a tag if it still exists.
+    package func snapshot(tag: String) -> SnapshotFile? {
+        remove(shelf.expire(at: now()))
+        guard let file = onDisk(shelf.file(tag: tag)) else { return nil }
+        shelf.lend(file)
+        return file
+    }
+
+    /// Builds a delta for one device, at its own path; nil when a full snapshot is better.
+    ///
+    /// The file is removed when it is released.
+    package func delta(since revision: Int64, at state: ZoneState, build: @escaping Build) async throws -> SnapshotFile?
+    {
+        builds += 1
+        let path = place.path(of: state, build: builds, since: revision)
+        guard let file = try await build(path) else { return nil }
+        shelf.lend(file)
+        return file
+    }
+
+    /// Releases a file after a reader is done; unknown files are ignored.
+    package func release(_ file: SnapshotFile) {
+        remove(shelf.takeBack(file, at: now()))
+        remove(shelf.expire(at: now()))
+    }
+
+    private func remove(_ paths: [String]) { for path in paths { removeIfThere(path) } }
+}

@@ -1,0 +1,92 @@
+package import TidemarkCore
+package import TidemarkEngine
+import TidemarkSQL
+
+/// The ranges of keys in a request to compare rows.
+extension StagedRequest {
+    /// Compares ranges of a device with the store's rows.
+    ///
+    /// `measure` returns the ranges with the store's row counts and fingerprints. `changeSet` renders
+    /// the store's rows of ranges.
+    package func compare(
+        _ ranges: [KeyRange],
+        limits: Limits,
+        measure: ([KeyRange]) throws -> [KeyRange],
+        changeSet: ([KeyRange]) throws -> String
+    ) throws -> Comparison {
+        try refuseForeign(ranges)
+        let storeRanges = try measure(ranges)
+        let differing = ranges.indices.filter {
+            storeRanges[$0].rows != ranges[$0].rows || storeRanges[$0].fingerprint != ranges[$0].fingerprint
+        }
+        let indexesToSend = differing.filter { ranges[$0].send == true }
+        let count = indexesToSend.reduce(0) { $0 + storeRanges[$1].rows }
+        guard count <= limits.repairRecordsMax else {
+            throw TidemarkError(
+                .snapshotRequired,
+                "The rows differ in at least \(count) records.",
+                fix: "Take a new snapshot; the outbox is kept."
+            )
+        }
+        guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
+        return Comparison(differing: differing, changeSet: try changeSet(indexesToSend.map { ranges[$0] }))
+    }
+
+    /// Refuses ranges that are out of order, or have an unknown table or an invalid key.
+    private func refuseForeign(_ ranges: [KeyRange]) throws {
+        try refuseDisorder(ranges)
+        for range in ranges {
+            guard let table = schema.byName[range.table] else {
+                throw TidemarkError(
+                    .unknownTable,
+                    "This zone does not sync a table \(range.table).",
+                    fix: "Spell tables as in CREATE TABLE.",
+                    place: .init(table: range.table)
+                )
+            }
+            let isFit = [range.from, range.to].compactMap { $0 }.allSatisfy {
+                switch $0 {
+                case .integer: table.keyKind == .integer
+                case .json(let key): table.keyKind != .integer && isCanonicalKey(json: key)
+                }
+            }
+            guard isFit else {
+                throw TidemarkError(
+                    .invalidKey,
+                    "from or to of a range of \(range.table) is not a key of that table.",
+                    fix: #"Integer keys are numbers, others canonical JSON as a string: "\"DE\""."#,
+                    place: .init(table: range.table)
+                )
+            }
+        }
+    }
+
+    /// Refuses ranges that overlap or are not grouped by table, so no row is read twice.
+    private func refuseDisorder(_ ranges: [KeyRange]) throws {
+        let fix = "Send the ranges of a table together, in the order of their keys."
+        for range in ranges {
+            guard let start = range.from, let end = range.to, end < start else { continue }
+            throw TidemarkError(
+                .malformedRequest,
+                "A range of \(range.table) ends before it begins: to is less than from.",
+                fix: fix,
+                place: .init(table: range.table)
+            )
+        }
+        var finishedTables: Set<String> = []
+        for (range, next) in zip(ranges, ranges.dropFirst()) {
+            if range.table == next.table {
+                if let end = range.to, let start = next.from, end <= start { continue }
+            } else {
+                finishedTables.insert(range.table)
+                if !finishedTables.contains(next.table) { continue }
+            }
+            throw TidemarkError(
+                .malformedRequest,
+                "Two ranges of \(next.table) overlap or are out of order.",
+                fix: fix,
+                place: .init(table: next.table)
+            )
+        }
+    }
+}

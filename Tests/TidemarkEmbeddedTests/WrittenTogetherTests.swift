@@ -1,0 +1,146 @@
+import Foundation
+import GRDB
+import Synchronization
+import Testing
+import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+import TidemarkEmbedded
+import TidemarkStoreSupport
+
+/// The cost of a group in statements; GroupPlanTests check its answers.
+@Suite struct WrittenTogetherTests {
+    private static let schema = """
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+        CREATE TABLE player (
+            id INTEGER PRIMARY KEY, team_id INTEGER NOT NULL REFERENCES team, name TEXT);
+        INSERT INTO team VALUES (1, 'Kiel');
+        INSERT INTO player VALUES (1, 1, 'Anna');
+        """
+
+    /// Requests of several devices, each with a new team and its player.
+    private static func group(_ count: Int) -> [ZoneRequest] {
+        (1...count).map { number in
+            let set =
+                #"{"id":"\#(UUID())","team":{"create":[-1],"attributes":{"-1":{"name":"t"}}},"#
+                + #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}}"#
+            let body = #"{"maxRevision":1,"device":"\#(number)","changeSets":[\#(set)]}"#
+            return ZoneRequest(.sync, body: Array(body.utf8))
+        }
+    }
+
+    /// A group's answers, nil if it was not written together, and the number of statements.
+    private static func answers(_ group: [ZoneRequest], besides sql: String = "") async throws -> (
+        answers: [ZoneAnswer]?, statements: Int
+    ) {
+        let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
+        try await DatabaseQueue(path: path).write { try $0.execute(sql: schema + sql) }
+        let store = try EmbeddedStore(path: path, newEpoch: UUID())
+        let tables = store.schema
+        try await store.close()
+        return try await DatabaseQueue(path: path).write { db in
+            try EngineConnection.prepare(db, schema: tables)
+            let transaction = try ZoneTransaction(db, schema: tables, now: 1_000)
+            let count = Mutex(0)
+            db.trace { event in
+                guard !"\(event)".hasPrefix("--") else { return }
+                count.withLock { $0 += 1 }
+            }
+            let answers = try GroupHandler().handle(group, planning: transaction)
+            db.trace(options: [])
+            return (try answers?.map { try $0.get() }, count.withLock { $0 })
+        }
+    }
+
+    /// The number of statements for a group of this many requests.
+    private static func statements(_ count: Int) async throws -> Int {
+        let (answers, statements) = try await answers(group(count))
+        #expect(try #require(answers).count == count)
+        return statements
+    }
+
+    @Test func `A9: group commit: each further change set costs at most 8 statements`() async throws {
+        let few = try await Self.statements(10)
+        let many = try await Self.statements(60)
+        // A single change set takes about sixty.
+        #expect(many - few <= 50 * 8, "\(few) statements for 10, \(many) for 60")
+    }
+
+    @Test(arguments: [
+        // One record twice.
+        [
+            #""team":{"update":[1],"attributes":{"1":{"name":"a"}}}"#,
+            #""team":{"update":[1],"attributes":{"1":{"name":"b"}}}"#,
+        ],
+        // A unique value moves to another record.
+        [#""crest":{"delete":[1]}"#, #""crest":{"create":[-1],"attributes":{"-1":{"motto":"ahoy"}}}"#],
+        // A parent, then its child in the next change set.
+        [
+            #""team":{"create":[-1],"attributes":{"-1":{"name":"t"}}}"#,
+            #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}"#,
+        ],
+    ]) func `a change set that depends on an earlier one starts a segment and stays in the plan`(_ changes: [String])
+        async throws
+    {
+        let sets = changes.map { #"{"id":"\#(UUID())",\#($0)}"# }.joined(separator: ",")
+        let body = #"{"maxRevision":1,"device":"d","changeSets":[\#(sets)]}"#
+        let unique = """
+            CREATE TABLE crest (id INTEGER PRIMARY KEY, motto TEXT UNIQUE);
+            INSERT INTO crest VALUES (1, 'ahoy');
+            """
+        let group = [ZoneRequest(.sync, body: Array(body.utf8))]
+        #expect(try await Self.answers(group, besides: unique).answers != nil)
+    }
+
+    /// The answers of a zone with rows changed behind the triggers.
+    private static func answersAfterCorruption(
+        _ handle: @escaping @Sendable (ZoneTransaction) throws -> [Result<ZoneAnswer, any Error>]?
+    )
+        async throws -> [String]
+    {
+        let path = try TestZone.newFolder().appending(path: "zone.sqlite").path
+        try await DatabaseQueue(path: path).write { try $0.execute(sql: schema) }
+        let epoch = try #require(UUID(uuidString: "6f6d3a4e-0000-4000-8000-000000000000"))
+        let store = try EmbeddedStore(path: path, newEpoch: epoch)
+        let tables = store.schema
+        try await store.close()
+        return try await DatabaseQueue(path: path).write { db in
+            try EngineConnection.prepare(db, schema: tables)
+            let transaction = try ZoneTransaction(db, schema: tables, now: 1_000)
+            try transaction.establishFingerprint()
+            try db.execute(
+                sql: """
+                    UPDATE tidemark_state SET applying = 1;
+                    UPDATE player SET name = 'behind';
+                    UPDATE tidemark_state SET applying = 0;
+                    """
+            )
+            let answers = try #require(try handle(transaction))
+            return try answers.map { String(decoding: try $0.get().body, as: UTF8.self) }
+        }
+    }
+
+    @Test func `rule 17: writes after a recomputation update the recomputed fingerprint`() async throws {
+        let set =
+            #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","#
+            + #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}}"#
+        let group = [
+            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"a"}"#.utf8)),
+            ZoneRequest(.fingerprints, body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)),
+            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)),
+        ]
+        let together = try await Self.answersAfterCorruption { try GroupHandler().handle(group, planning: $0) }
+        let inTurn = try await Self.answersAfterCorruption { try GroupHandler().handle(group, in: $0) }
+        #expect(together == inTurn)
+        let prints = together.map { $0.components(separatedBy: #""fingerprint":""#).last?.prefix(32) }
+        #expect(prints.count == 3 && Set(prints).count == 3)
+    }
+
+    @Test func `a table with an app trigger is not written in groups`() async throws {
+        let trigger = """
+            CREATE TRIGGER touch AFTER INSERT ON team BEGIN
+                UPDATE player SET name = NEW.name WHERE id = 1; END;
+            """
+        #expect(try await Self.answers(Self.group(10), besides: trigger).answers == nil)
+    }
+}

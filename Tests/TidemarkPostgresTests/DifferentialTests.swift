@@ -1,0 +1,153 @@
+import Foundation
+import StoreTestSupport
+import Testing
+import TidemarkCore
+import TidemarkPostgres
+import TidemarkSimulation
+import TidemarkTestSupport
+
+/// Rule 38: both stores give equal bytes: the requests of devices in simulated worlds, sent to the
+/// embedded store, are sent to PostgreSQL as well.
+@Suite(.serialized) struct DifferentialTests {
+    @Test(arguments: 1...UInt64(DifferentialTests.worlds))
+    func `A9: PostgreSQL gives the embedded store's answers, byte for byte`(seed: UInt64) async throws {
+        _ = try await Self.compare(seed, seed % 3 == 0 ? .crash : .network)
+    }
+
+    @Test(arguments: 1...UInt64((DifferentialTests.worlds + 1) / 2))
+    func `C3 A9: during schema changes both stores give equal answers, byte for byte`(seed: UInt64) async throws {
+        let entries = try await Self.compare(seed, .schema)
+        let migrations = entries.filter { if case .migration = $0 { true } else { false } }
+        #expect(migrations.count == 3, "in the end all have the same tables")
+    }
+
+    @Test(arguments: 1...UInt64(DifferentialTests.worlds))
+    func `A9: grouped requests get the answers of serial execution`(seed: UInt64) async throws {
+        _ = try await Self.compare(seed, .network, groupMax: 2 + Int(seed % 9))
+    }
+
+    /// Runs a world, and sends its requests to PostgreSQL, with consecutive ones in groups.
+    private static func compare(_ seed: UInt64, _ profile: Profile, groupMax: Int = 1) async throws -> [Journal.Entry] {
+        let journal = Journal()
+        let report = try Simulation.run(
+            .init(seed: seed, rounds: 60, profile: profile),
+            FileTemplates(),
+            journal: journal
+        )
+        #expect(report.finding == nil)
+        let replay = try await Replay(journal)
+        var number = 0
+        while number < journal.entries.count {
+            let group = journal.entries[number...].prefix(groupMax).prefix {
+                if case .sync = $0 { true } else { false }
+            }
+            let difference =
+                try await group.count > 1 ? replay.together(Array(group)) : replay.take(journal.entries[number])
+            if let difference {
+                Issue.record("seed \(seed), entry \(number) of \(journal.entries.count): \(difference)")
+                return []
+            }
+            number += max(1, group.count)
+        }
+        #expect(!journal.entries.isEmpty)
+        return journal.entries
+    }
+
+    private static let worlds = Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 4, long: 25)
+}
+
+/// A PostgreSQL store that replays a journal.
+private struct Replay {
+    let database: TestDatabase
+    let store: PostgresStore
+    private let options: PostgresStore.Options
+
+    init(_ journal: Journal) async throws {
+        database = try await TestDatabase()
+        var options = PostgresStore.Options(
+            address: database.address,
+            newEpoch: try #require(UUID(uuidString: Journal.epoch))
+        )
+        options.schemaSQL = Journal.schemaSQL
+        options.policies = journal.policies
+        options.limits = journal.limits
+        options.connectionsMax = 1
+        options.now = { Journal.now }
+        self.options = options
+        store = try await PostgresStore(options)
+        try await database.dropIdentities()
+    }
+
+    /// - Returns: The difference of the answers; nil if they are equal.
+    func take(_ entry: Journal.Entry) async throws -> String? {
+        switch entry {
+        case .sync(let body, let expected):
+            try await compare(body, expected) { try await store.sync(zone: "main", body: body) }
+        case .comparison(let body, let expected):
+            try await compare(body, expected) { try await store.fingerprints(zone: "main", body: body) }
+        case .outside(let body): try await write(body)
+        case .snapshot: try await settle()
+        case .migration(let renames, let schemaSQL, let backfill): try await migrate(renames, schemaSQL, backfill)
+        }
+    }
+
+    /// Runs requests in one transaction.
+    func together(_ entries: [Journal.Entry]) async throws -> String? {
+        var pairs: [(body: [UInt8], expected: Result<[UInt8], TidemarkError>)] = []
+        for case .sync(let body, let expected) in entries { pairs.append((body, expected)) }
+        let results = try await store.sync(zone: "main", together: pairs.map(\.body))
+        guard results.count == pairs.count else { return "\(results.count) answers" }
+        for (pair, result) in zip(pairs, results) {
+            let difference = try await compare(pair.body, pair.expected) { try result.get() }
+            if let difference { return difference }
+        }
+        return nil
+    }
+
+    /// Renames columns as psql does, and starts another node with the new tables.
+    private func migrate(_ renames: [ColumnRename], _ schemaSQL: String, _ backfill: String) async throws -> String? {
+        for rename in renames {
+            try await database.writeOutside("ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new)")
+        }
+        var options = options
+        options.schemaSQL = schemaSQL
+        let node = try await PostgresStore(options)
+        await node.close()
+        try await database.dropIdentities()
+        if !backfill.isEmpty { try await database.writeOutside(backfill) }
+        return node.additions.isEmpty ? "nothing was made" : nil
+    }
+
+    private func settle() async throws -> String? {
+        let file = try await store.snapshot(zone: "main", since: nil)
+        await store.releaseSnapshot(file)
+        return nil
+    }
+
+    private func compare(
+        _ body: [UInt8],
+        _ expected: Result<[UInt8], TidemarkError>,
+        _ answer: () async throws -> [UInt8]
+    ) async throws -> String? {
+        let actual: Result<[UInt8], TidemarkError>
+        do { actual = .success(try await answer()) } catch let error as TidemarkError { actual = .failure(error) }
+        let mine = Self.text(expected)
+        let theirs = Self.text(actual)
+        return mine == theirs
+            ? nil : "\n\(String(decoding: body, as: UTF8.self))\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
+    }
+
+    private static func text(_ answer: Result<[UInt8], TidemarkError>) -> String {
+        switch answer {
+        case .success(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .failure(let error): "\(error)"
+        }
+    }
+
+    /// Repeats another program's revision in PostgreSQL.
+    private func write(_ revision: String?) async throws -> String? {
+        guard let revision else { return nil }
+        try await OutsideTransaction(revision).run(database.connect())
+        return nil
+    }
+}
