@@ -18,4 +18,10 @@ if hits=$(nm -C "$binary" 2> /dev/null | grep -E 'withPlanted|isPlanted' | head 
     echo "$hits"
     exit 1
 fi
-echo "None of the $count planted bugs is in $binary."
+tools='TidemarkSimulation|TidemarkHistory|TidemarkTestSupport|TidemarkBench|fault_volume'
+if hits=$(nm "$binary" 2> /dev/null | grep -E "$tools" | head -3) && [ -n "$hits" ]; then
+    echo "seam.sh: $binary has a simulator, a checker, benchmarks or a fault disk in it:"
+    echo "$hits"
+    exit 1
+fi
+echo "None of the $count planted bugs and no tool is in $binary."

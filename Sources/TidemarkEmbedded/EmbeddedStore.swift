@@ -1,6 +1,7 @@
 public import Foundation
 import GRDB
-public import TidemarkCore
+// Errors and limits come along, so that a program imports what its package names.
+@_exported public import TidemarkCore
 public import TidemarkEngine
 import TidemarkSQL
 import TidemarkStoreSupport

@@ -1,7 +1,8 @@
 import Foundation
 import GRDB
 import Logging
-public import TidemarkCore
+// Errors and limits come along, so that a program imports what its package names.
+@_exported public import TidemarkCore
 public import TidemarkEngine
 import TidemarkSQL
 import TidemarkStoreSupport

@@ -3,7 +3,8 @@ internal import Hummingbird
 public import Logging
 internal import NIOCore
 internal import ServiceLifecycle
-public import TidemarkCore
+// Errors and limits come along, so that a program imports what its package names.
+@_exported public import TidemarkCore
 public import TidemarkEngine
 internal import UnixSignals
 

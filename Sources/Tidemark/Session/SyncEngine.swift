@@ -1,6 +1,7 @@
 public import Foundation
 public import GRDB
-public import TidemarkCore
+// Errors and limits come along, so that a program imports what its package names.
+@_exported public import TidemarkCore
 import TidemarkSQL
 
 /// Keeps a SQLite file in sync with a server.

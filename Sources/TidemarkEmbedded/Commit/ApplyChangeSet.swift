@@ -58,7 +58,7 @@ extension ZoneTransaction {
             if !columns.isEmpty { return (table.name, columns) }
         }
         // The message of a CHECK has only the expression, so the table comes from the statement.
-        let sql = error.sql ?? ""
+        let sql = (error.sql ?? "").replacing("\n", with: " ")
         let table = schema.tables.first { sql.contains(" main.\(SQLText.name($0.name)) ") }
         return (table?.name ?? "", [])
     }
