@@ -16,12 +16,13 @@ STAGE := Scripts/stage.sh
 # PostgreSQL of the tests' own, gone when they end; a test that needs a Redis starts one.
 SERVICES := Scripts/with-services.sh
 TESTS := Scripts/tests.sh
+REAL_SOFTWARE = $(SERVICES) Scripts/real-software.sh "$$(swift build --show-bin-path)/tidemark"
 SOURCES := $(wildcard Package.swift Sources Tests Snippets)
 STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify lint format bench kills damage-fuzz node-kills demo demo-postgres demo-verify prove proofs clean
+.PHONY: help setup setup-tests build build-tests release test verify lint format bench real-software kills damage-fuzz node-kills demo demo-postgres demo-verify prove proofs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +45,13 @@ build-tests: setup
 
 test: setup-tests lint build-tests ## Lint, build and run the tests: an answer in ten minutes after the build
 	@$(STAGE) "Running the tests" $(SERVICES) $(TESTS)
+	@$(STAGE) "Running real applications" $(REAL_SOFTWARE)
 	@printf '\nEverything passed, in %d s. make verify runs the long tests too.\n' \
 		$$(( $$(date +%s) - $(STARTED) ))
 
 verify: setup-tests lint build-tests ## As test, with the long ones: more worlds, kills and fuzz
 	@$(STAGE) "Running the tests at full length" $(SERVICES) env TIDEMARK_LONG=1 $(TESTS)
+	@$(STAGE) "Running real applications" $(REAL_SOFTWARE)
 	@printf '\nEverything passed at full length, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
 
 .PHONY: simulate
@@ -68,6 +71,9 @@ bench: setup ## Measure every job beside the engine underneath, on both stores
 	@$(STAGE) "Building tidemark-dev (release)" $(BUILD) -c release --product tidemark-dev
 	@program="$$(swift build -c release --show-bin-path)/tidemark-dev"; "$$program" bench --plots .build/plots && \
 		$(SERVICES) bash -c '"$$0" bench join catchup push swarm latency badnet idle fanout repair memory --store "$$TIDEMARK_POSTGRES"' "$$program"
+
+real-software: build ## Have Django, Anki and GnuCash work on device files, and check them
+	@$(STAGE) "Running real applications" $(REAL_SOFTWARE)
 
 kills: build-tests ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
 	@TIDEMARK_KILLS=$(KILLS) TIDEMARK_KILL_SEED=$(SEED) $(TESTS) --filter '\bKillTests'

@@ -81,6 +81,7 @@ check_linux_tests() {
     want nginx "the proxy of Docs/PROXY.md" nginx /usr/sbin/nginx
     want caddy "the other proxy of Docs/PROXY.md" caddy
     want python3 "the client of Docs/PROTOCOL.md" python3
+    python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "the applications of make real-software"
 }
 
 # want PACKAGE REASON COMMAND...: tries to install the package if none of the commands exists.

@@ -11,7 +11,7 @@ let server = ProcessInfo.processInfo.environment["TIDEMARK_URL"] ?? "http://127.
 import GRDB
 import Tidemark
 
-struct Player: Codable, FetchableRecord, SyncedRecord {  // new records get temporary ids
+struct Player: Codable, FetchableRecord, SyncedRecord {  // new records need no id
     var id: Int64?
     var name: String
 }
@@ -29,7 +29,7 @@ try migrator.migrate(database)
 let sync = try await SyncEngine(database, server: server)
 try database.write { db in
     var player = Player(name: "Carla")
-    try player.insert(db)  // player.id is -1 until the server answers, be it tomorrow
+    try player.insert(db)  // before the first sync player.id is -1, later it is permanent
 }
 try await sync.sync()  // once; `await sync.start()` goes on in the background
 

@@ -15,6 +15,7 @@ struct OpenDevice {
         try ExistingFile.require(path, fix: Self.howToJoin)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let database = try DatabaseQueue(path: path, configuration: configuration)
         let place = try await database.read { try SyncEngine.membership(in: $0) }
         guard !place.server.isEmpty else {
@@ -65,6 +66,7 @@ struct OpenDevice {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         return try await DatabaseQueue(path: path, configuration: configuration).read(value)
     }
 

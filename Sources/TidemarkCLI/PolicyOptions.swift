@@ -7,7 +7,7 @@ struct PolicyOptions: ParsableArguments {
         help: ArgumentHelp(
             """
             Change a table's conflict policy: reject, columns, lastWriter or latest; a column may have its own, \
-            as in note.text=latest; may be repeated.
+            as in note.text=latest, or add up, as in item.stock=add; may be repeated.
             """,
             discussion: "The zone keeps the policy until the next change; `tidemark schema` shows it.",
             valueName: "table[.column]=policy"

@@ -53,6 +53,8 @@ public struct Limits: Hashable, Sendable {
     ///
     /// It needs none: it keeps the confirmed rows itself.
     public var relatedRecordsWanted = 0
+    /// Whether a device asks for ids ahead, and a server lends them.
+    public var lendsIDs = true
     /// The most columns of a synced table (capture stores each twice; SQLite allows 2,000).
     public var columnsPerTableMax = 900
     /// How far a device's clock may be ahead before the server uses its own, in milliseconds.
@@ -81,8 +83,12 @@ public struct Limits: Hashable, Sendable {
 
     /// The most rows from which a device computes its fingerprint at every sync.
     public var fingerprintRowsMax = 1_000
-    /// The interval at which a device with more rows computes it, in seconds.
+    /// The longest interval at which a device with more rows computes it, in seconds.
     public var fingerprintIntervalSeconds = 86_400
+    /// The part of a larger file that a second's pause between two computations is worth, in bytes.
+    ///
+    /// So the computations take the same small share of time in files of all sizes.
+    public var fingerprintBytesPerSecond = 20_000
     /// The most ranges that a server accepts in one comparison of rows.
     public var rangesPerRequestMax = 40_000
     /// The number of ranges into which a device divides a differing range.

@@ -18,7 +18,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case lastArrivalWins, believesAnyTime, tellsNoLosers
     // The server's records and answers.
     case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions, leavesCascadesOutOfLog
-    case forgetsAcceptedVerdict, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
+    case forgetsAcceptedVerdict, forgetsVerdictOfSums, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
     case ignoresEpoch, keepsEpochWhenPutBack, believesAnyLap, forgetsHorizon
     case swallowsRefusal, takesNamesTwice, answersBeforeFlush, believesAnyTag
@@ -27,11 +27,12 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case carriesOldFingerprint, believesItsBooks, deletesUnasked
     case takesBaseWhenSending, movesBaseWhenSending, thawsSentSets, dropsCreationsDeletedLater
     case cutsLongSets, splitsTransactions
+    case sendsSumsAsValues
     case takesEmptyForNull, overlooksPartialIndexes, overlooksCompositeReferences
     // A device's handling of answers.
     case storesRevisionFirst, takesGaps, appliesLastRevisionOnly, coalescesDeletionAway
     case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies
-    case acknowledgesNewerEdits
+    case acknowledgesNewerEdits, forgetsSumsInReplay
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain

@@ -21,6 +21,8 @@ public final class EmbeddedStore: SyncService {
     public var skippedTables: [String] { file.skippedTables }
     /// The changes of conflict policies that opening the store made.
     public var policyChanges: [PolicyChange] { file.policyChanges }
+    /// Triggers that cannot run at the server, although the zone's tables have them.
+    public var warnings: [SchemaProblem] { file.warnings }
     /// The zone's name.
     public static let zoneName = "main"
 
@@ -48,9 +50,11 @@ public final class EmbeddedStore: SyncService {
     ///   - isRestored: Whether the file was restored from a backup. The zone then starts a new
     ///     history, because devices may know revisions that the backup does not have.
     ///   - excluding: Tables to leave alone.
+    ///   - keys: The columns that identify a record, for tables without a primary key. The zone keeps them.
     ///   - policies: Conflict policies to change, by table and by `table.column`. The zone keeps
     ///     them, and all others stay as they are; they begin as `reject`.
     ///   - renames: Columns that the operator renamed in the file since it was served last.
+    ///   - objects: Declarations about the program's own triggers and collations; the zone keeps them.
     ///   - limits: The bounds on requests and answers.
     ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
     ///   - metrics: Records every commit.
@@ -64,8 +68,10 @@ public final class EmbeddedStore: SyncService {
         newEpoch: UUID,
         isRestored: Bool = false,
         excluding: Set<String> = [],
+        keys: [String: [String]] = [:],
         policies: [String: ConflictPolicy] = [:],
         renames: [ColumnRename] = [],
+        objects: ObjectDeclarations = ObjectDeclarations(),
         limits: Limits = .standard,
         now: (@Sendable () -> Int64)? = nil,
         metrics: ServerMetrics = ServerMetrics(),
@@ -85,7 +91,14 @@ public final class EmbeddedStore: SyncService {
         let file = try ZoneFile(
             path: path,
             schemaSQL: schemaSQL,
-            opening: ZoneFile.Opening(renames: renames, policies: policies, isRestored: isRestored, isFirst: true),
+            opening: ZoneFile.Opening(
+                renames: renames,
+                keys: keys,
+                policies: policies,
+                objects: objects,
+                isRestored: isRestored,
+                isFirst: true
+            ),
             now: now ?? SystemClock.milliseconds,
             onCommit: {
                 announcements.publish(ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision))
@@ -98,8 +111,10 @@ public final class EmbeddedStore: SyncService {
                 epoch: newEpoch.uuidString.lowercased(),
                 isRestored: opening.isRestored,
                 excluding: excluding,
+                keys: opening.keys,
                 policies: opening.policies,
-                renames: opening.renames
+                renames: opening.renames,
+                objects: opening.objects
             )
         }
         self.file = file

@@ -18,6 +18,8 @@ package struct Rules: Sendable {
         package let unique: [Unique]
         /// The columns that triggers at the server write, whatever a change set sets there.
         package let triggered: Set<String>
+        /// The least integers that a CHECK allows, by column.
+        package let minimums: [String: Int64]
 
         /// Makes a table.
         package init(
@@ -28,7 +30,8 @@ package struct Rules: Sendable {
             columnPolicies: [String: Policy] = [:],
             references: [Reference] = [],
             unique: [Unique] = [],
-            triggered: Set<String> = []
+            triggered: Set<String> = [],
+            minimums: [String: Int64] = [:]
         ) {
             self.name = name
             self.key = key
@@ -38,6 +41,13 @@ package struct Rules: Sendable {
             self.references = references
             self.unique = unique
             self.triggered = triggered
+            self.minimums = minimums
+        }
+
+        /// Whether the table takes a row: its CHECK holds, and all its sums are integers.
+        func takes(_ row: Cells) -> Bool {
+            !row.values.contains(Rules.noSum)
+                && minimums.allSatisfy { row[$0.key].flatMap { Int64($0) } ?? $0.value >= $0.value }
         }
 
         /// The policy of a column.
@@ -101,6 +111,8 @@ package struct Rules: Sendable {
         case lastWriter
         /// The later edit by hybrid logical clock, per column; the losing value is kept.
         case latest
+        /// What change sets add to an integer adds up; other values are as under `columns`.
+        case add
 
         /// Whether one of two values stands and the other one is kept, without a decision by a
         /// user.

@@ -21,8 +21,16 @@ public struct PostgresStoreOptions: Sendable {
     ///
     /// Nil: all rows belong to the zone `main`.
     public var zoneColumn: String?
+    /// With ``adopts``, the types in which devices declare columns of types that SQLite lacks.
+    ///
+    /// The database keeps them, and refuses others later. Nil: those that the database has.
+    public var deviceTypes: DeviceTypes?
     /// Tables to leave alone.
     public var excluding: Set<String> = []
+    /// The columns that identify a record, for tables without a primary key.
+    ///
+    /// The store keeps them.
+    public var keys: [String: [String]] = [:]
     /// The PostgreSQL schema that contains the tables.
     public var namespace = "public"
     /// The zones to create if they do not exist.

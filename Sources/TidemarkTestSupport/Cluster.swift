@@ -21,6 +21,7 @@ public final class Cluster: DeviceHome {
     /// The service of the devices.
     public var way: any SyncService { service }
     private let policies: [String: ConflictPolicy]
+    private let excluded: Set<String>
     private let limits: Limits
     private let now: (@Sendable () -> Int64)?
 
@@ -29,25 +30,75 @@ public final class Cluster: DeviceHome {
 
     /// Makes a server with an empty zone of the given tables, and the rows that `seed` inserts.
     ///
-    /// `now` replaces the server's clock, in milliseconds since 1970.
-    public init(
+    /// `keys` are declared for tables without a primary key. `now` replaces the server's clock, in milliseconds since
+    /// 1970. `objects` declares where triggers run.
+    public convenience init(
         schema: String,
         seed: String = "",
+        keys: [String: [String]] = [:],
         policies: [String: ConflictPolicy] = [:],
+        excluding excluded: Set<String> = [],
+        objects: ObjectDeclarations = ObjectDeclarations(),
         limits: Limits = .standard,
         now: (@Sendable () -> Int64)? = nil
     ) throws {
-        folder = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(UUID())")
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        let path = folder.appendingPathComponent("zone.sqlite").path
-        zonePath = path
+        let folder = try Self.newFolder()
+        let path = folder.appendingPathComponent(Self.zoneFile).path
         try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
+        try self.init(
+            in: folder,
+            keys: keys,
+            policies: policies,
+            excluded: excluded,
+            objects: objects,
+            limits: limits,
+            now: now
+        )
+    }
+
+    /// Makes a server of a copy of a file.
+    public convenience init(adopting file: URL, keys: [String: [String]] = [:]) throws {
+        let folder = try Self.newFolder()
+        try FileManager.default.copyItem(at: file, to: folder.appendingPathComponent(Self.zoneFile))
+        try self.init(in: folder, keys: keys, policies: [:], limits: .standard, now: nil)
+    }
+
+    private init(
+        in folder: URL,
+        keys: [String: [String]],
+        policies: [String: ConflictPolicy],
+        excluded: Set<String> = [],
+        objects: ObjectDeclarations = ObjectDeclarations(),
+        limits: Limits,
+        now: (@Sendable () -> Int64)?
+    ) throws {
+        self.folder = folder
+        let path = folder.appendingPathComponent(Self.zoneFile).path
+        zonePath = path
         self.policies = policies
+        self.excluded = excluded
         self.limits = limits
         self.now = now
         service = ReplaceableService(
-            try EmbeddedStore(path: path, newEpoch: UUID(), policies: policies, limits: limits, now: now)
+            try EmbeddedStore(
+                path: path,
+                newEpoch: UUID(),
+                excluding: excluded,
+                keys: keys,
+                policies: policies,
+                objects: objects,
+                limits: limits,
+                now: now
+            )
         )
+    }
+
+    private static let zoneFile = "zone.sqlite"
+
+    private static func newFolder() throws -> URL {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        return folder
     }
 
     deinit {
@@ -96,6 +147,7 @@ public final class Cluster: DeviceHome {
             path: zonePath,
             newEpoch: UUID(),
             isRestored: isSaid,
+            excluding: excluded,
             policies: policies,
             limits: limits,
             now: now

@@ -3,6 +3,7 @@ public import GRDB
 public import Tidemark
 public import TidemarkCore
 public import TidemarkEngine
+import TidemarkEmbedded
 import TidemarkSQL
 
 /// A folder of test devices, and the server that they sync with.
@@ -22,7 +23,7 @@ extension DeviceHome {
         _ name: String,
         over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
-        limits: Limits = .standard,
+        limits: Limits = .withoutLending,
         merge: [String: MergeFunction] = [:]
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
@@ -63,7 +64,7 @@ public final class TestDevice: Sendable {
         over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
         environment: SyncEngine.Environment? = nil,
-        limits: Limits = .standard,
+        limits: Limits = .withoutLending,
         merge: [String: MergeFunction] = [:],
         in home: any DeviceHome
     ) async throws {
@@ -142,7 +143,7 @@ public final class TestDevice: Sendable {
     /// The content hash of every synced table.
     public func digest() async throws -> ZoneDigest {
         try await database.read { db in
-            try Digest.compute(db, schema: SchemaIntrospection(db).makeSchema(), zone: "main", revision: 0)
+            try Digest.compute(db, schema: SchemaIntrospection.syncedSchema(in: db), zone: "main", revision: 0)
         }
     }
 }
@@ -152,4 +153,13 @@ extension SyncEngine.Environment {
     ///
     /// This shows two processes that sync one file in spite of the lock.
     public static let ignoringLocks = Self(now: system.now, newID: system.newID)
+}
+
+extension Limits {
+    /// The limits of devices in tests whose new records begin under temporary ids.
+    public static var withoutLending: Limits {
+        var limits = Limits.standard
+        limits.lendsIDs = false
+        return limits
+    }
 }

@@ -77,7 +77,7 @@ extension IntegrationTests {
                     files[from],
                     "INSERT INTO notes (text) VALUES ('from \(from), number \(number)')"
                 )
-                _ = try await watchers[from].line(with: "1 new record got its id")
+                _ = try await watchers[from].line(with: "1 change set sent")
                 _ = try await watchers[to].line(with: "1 record of others taken in")
                 let last = "SELECT text FROM notes ORDER BY id DESC LIMIT 1"
                 let text = "from \(from), number \(number)"

@@ -62,7 +62,7 @@ extension IntegrationTests {
                 }
             }
             try await link.whole.sync()
-            #expect(try await link.served("SELECT text FROM notes WHERE id = 2") == "mine")
+            #expect(try await link.served("SELECT text FROM notes WHERE text = 'mine'") == "mine")
             try await link.finish()
         }
 
@@ -83,7 +83,7 @@ extension IntegrationTests {
             }
             let again = try await SyncEngine(link.device, server: link.server.url)
             try await again.sync()
-            #expect(try await link.served("SELECT text FROM notes WHERE id = 2") == "mine")
+            #expect(try await link.served("SELECT text FROM notes WHERE text = 'mine'") == "mine")
             try await link.finish()
         }
 

@@ -51,6 +51,35 @@ extension IntegrationTests {
             try await second.stopped()
         }
 
+        @Test func `rule 39: two shells sell from one stock, and the command line shows what a refused sale adds`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "zone.sqlite",
+                "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, stock INTEGER); "
+                    + "INSERT INTO item VALUES (1, 'cup', 10)"
+            )
+            let server = try await Self.serve(workshop, "--policy", "item.stock=add")
+            try await workshop.join(server, "a.sqlite", "b.sqlite")
+            for file in ["a.sqlite", "b.sqlite"] {
+                try await workshop.sqlite3(file, "UPDATE item SET stock = stock - 2")
+            }
+            try await workshop.sync("a.sqlite", "b.sqlite")
+            #expect(try await workshop.sqlite3("zone.sqlite", "SELECT stock FROM item") == "6")
+            try await workshop.sync("a.sqlite")
+            try await workshop.sqlite3("a.sqlite", "UPDATE item SET name = 'mug'")
+            try await workshop.sqlite3("b.sqlite", "UPDATE item SET name = 'jar', stock = stock - 3")
+            try await workshop.sync("a.sqlite")
+            _ = try await workshop.tidemark("device", "sync", workshop.path("b.sqlite"))
+            let conflicts = try await workshop.tidemark("device", "conflicts", workshop.path("b.sqlite")).output
+            #expect(conflicts.contains("adds -3"))
+            _ = try await workshop.tidemark("device", "resolve", workshop.path("b.sqlite"), "1", "--retry")
+            try await workshop.sync("b.sqlite")
+            #expect(try await workshop.sqlite3("zone.sqlite", "SELECT name || stock FROM item") == "jar3")
+            try await server.stopped()
+        }
+
         @Test func `a policy or exclusion for an unknown table, and a file without tables, are refused`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)

@@ -40,7 +40,17 @@ extension IntegrationTests {
             #expect(try await workshop.sqlite3("phone.sqlite", "SELECT name FROM artist WHERE id = 17") == "x")
             let repaired = try await workshop.json("verify", workshop.path("phone.sqlite"), "--repair", "--json")
             #expect((repaired["records"] as? [Any])?.count == 3)
-            #expect(repaired["isRepaired"] as? Bool == true && repaired["conflicts"] as? Int == 0)
+            #expect(repaired["isRepaired"] as? Bool == true && repaired["conflicts"] as? Int == 1)
+            let status = try await workshop.tidemark("device", "status", workshop.path("phone.sqlite"))
+            #expect(status.output.contains("3 records: a program seems to edit this file with triggers switched off"))
+            let resolved = try await workshop.tidemark(
+                "device",
+                "resolve",
+                workshop.path("phone.sqlite"),
+                "1",
+                "--accept"
+            )
+            #expect(resolved.status == 0)
             try await workshop.sync("phone.sqlite")
             try await workshop.expectEqual(server, "phone.sqlite", "music.sqlite")
             #expect(try await workshop.sqlite3("music.sqlite", "SELECT name FROM artist WHERE id = 5") == "Kiss")

@@ -98,7 +98,8 @@ final class StorageBench {
             file,
             server: "http://server.test",
             transport: BenchTransport(bench: self),
-            environment: .init(now: { Date(timeIntervalSince1970: 1_700_000_000) }, newID: { UUID() })
+            environment: .init(now: { Date(timeIntervalSince1970: 1_700_000_000) }, newID: { UUID() }),
+            limits: .withoutLending
         )
     }
 

@@ -290,15 +290,9 @@ extension BadRequest {
             .malformedRequest
         ),
         BadRequest(
-            "a new record with a permanent id",
+            "a new record with an id of the reserved region",
             "screens",
-            #"{"create":[7],"attributes":{"7":{"name":"x"}}}"#,
-            .invalidKey
-        ),
-        BadRequest(
-            "a new record with id 0",
-            "screens",
-            #"{"create":[0],"attributes":{"0":{"name":"x"}}}"#,
+            #"{"create":[4503599627370496],"attributes":{"4503599627370496":{"name":"x"}}}"#,
             .invalidKey
         ),
         BadRequest(

@@ -77,7 +77,9 @@ import TidemarkCore
             slow += try await inTurn.together([body]).map(Self.text)
         }
         #expect(group == single)
-        #expect(group == slow)
+        // The trigger that excludes planning is part of the zone's schema.
+        let schema = /"schema":"[0-9a-f]+",/
+        #expect(group.map { $0.replacing(schema, with: "") } == slow.map { $0.replacing(schema, with: "") })
         let content = try await together.content()
         #expect(try await content == alone.content())
         #expect(try await content == inTurn.content())

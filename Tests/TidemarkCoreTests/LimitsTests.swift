@@ -41,7 +41,8 @@ import TidemarkCore
             limits.relatedRecordsMax, limits.columnsPerTableMax, limits.nameBytesMax,
             Int(limits.clockSkewMillisecondsMax), limits.overruledPerAnswerMax, limits.mergesMax,
             limits.compactionStepMin, limits.compactionStepMax, limits.keptChangeSetsMax, limits.keptBytesMax,
-            limits.fingerprintRowsMax, limits.fingerprintIntervalSeconds, limits.rangesPerRequestMax, limits.repairWays,
+            limits.fingerprintRowsMax, limits.fingerprintIntervalSeconds, limits.fingerprintBytesPerSecond,
+            limits.rangesPerRequestMax, limits.repairWays,
             limits.repairRangesMax, limits.repairRecordsMax, limits.massDeletionRecordsMin, limits.massDeletionPercent,
             limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
             limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax, limits.inFlightBytesMax,
@@ -54,7 +55,9 @@ import TidemarkCore
         #expect(limits.snapshotRevisionsBehindMax == 0)
         // A device has the related records of a refusal itself.
         #expect(limits.relatedRecordsWanted == 0)
-        #expect(bounds.count + 3 == Mirror(reflecting: limits).children.count)
+        // A device asks for ids ahead.
+        #expect(limits.lendsIDs)
+        #expect(bounds.count + 4 == Mirror(reflecting: limits).children.count)
     }
 
     @Test func `heartbeats come before a device considers its connection dead`() {

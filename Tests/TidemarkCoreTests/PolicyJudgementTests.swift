@@ -110,4 +110,41 @@ import TidemarkCore
             judge(met, policy: .reject, columns: ["a": .lastWriter]) == .conflict(rule: .changed, columns: ["a", "b"])
         )
     }
+
+    /// An update that only adds to `stock`, after unseen updates.
+    private static func sum(_ unseen: [UnseenChange], differing: Set<String> = [], exists: Bool = true) -> Contention {
+        Contention(
+            table: "item",
+            key: "1",
+            operation: .update,
+            differingColumns: differing,
+            isSum: true,
+            unseen: unseen,
+            exists: exists
+        )
+    }
+
+    @Test(arguments: ConflictPolicy.allCases.filter { $0 != .add })
+    func `add: a sum meets no update, whatever the policy of the table`(policy: ConflictPolicy) {
+        let columns = ["stock": ConflictPolicy.add]
+        #expect(judge(Self.sum([Self.update(9, "name")]), policy: policy, columns: columns) == .merge)
+        #expect(judge(Self.sum([Self.update(9, "stock")]), policy: policy, columns: columns) == .merge)
+        // There is no integer any more.
+        let lost = Self.sum([Self.update(9, "stock")], differing: ["stock"])
+        let refusal = Judgement.conflict(rule: .changed, columns: ["stock"])
+        #expect(judge(lost, policy: policy, columns: columns) == refusal)
+        let renewed = [UnseenChange(operation: .delete, columns: []), UnseenChange(operation: .create, columns: [])]
+        #expect(judge(Self.sum(renewed), policy: policy, columns: columns) == .conflict(rule: .changed, columns: []))
+        let gone = Self.sum([UnseenChange(operation: .delete, columns: [])], exists: false)
+        #expect(judge(gone, policy: policy, columns: columns) == .conflict(rule: .deleted, columns: []))
+    }
+
+    @Test func `add: an own sum replaces no unseen value, while another own value does`() {
+        let theirs = Self.update(1, "stock", "name")
+        let history = [(change: theirs, isSeen: false), (change: Self.update(2, "stock", "name"), isSeen: true)]
+        let columns: Set<String> = ["stock", "name"]
+        #expect(UnseenChange.selectUnseen(from: history, columns: columns).isEmpty)
+        let unseen = UnseenChange.selectUnseen(from: history, columns: columns, adding: ["stock"])
+        #expect(unseen.map(\.columns) == [["stock"]])
+    }
 }

@@ -45,8 +45,9 @@ import TidemarkPostgres
         #expect(
             types == [
                 "id": "INTEGER", "team_id": "INTEGER", "small": "INTEGER", "score": "REAL", "ratio": "REAL",
-                "fee": "TEXT", "active": "BOOLEAN", "born": "TEXT", "noted": "TEXT", "badge": "TEXT", "extra": "TEXT",
-                "photo": "BLOB", "mood": "TEXT",
+                "fee": "NUMERIC", "active": "BOOLEAN", "born": "TEXT", "noted": "TEXT", "badge": "TEXT",
+                "extra": "TEXT",
+                "photo": "BLOB", "mood": "TEXT", "full_name": "TEXT",
             ]
         )
         let answer = try await sync(store, at: 1, #"{"player":{"update":[1],"attributes":{"1":{"small":4}}}}"#)
@@ -65,7 +66,7 @@ import TidemarkPostgres
         )
         let answer = try await sync(store, at: 1, #"{}"#)
         #expect(answer.text.contains(#""born":"2002-03-04 11:00:00+00""#))
-        #expect(answer.text.contains(#""fee":"7.00""#))
+        #expect(answer.text.contains(#""fee":7"#))
         #expect(answer.text.contains(#""photo":null"#))
         await store.close()
     }

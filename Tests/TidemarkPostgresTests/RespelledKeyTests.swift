@@ -11,7 +11,7 @@ import TidemarkTestSupport
 
     /// A type of PostgreSQL, a key as an app writes it, and as PostgreSQL stores it.
     private static let keys = [
-        ("uuid", id.uppercased(), id), ("numeric(10,2)", "1.5", "1.50"), ("char(4)", "ab  ", "ab"),
+        ("uuid", id.uppercased(), id), ("numeric", "1.5e1", "15"), ("char(4)", "ab  ", "ab"),
         ("date", "20261123", "2026-11-23"), ("timestamptz", "2026-11-23 11:00:00+01", "2026-11-23 10:00:00+00"),
     ]
 

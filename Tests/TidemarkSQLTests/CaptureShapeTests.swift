@@ -204,4 +204,16 @@ import TidemarkCore
         }
         #expect(lines == [#"update t 1 {"a":"before the migration","b":"after"}"#])
     }
+
+    @Test func `a SQLite without window functions can read the file`() throws {
+        let file = try CapturedFile(
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE, b UNIQUE); CREATE TABLE k (x TEXT PRIMARY KEY)",
+            guardsNewIds: true
+        )
+        let statements = try file.queue.read {
+            try String.fetchAll($0, sql: "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
+        }
+        #expect(statements.count > 20)
+        #expect(!statements.contains { $0.contains(/(?i)\bover\b|\bfilter\b/) })
+    }
 }

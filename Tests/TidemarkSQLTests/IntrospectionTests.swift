@@ -76,6 +76,25 @@ import TidemarkCore
         )
     }
 
+    @Test(arguments: [
+        ("a, b", ["rowid"], SyncedTable.KeyKind.integer), ("a, rowid", ["_rowid_"], .integer),
+        ("a, RowID, _rowid_", ["oid"], .integer), ("a TEXT NOT NULL UNIQUE, b", ["a"], .text),
+        ("a INTEGER NOT NULL UNIQUE", ["a"], .general), ("a TEXT UNIQUE, b", ["rowid"], .integer),
+        ("a NOT NULL, b NOT NULL, UNIQUE (b, a)", ["b", "a"], .general),
+        ("a NOT NULL, b NOT NULL UNIQUE, c NOT NULL, UNIQUE (a, c)", ["b"], .general),
+        ("a TEXT NOT NULL UNIQUE COLLATE NOCASE", ["rowid"], .integer),
+        ("a NOT NULL, b AS (a) STORED UNIQUE", ["rowid"], .integer),
+    ]) func `a table without a primary key is known by unique columns, or by the rowid`(
+        columns: String,
+        key: [String],
+        kind: SyncedTable.KeyKind
+    ) throws {
+        let table = try table("CREATE TABLE t (\(columns))")
+        #expect(table.key == key)
+        #expect(table.keyKind == kind)
+        #expect(table.traits?.key == key)
+    }
+
     @Test func `references have the parent's exact name, and its key if the SQL names no column`() throws {
         let parsed = try tables(
             """

@@ -319,4 +319,18 @@ import TidemarkCore
         try bench.apply(#"{"guests":{"update":[7,8],"attributes":{"7":{"seat":2},"8":{"seat":1}}}}"#)
         #expect(try bench.rows("SELECT * FROM guests") == ["7 2", "8 1"])
     }
+
+    @Test func `a trigger's own OR REPLACE holds while records are created and updated`() throws {
+        let bench = try StagingBench(
+            """
+            CREATE TABLE note (id INTEGER PRIMARY KEY, x);
+            CREATE TABLE counts (tbl TEXT PRIMARY KEY, n INTEGER);
+            CREATE TRIGGER c AFTER INSERT ON note BEGIN INSERT OR REPLACE INTO counts VALUES ('i', NEW.id); END;
+            CREATE TRIGGER u AFTER UPDATE ON note BEGIN INSERT OR REPLACE INTO counts VALUES ('u', NEW.x); END;
+            """,
+            rows: "INSERT INTO note VALUES (1, 1); UPDATE note SET x = 2"
+        )
+        try bench.apply(#"{"note":{"create":[-1],"update":[1],"attributes":{"-1":{"x":5},"1":{"x":7}}}}"#)
+        #expect(try bench.rows("SELECT * FROM counts ORDER BY tbl") == ["i -1", "u 7"])
+    }
 }

@@ -248,12 +248,15 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT id FROM notes ORDER BY id") == ["1", "2", "3", "4", "5"])
     }
 
-    @Test func `F1: an id that could name another device's note is refused`() async throws {
+    @Test func `F1: an id that no device can hold is refused, any other one is taken`() async throws {
         let anna = try await Self.device()
         #expect(throws: DatabaseError.self) {
-            try anna.writeOutside("INSERT INTO notes (id, text) VALUES (4, 'whose?')")
+            try anna.writeOutside("INSERT INTO notes (id, text) VALUES (1 << 53, 'whose?')")
         }
-        #expect(throws: DatabaseError.self) { try anna.writeOutside("UPDATE notes SET id = 9 WHERE id = 1") }
+        #expect(throws: DatabaseError.self) { try anna.writeOutside("UPDATE notes SET id = 1 << 53 WHERE id = 1") }
         #expect(try await anna.rows("SELECT id FROM notes") == ["1", "2", "3"])
+        try anna.writeOutside("INSERT INTO notes (id, text) VALUES (1795440614030, 'chosen')")
+        try await anna.engine.sync()
+        #expect(try await anna.rows("SELECT id FROM notes WHERE text = 'chosen'") == ["1795440614030"])
     }
 }

@@ -29,8 +29,8 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         let restarted = try await anna.reopened()
         let second = try await restarted.database.write { try Int64.fetchOne($0, sql: draw) }
-        #expect(first == TemporaryID.reservedMin)
-        #expect(second == TemporaryID.reservedMin + 1)
+        #expect(try TemporaryID.isTemporary(#require(first)))
+        #expect(try second == #require(first) + 1)
         try await restarted.engine.sync()
         #expect(try await restarted.engine.permanentID(for: first ?? 0, in: "notes") == 1)
         #expect(try await restarted.engine.permanentID(for: second ?? 0, in: "notes") == 2)

@@ -26,14 +26,19 @@ import TidemarkTestSupport
             let isPending = Bool.random(using: &random)
             if isPending { try await ben.write("INSERT INTO tag VALUES ('edit \(number)', x'00')") }
             let sound = try await ben.digest().hash
+            let rowsBefore = try await Self.rows(ben)
+            let parkedBefore = try await Self.parked(ben)
             let corruption = corruption(&random)
             try ben.corrupt(corruption)
+            let harmed = try await Set(rowsBefore.symmetricDifference(Self.rows(ben)).map(Self.record))
             let isHarmed = try await ben.digest().hash != sound
             let comparisonsBefore = ben.transport.faults.comparisons.count
             try await ben.engine.sync()
             let isFound = ben.transport.faults.comparisons.count > comparisonsBefore
             #expect(isFound == isHarmed, "\(number): \(corruption)")
             #expect(try await ben.digest().hash == cluster.store.digest(zone: "main").hash, "\(number): \(corruption)")
+            let parked = try await Self.parked(ben)[parkedBefore.count...]
+            #expect(harmed.isSubset(of: parked.map(Self.record)), "\(number): \(corruption) left \(parked)")
             if isPending {
                 let editCount = try await cluster.rows("SELECT count(*) FROM tag WHERE name = 'edit \(number)'")
                 #expect(editCount == ["1"], "\(number): \(corruption)")
@@ -41,8 +46,31 @@ import TidemarkTestSupport
             }
         }
         try await cluster.converge(anna, ben)
-        #expect(try await ben.engine.conflicts().isEmpty)
+        let rules = try await ben.engine.conflicts().flatMap(\.reasons).map(\.rule)
+        #expect(Set(rules) == ["uncaptured"])
     }
+
+    /// All rows, each behind its table and key.
+    private static func rows(_ device: TestDevice) async throws -> Set<String> {
+        try await Set(
+            device.rows(
+                """
+                SELECT 'team ' || id, quote(name), quote(rank) FROM team
+                UNION ALL SELECT 'player ' || id, quote(team_id) || quote(name) || quote(score) || quote(photo),
+                    quote(note) || quote(born) FROM player
+                UNION ALL SELECT 'tag ' || json_quote(name), quote(colour), '' FROM tag
+                UNION ALL SELECT 'player_tag ' || json_array(player_id, tag), quote(weight), '' FROM player_tag
+                """
+            )
+        )
+    }
+
+    /// The records of all conflicts, oldest first, each as table and key.
+    private static func parked(_ device: TestDevice) async throws -> [String] {
+        try await device.engine.conflicts().flatMap(\.records).map { "\($0.table) \($0.key)" }
+    }
+
+    private static func record(_ row: String) -> String { row.split(separator: "|").first.map(String.init) ?? row }
 
     private func corruption(_ random: inout SeededGenerator) -> String {
         let player = Int.random(in: 1...60, using: &random)

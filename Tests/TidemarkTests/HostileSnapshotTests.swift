@@ -76,7 +76,7 @@ import TidemarkTestSupport
             "with a table that never ends",
             "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
             "CREATE TABLE tags AS WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i+1 FROM n) SELECT i FROM n"
-        ), .schema("with a table that cannot be synced", "name TEXT PRIMARY KEY", "name TEXT"),
+        ), .schema("with a table that cannot be synced", "name TEXT PRIMARY KEY, colour", "rowid, oid, _rowid_"),
         .sql("with a reference to nothing", "UPDATE players SET team_id = 777"),
         .sql("with NULL where there can be none", "UPDATE teams SET name = NULL"),
         .sql("with a record twice", "INSERT INTO teams SELECT * FROM teams"),

@@ -20,7 +20,7 @@ import TidemarkTestSupport
         "tidemark_after": "what waits on the device", "tidemark_base": "what waits on the device",
         "tidemark_outside": "what waits on the device, or for a decision", "tidemark_independent": "a row a table",
         "tidemark_conflict": "what waits for a decision", "tidemark_conflict_record": "what waits for a decision",
-        "tidemark_capture": "captured since the last round",
+        "tidemark_capture": "captured since the last round", "tidemark_collation": "a row a collation",
     ]
 
     /// The same for tables of captured rows.

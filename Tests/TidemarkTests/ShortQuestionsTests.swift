@@ -69,7 +69,7 @@ import TidemarkTestSupport
         let cluster = try cluster()
         let ben = try await cluster.device("ben")
         let outgoing = try await ben.database.write { db in
-            try DeviceCore(limits: .standard).prepareRequest(
+            try DeviceCore(limits: .withoutLending).prepareRequest(
                 db,
                 boundaries: [],
                 changeSetsMax: 100,

@@ -183,7 +183,7 @@ struct AnswerCheck {
                 JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
                 JOIN temp.tidemark_answered AS answered ON answered.ord = staged.ord
                 WHERE synced_table.kind = 'integer' AND NOT answered.conflict
-                    AND CAST(staged.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    AND CAST(staged.key AS INTEGER) NOT BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
                 LIMIT 1
                 """
         )
@@ -244,7 +244,7 @@ struct AnswerCheck {
                     ON entry.seq = changeset.seq AND entry.tbl = staged.tbl AND entry.operation = 'create'
                 JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
                 WHERE NOT answered.conflict AND synced_table.kind = 'integer'
-                    AND CAST(entry.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                    AND CAST(entry.key AS INTEGER) NOT BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
                     AND NOT EXISTS (
                         SELECT 1 FROM named
                         WHERE named.seq = entry.seq AND named.tbl = entry.tbl

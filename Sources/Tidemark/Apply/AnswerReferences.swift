@@ -49,6 +49,7 @@ struct AnswerReferences {
                 ON \(KeySQL.match(table, key: "staged.key", alias: "child_row."))
             WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name)) AND staged.operation <> 'delete'
                 AND \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND "))
+                AND \(table.allowsZero(in: reference) ? "\(columns[0]) IS NOT 0" : "true")
                 AND NOT EXISTS (
                     SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS parent_row
                     WHERE \(parents.joined(separator: " AND ")))
@@ -70,7 +71,8 @@ struct AnswerReferences {
         }
         return """
             SELECT NULL AS key FROM main.\(SQLText.name(table.name)) AS c
-            WHERE \(indices.count == 1 ? columns : "(\(columns))") IN (
+            WHERE \(table.allowsZero(in: reference) ? "\(columns) <> 0 AND " : "")\
+            \(indices.count == 1 ? columns : "(\(columns))") IN (
                 SELECT \(values)
                 FROM temp.tidemark_staged AS staged \(cells.joined(separator: " "))
                 WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(reference.parent))

@@ -15,6 +15,8 @@ struct AnswerEnvelope {
     let staging: ChangeSetStaging
     /// The fingerprint of the zone at `maxRevision`.
     let fingerprint: Fingerprint?
+    /// The ids that the server lends this device, a JSON object of tables.
+    let lent: String
     /// Whether the answer has only the new ids of the device's own change sets.
     let echoesIds: Bool
 
@@ -35,7 +37,7 @@ struct AnswerEnvelope {
                         coalesce(?1 ->> '$.more', 0) AS more, ?1 -> '$.changeSets' AS sets,
                         CASE json_type(?1, '$.schema') WHEN 'text' THEN ?1 ->> '$.schema' END AS schema,
                         coalesce(?1 -> '$.overruled', '[]') AS overruled,
-                        coalesce(?1 ->> '$.echo' = 'ids', 0) AS ids,
+                        coalesce(?1 ->> '$.echo' = 'ids', 0) AS ids, coalesce(?1 -> '$.lent', '{}') AS lent,
                         CASE json_type(?1, '$.fingerprint') WHEN 'text' THEN ?1 ->> '$.fingerprint' END AS fingerprint
                     WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
                         AND typeof(?1 ->> '$.maxRevision') = 'integer'
@@ -43,6 +45,7 @@ struct AnswerEnvelope {
                         AND coalesce(json_type(?1, '$.more'), 'false') IN ('true', 'false')
                         AND json_type(?1, '$.changeSets') = 'array'
                         AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
+                        AND coalesce(json_type(?1, '$.lent'), 'object') = 'object'
                         AND coalesce(?1 ->> '$.echo', 'all') IN ('all', 'ids')
                         AND NOT EXISTS (SELECT 1 FROM json_each(?1) GROUP BY key HAVING count(*) > 1)
                     """
@@ -69,6 +72,7 @@ struct AnswerEnvelope {
         overruled = try row.value("overruled")
         schema = try row.value("schema")
         echoesIds = try row.value("ids")
+        lent = try row.value("lent")
         guard !hasMore || revision > file.revision else {
             throw TidemarkError(
                 .invalidResponse,

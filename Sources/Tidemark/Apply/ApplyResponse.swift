@@ -25,7 +25,12 @@ struct ApplyResponse {
     var consent = MassDeletion.Consent.none
 
     /// Applies the answer to a request.
-    func apply(_ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: () -> UUID)
+    func apply(
+        _ body: [UInt8],
+        to outgoing: DeviceCore.Outgoing,
+        boundaries: KnownTransactions,
+        newID: @escaping () -> UUID
+    )
         throws -> ApplyResult
     {
         let requested = outgoing.revision
@@ -60,6 +65,9 @@ struct ApplyResponse {
                 envelope.maxRevision
             ])
         }
+        let drawn = DrawnIDs(db: db, schema: file.schema)
+        try drawn.store(envelope.lent)
+        try drawn.settle(newID: newID)
         try DeviceFile.storeContact(now, in: db)
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
@@ -70,16 +78,23 @@ struct ApplyResponse {
     }
 
     /// Rewinds, applies the change sets, settles verdicts and replays.
-    private func rewrite(_ answered: AnsweredSets, envelope: AnswerEnvelope, check: AnswerCheck, newID: () -> UUID)
+    private func rewrite(
+        _ answered: AnsweredSets,
+        envelope: AnswerEnvelope,
+        check: AnswerCheck,
+        newID: @escaping () -> UUID
+    )
         throws -> [SyncEvent]
     {
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
             events += try concurrentEditEvents(answered)
+            let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
+            events += try uncaptured.parkOverPending()
             try pending.rewind()
             try check.checkNewIDs()
-            events += try write(answered, envelope)
+            events += try write(answered, envelope, parking: uncaptured)
             events += try settle(answered)
             events += try parkOverruled(envelope, newID: newID)
             try pending.refreshBase()
@@ -112,7 +127,9 @@ struct ApplyResponse {
     }
 
     /// Coalesces the change sets of the answer and writes them to the tables.
-    private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope) throws -> [SyncEvent] {
+    private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, parking uncaptured: UncapturedEdits) throws
+        -> [SyncEvent]
+    {
         guard let last = answered.stream.last else {
             try compare(file.fingerprint, with: envelope)
             return []
@@ -125,13 +142,20 @@ struct ApplyResponse {
         let deletion = try MassDeletion.find(stagedAs: target, file.schema, limits: limits, in: db)
         if let deletion, case .none = consent { throw deletion }
         let before = try confirmed.expectedFingerprint.map { try $0 - rows.records(stagedAs: target) }
+        // A comparison is running, because rows of this file differ from the server's.
+        if !comparesFingerprint { try uncaptured.keepRows(stagedAs: target) }
         try write(target)
         try UnknownValues(db: db, schema: file.schema).store(ord: target)
         if let deletion { try deletion.requireConsent(consent, to: envelope, file: file, rows: rows) }
         let after = try before.map { try $0 + rows.records(stagedAs: target) }
         try checkReferences(of: target, expecting: after, rows)
         try compare(after, with: envelope)
-        guard !answered.foreign.isEmpty else { return [] }
+        var events: [SyncEvent] = []
+        // If a sum is right, the written records, or all, were as the server had confirmed them.
+        if !comparesFingerprint, after == nil || after != envelope.fingerprint, try rows.all() != after {
+            events += try uncaptured.parkReplaced(since: .earlier)
+        }
+        guard !answered.foreign.isEmpty else { return events }
         let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         let records =
             try Int.fetchOne(
@@ -144,7 +168,7 @@ struct ApplyResponse {
                 ),
                 arguments: [foreign]
             ) ?? 0
-        return [.remoteChanges(revision: envelope.maxRevision, records: records)]
+        return events + [.remoteChanges(revision: envelope.maxRevision, records: records)]
     }
 
     /// Writes a staged change set.

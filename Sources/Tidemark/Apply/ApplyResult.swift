@@ -20,4 +20,10 @@ package struct ApplyResult: Sendable {
 
     /// Whether device and server have the same revisions and verdicts.
     var isInSync: Bool { !hasMore && !hasPending && !isStale }
+    /// Whether the device parked a refused change set.
+    var hasConflicts: Bool {
+        events.contains { event in
+            if case .conflict = event { true } else { false }
+        }
+    }
 }

@@ -96,16 +96,19 @@ struct PendingChanges {
     private func replay(_ sets: [Int64], ord: Int) throws {
         let parts = sets.indices.map { StagedPurpose.replayPart.number($0) }
         for (part, seq) in zip(parts, sets) {
-            try db.cachedStatement(
-                sql: """
-                    DELETE FROM temp.tidemark_staged_cell
-                    WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
-                    """
-            ).execute(arguments: [part])
+            for table in ["cell", "delta"] {
+                try db.cachedStatement(
+                    sql: """
+                        DELETE FROM temp.tidemark_staged_\(table)
+                        WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
+                        """
+                ).execute(arguments: [part])
+            }
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(arguments: [part])
             try StagedImages.stage(
                 "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
                 arguments: [seq],
+                hasDeltas: true,
                 ord: part,
                 in: db
             )

@@ -10,7 +10,7 @@ import TidemarkSQL
 public struct Conflict: Hashable, Sendable, Codable {
     /// Whether the entry needs a decision.
     public enum Kind: String, Hashable, Sendable, Codable {
-        /// The server refused the change set and applied nothing of it.
+        /// The server refused the change set, or no trigger captured it; nothing of it is in the rows.
         case refused
         /// The server applied the change set, but kept other values in some columns by their policy.
         case overruled
@@ -43,6 +43,8 @@ public struct Conflict: Hashable, Sendable, Codable {
         /// The record as the server last confirmed it before the edit; nil if it did not exist.
         public let base: String?
         /// The columns that the change set sets; nil for a deletion.
+        ///
+        /// `{"$add":-2}` in place of a value is what it adds.
         public let mine: String?
         /// The server's record; nil if the server has none.
         public let theirs: String?
@@ -160,6 +162,22 @@ extension Conflict.Reason {
         columns: [],
         rule: "missing",
         message: "The server accepted the change set, but does not have these new records."
+    )
+
+    /// The rule of edits that no trigger captured.
+    static let uncapturedRule = "uncaptured"
+
+    /// SQL that selects the conflicts with such edits.
+    static let uncapturedIDs =
+        "SELECT id FROM tidemark_conflict WHERE reasons ->> '$[0].rule' = '\(uncapturedRule)'"
+
+    /// The reason for edits that the device found in the rows, but no trigger had captured.
+    static let uncaptured = Self(
+        table: "",
+        key: nil,
+        columns: [],
+        rule: uncapturedRule,
+        message: "These rows were changed here without a capture; a program seems to switch triggers off."
     )
 
     /// The reason for parking a change set together with the one that it depends on.

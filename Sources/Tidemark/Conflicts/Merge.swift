@@ -4,7 +4,8 @@ import TidemarkSQL
 
 /// One record that two authors changed without having seen each other's change.
 ///
-/// The values are those of all columns apart from the key, by name.
+/// The values are those of all columns apart from the key, by name. In a column with the policy `add`,
+/// `mine` is `theirs` plus what this device added, and `base` is `theirs`.
 public struct MergeInput: Hashable, Sendable {
     /// The table.
     public let table: String

@@ -107,7 +107,9 @@ struct MergeConflicts {
             try db.inSavepoint {
                 try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
                 try RecordDecision.write(decisions, schema: schema, in: db)
-                guard !ForeignKeyCheck(db, schema: schema).hasUnresolvedReferences else {
+                let check = ForeignKeyCheck(db, schema: schema)
+                if schema.hasZeroReferences, try check.all(limit: 1).isEmpty { try check.forgetUnresolvedReferences() }
+                guard !check.hasUnresolvedReferences else {
                     throw RecordDecision.misfit("a reference points at nothing")
                 }
                 return .commit
@@ -131,6 +133,15 @@ struct MergeConflicts {
         case ask
     }
 
+    /// Returns the values of a record's changes over a row; nil if they cannot be added to it.
+    private func values(_ changes: RecordChanges, over row: [String: DatabaseValue]) throws
+        -> [String: DatabaseValue]?
+    {
+        do { return try changes.values(over: row) } catch let error as TidemarkError
+            where error.code == .constraintViolated
+        { return nil }
+    }
+
     /// Decides about a record; a contested record counts as changed even if its values equal the base.
     private func decide(_ record: Conflict.Record, isContested: Bool) throws -> Outcome {
         guard let table = schema.byName[record.table],
@@ -138,10 +149,11 @@ struct MergeConflicts {
         else { return .ask }
         let rows = RowValues(db: db)
         let theirs = try rows.current(table, key: record.key)
-        let base = try record.base.map { try rows.decode($0) }
-        let mine = try record.mine.map { try rows.decode($0) } ?? [:]
+        var base = try record.base.map { try rows.decode($0) }
+        let changes = try rows.decodeChanges(record.mine)
         let columns = Set(table.valueColumns.map(\.name))
-        guard columns.isSuperset(of: mine.keys) else { return .ask }
+        guard columns.isSuperset(of: changes.columns) else { return .ask }
+        guard let mine = try values(changes, over: theirs ?? base ?? [:]) else { return .ask }
         let repetition = RecordDecision(table: table, key: record.key, operation: operation, values: mine)
         guard let theirs else {
             switch operation {
@@ -154,6 +166,8 @@ struct MergeConflicts {
         // A record without a base was created by an earlier change set of this device.
         if operation != .create, !isContested, isUntouched ?? true { return .write(repetition) }
         guard operation != .delete, let function = functions[table.name] else { return .ask }
+        // A column with a delta is as the server has it, plus the delta: no function can lose a part of it.
+        for column in changes.deltas.keys { base?[column] = theirs[column] }
         let input = MergeInput(
             table: table.name,
             key: record.key,

@@ -36,7 +36,7 @@ struct OmittedRecords {
             if let current = try values.current(table, key: key) {
                 present.append(try record(table, key: key, values: current))
             } else {
-                absent.append(try record(table, key: key, values: mine.map { try values.decode($0) } ?? [:]))
+                absent.append(try record(table, key: key, values: values.decodeChanges(mine).values))
             }
         }
         let writtenRecords = try decisions.filter { $0.operation != .delete }.map {

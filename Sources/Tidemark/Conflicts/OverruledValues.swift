@@ -60,7 +60,8 @@ struct OverruledValues {
                     'table', record.value ->> '$.table',
                     'key', json(record.value -> '$.key'),
                     'columns', json((
-                        SELECT json_group_array(cell.key) FROM json_each(record.value, '$.lost') AS cell)),
+                        SELECT json_group_array(\(MemberSQL.name(of: "cell.key")))
+                        FROM json_each(record.value, '$.lost') AS cell)),
                     'rule', ?2,
                     'message', ?3))
                 FROM json_each(?1) AS record

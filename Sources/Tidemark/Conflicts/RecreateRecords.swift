@@ -2,15 +2,17 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Gives temporary ids to deleted records that a retry or merge creates again.
+/// Gives temporary ids to records that a retry or merge creates under an id that is not theirs.
 ///
-/// The server uses an id only once, so the old id stays with the deleted record. Parked changes that
+/// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation
+/// may have an id that the server gives, or has given, to another record. Parked changes that
 /// refer to the record get the new id, in the same conflict and in dependent ones.
 struct RecreateRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Gives temporary ids to the missing records of a conflict that must exist again.
+    /// Gives temporary ids to the missing records of a conflict that must exist again, and to
+    /// uncaptured creations.
     ///
     /// - Returns: The merged records, under their new keys.
     func assignIDs(_ id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
@@ -18,11 +20,13 @@ struct RecreateRecords {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT parked.tbl, parked.key
+                SELECT parked.tbl, parked.key, parked.operation = 'create' AS isNew
                 FROM tidemark_conflict_record AS parked
                 JOIN temp.tidemark_table AS synced_table
                     ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
-                WHERE parked.id = ? AND parked.operation IN ('update', 'delete')
+                WHERE parked.id = ? AND (
+                    parked.operation IN ('update', 'delete')
+                    OR parked.operation = 'create' AND parked.id IN (\(Conflict.Reason.uncapturedIDs)))
                 ORDER BY parked.tbl, parked.key
                 """,
             arguments: [id]
@@ -31,8 +35,9 @@ struct RecreateRecords {
         for row in rows {
             let name: String = try row.value("tbl")
             let key: String = try row.value("key")
+            let isNew: Bool = try row.value("isNew")
             guard let table = schema.byName[name], let old = Int64(key),
-                try RowValues(db: db).current(table, key: key) == nil,
+                try isNew ? !TemporaryID.isTemporary(old) : RowValues(db: db).current(table, key: key) == nil,
                 try isWanted(id, table: name, key: key, merged: merged)
             else { continue }
             let new = try TemporaryIDs.next(db)
@@ -53,7 +58,7 @@ struct RecreateRecords {
         return try Bool.fetchOne(
             db,
             sql: """
-                SELECT operation = 'update' AND base IS NOT NULL FROM tidemark_conflict_record
+                SELECT operation = 'create' OR operation = 'update' AND base IS NOT NULL FROM tidemark_conflict_record
                 WHERE id = ? AND tbl = ? AND key = ?
                 """,
             arguments: [id, table, key]

@@ -66,7 +66,7 @@ extension Conflict {
                     WHERE sibling.id = ?1 AND sibling.tbl = ?3
                         AND sibling.key = \(RowJSON.key(child, alias: "child_row."))
                         AND (sibling.operation = 'delete' OR EXISTS (
-                            SELECT 1 FROM json_each(sibling.mine) AS cell WHERE cell.key IN (\(names)))))
+                            SELECT 1 FROM json_each(sibling.mine) AS cell WHERE \(MemberSQL.name(of: "cell.key")) IN (\(names)))))
                 ORDER BY length(parent), parent, length(child), child
                 """,
             arguments: [id, parent.name, child.name]

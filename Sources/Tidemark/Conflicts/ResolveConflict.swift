@@ -106,11 +106,17 @@ package struct ResolveConflict {
         let values = RowValues(db: db)
         let key: String = try row.value("key")
         let operation: String = try row.value("operation")
-        let mine = try (row.value("mine") as String?).map { try values.decode($0) } ?? [:]
+        var changes = try values.decodeChanges(row.value("mine"))
         let base = try (row.value("base") as String?).map { try values.decode($0) }
-        let exists = try values.current(table, key: key) != nil
-        if merged == nil { try requireColumns(of: mine, in: table, key) }
-        let newValues = mine.merging(merged?.columns ?? [:]) { $1 }
+        let current = try values.current(table, key: key)
+        let exists = current != nil
+        if merged == nil { try requireColumns(changes.columns, in: table, key) }
+        for (column, value) in merged?.columns ?? [:] {
+            changes.deltas[column] = nil
+            changes.values[column] = value
+        }
+        // What the parked change added is added again, to the row as it is now.
+        let newValues = try changes.values(over: current ?? base ?? [:])
         switch operation {
         case "delete":
             guard let columns = merged?.columns else {
@@ -178,14 +184,14 @@ package struct ResolveConflict {
                 )
             }
             guard let table = schema.byName[record.table] else { continue }
-            try requireColumns(of: record.columns ?? [:], in: table, record.key)
+            try requireColumns(Set((record.columns ?? [:]).keys), in: table, record.key)
         }
     }
 
     /// Throws if a column does not exist, because the write would ignore it silently.
-    private func requireColumns(of values: [String: DatabaseValue], in table: SyncedTable, _ key: String) throws {
+    private func requireColumns(_ names: Set<String>, in table: SyncedTable, _ key: String) throws {
         let columns = Set(table.valueColumns.map(\.name))
-        guard let unknown = values.keys.sorted().first(where: { !columns.contains($0) }) else { return }
+        guard let unknown = names.sorted().first(where: { !columns.contains($0) }) else { return }
         throw TidemarkError(
             .unknownColumn,
             "\(table.name) has no value column \(unknown).",

@@ -11,13 +11,39 @@ struct RowValues {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT cell.key, tidemark_decode(?1 -> cell.fullkey) AS value
+                    SELECT \(MemberSQL.name(of: "cell.key")) AS key, tidemark_decode(?1 -> cell.fullkey) AS value
                     FROM json_each(?1) AS cell
                     """
             ),
             arguments: [image]
         )
         return try rows.reduce(into: [:]) { try $0[$1.value("key") as String] = $1.value("value") as DatabaseValue }
+    }
+
+    /// Decodes the changes of a parked record.
+    func decodeChanges(_ changes: String?) throws -> RecordChanges {
+        guard let changes else { return RecordChanges() }
+        let isDelta = Delta.isDelta("cell")
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT \(MemberSQL.name(of: "cell.key")) AS key, \(isDelta) AS is_delta,
+                        iif(\(isDelta), \(Delta.number("cell.value")), tidemark_decode(?1 -> cell.fullkey)) AS value
+                    FROM json_each(?1) AS cell
+                    """
+            ),
+            arguments: [changes]
+        )
+        var decoded = RecordChanges()
+        for row in rows {
+            let column: String = try row.value("key")
+            if try row.value("is_delta") {
+                decoded.deltas[column] = try row.value("value")
+            } else {
+                decoded.values[column] = try row.value("value") as DatabaseValue
+            }
+        }
+        return decoded
     }
 
     /// Returns a record's current values without the key; nil if the record does not exist.
@@ -34,6 +60,27 @@ struct RowValues {
         )
         guard let row else { return nil }
         return table.valueColumns.reduce(into: [:]) { $0[$1.name] = row[$1.name] as DatabaseValue }
+    }
+}
+
+/// The columns that a parked change sets, and those to which it adds.
+struct RecordChanges {
+    var values: [String: DatabaseValue] = [:]
+    var deltas: [String: Int64] = [:]
+
+    /// The names of all its columns.
+    var columns: Set<String> { Set(values.keys).union(deltas.keys) }
+
+    /// Returns the values that the change leads to from a row.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the row has no integer to add to, or a sum is too large.
+    func values(over row: [String: DatabaseValue]) throws -> [String: DatabaseValue] {
+        try deltas.reduce(into: values) { values, delta in
+            guard case .int64(let current)? = row[delta.key]?.storage,
+                case let (sum, overflow) = current.addingReportingOverflow(delta.value), !overflow
+            else { throw RecordDecision.misfit("\(delta.key): \(Delta.failure)") }
+            values[delta.key] = sum.databaseValue
+        }
     }
 }
 

@@ -35,7 +35,7 @@ struct AdoptTables {
                     min((SELECT next FROM tidemark_temporary), (SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(name)))
                         - row_number() OVER (ORDER BY \(key)) + 1
                 FROM main.\(name)
-                WHERE \(key) >= 0 AND \(condition);
+                WHERE \(key) >= \(table.lowestID) AND \(condition);
                 UPDATE tidemark_temporary SET next = min(
                     next,
                     (SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(name)),

@@ -13,7 +13,8 @@ import TidemarkSQL
 /// 4. Fill newly shared tables and columns with the zone's values from the side table. Values that
 ///    this file had before become edits of this device.
 /// 5. Keep the rows of tables that the zone dropped, in case the zone has the table again later.
-/// 6. If the file dropped columns or tables of the zone, request a snapshot to fill the side table.
+/// 6. Follow the zone's views, virtual tables, triggers and numbers.
+/// 7. If the file dropped columns or tables of the zone, request a snapshot to fill the side table.
 struct FitSchema {
     let db: Database
     let now: Date
@@ -35,7 +36,9 @@ struct FitSchema {
     func run(served: String?) throws {
         let file = try DeviceFile(db)
         try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [served])
+        if let served { try storeTraits(SchemaText.decode(served), renames: Renames.decode(file.renames)) }
         let new = try FileSchema(served: served, renames: file.renames, in: db)
+        ProgramFunctions.addStandIns(new.common.objects, to: db)
         let isFirst = file.fitted.served == nil
         let rebuilt = try CaptureTables.rebuiltTables(of: new.common, in: db)
         if !isFirst { try storeRebuilt(rebuilt) }
@@ -69,12 +72,37 @@ struct FitSchema {
             }
         }
         if step.needsSnapshot { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
+        let formerObjects = try SchemaText.objects(in: file.fitted.served)
+        if formerObjects != new.common.objects {
+            try DeviceObjects.follow(new.common, from: formerObjects, sharesAllColumns: new.isZones, in: db)
+        }
         try storeFitted(new, served)
+    }
+
+    /// Stores the zone's traits of the file's tables, under the file's own names of columns.
+    private func storeTraits(_ zone: SyncSchema, renames: [ColumnRename]) throws {
+        for table in zone.tables {
+            let columns = try String.fetchSet(
+                db,
+                sql: "SELECT name FROM pragma_table_info(?)",
+                arguments: [table.name]
+            )
+            let former = zone.history.renames[table.name, default: [:]].map { ($0.key, $0.value) }
+            let declared = renames.filter { $0.table == table.name }.flatMap { [($0.old, $0.new), ($0.new, $0.old)] }
+            let local = { (column: String) in
+                guard !columns.contains(column) else { return column }
+                return (former + declared).first { $0.1 == column && columns.contains($0.0) }?.0 ?? column
+            }
+            var traits = table.traits ?? TableTraits()
+            traits.key = traits.key?.map(local)
+            traits.zeroReferences = traits.zeroReferences?.map(local)
+            try TraitTable.store([table.name: traits], in: db)
+        }
     }
 
     private func install(_ schema: SyncSchema) throws {
         try CaptureTables.install(schema, guardsNewIds: true, in: db)
-        try DeviceTables.reserveIds(schema, in: db)
+        try DrawnIDs(db: db, schema: schema).settle(newID: newID)
     }
 
     private func storeFitted(_ tables: FileSchema, _ served: String?) throws {
@@ -102,7 +130,11 @@ struct FitSchema {
         }
         let schema = SyncSchema(tables: drainableTables)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
+        try DrainCapture(db: db, schema: schema, foldsRewrites: false).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
     }
 
     /// Renames columns in captured rows that the device cannot drain yet.
@@ -171,9 +203,15 @@ struct FitSchema {
         let check = ForeignKeyCheck(db, schema: step.new)
         let fits = try step.addedTables.allSatisfy { try check.brokenReferences(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
-        try DrainCapture(db: db, schema: step.new).drain(boundaries: boundaries, now: now, newID: newID)
+        try DrainCapture(db: db, schema: step.new, foldsRewrites: false).drain(
+            boundaries: boundaries,
+            now: now,
+            newID: newID
+        )
         try StagingTables.clear(in: db)
         let pending = PendingChanges(db: db, schema: step.new)
+        // The conflicts of this step have no event; the list of conflicts shows them.
+        _ = try UncapturedEdits(db: db, schema: step.new, now: Timestamp.text(now), newID: newID).parkOverPending()
         try pending.rewind()
         try pending.replay()
     }

@@ -27,7 +27,7 @@ struct RenamePendingColumns {
                         UPDATE \(holder) SET \(member) = \(renamed)
                         WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
                         """,
-                    arguments: ["old": "$.\"\(old)\"", "new": "$.\"\(new)\"", "tbl": table]
+                    arguments: ["old": MemberSQL.path(old), "new": MemberSQL.path(new), "tbl": table]
                 )
             }
         }
@@ -51,7 +51,7 @@ struct RenamePendingColumns {
         let members = try table.valueColumns.map { column -> String in
             let wire = difference.wireNames[table.name]?[column.name] ?? column.name
             let fill = try step.new.history.fills[table.name]?[column.name] ?? DefaultValue.json(column, in: db)
-            let path = SQLText.literal("$.\"\(column.name)\"")
+            let path = SQLText.literal(MemberSQL.path(column.name))
             let value =
                 unserved.contains(column.name)
                 ? """
@@ -65,7 +65,7 @@ struct RenamePendingColumns {
                 WHERE unknown.tbl = \(holder).tbl AND unknown.key = \(holder).key
                     AND unknown.col = \(SQLText.literal(wire)))
                 """
-            let member = SQLText.literal(ChangeSetJSON.quote(column.name) + ":")
+            let member = SQLText.literal(ChangeSetJSON.quote(WireName.member(column: column.name)) + ":")
             let previousValue = added.contains(column.name) ? "NULL" : "\(image) -> \(path)"
             return "\(member) || coalesce(\(previousValue), \(value), \(SQLText.literal(fill)))"
         }

@@ -176,7 +176,7 @@ struct ParkedRows {
             arguments: [id, now, "[\(reason.json)]"]
         )
         let object = { (value: String) in
-            "tidemark_object(group_concat(tidemark_members(col, \(value))) FILTER (WHERE col <> ''))"
+            "tidemark_object(group_concat(tidemark_members(\(MemberSQL.member(column: "col")), \(value))) FILTER (WHERE col <> ''))"
         }
         try db.execute(
             sql: """

@@ -7,8 +7,8 @@ import TidemarkSQL
 ///
 /// The device stores it in `tidemark_device`. Each answer updates it by the difference of the written
 /// rows. This does not detect a cell that changes without a trigger. So the device also computes it
-/// from all rows: at every sync if there are few rows, else after
-/// ``TidemarkCore/Limits/fingerprintIntervalSeconds``, and on request.
+/// from all rows: at every sync if there are few rows, else after a pause in proportion to the file's
+/// size, and on request.
 struct ConfirmedRows {
     let db: Database
     let file: DeviceFile
@@ -121,6 +121,15 @@ struct ConfirmedRows {
         guard remainingRows < 0, let lastCheck = file.checked else { return true }
         // The age is negative after a clock was set back; then the check is due as well.
         let age = Int64(now.timeIntervalSince1970) - lastCheck
-        return age < 0 || age >= Int64(limits.fingerprintIntervalSeconds)
+        return try age < 0 || age >= pause(limits)
+    }
+
+    /// Returns the pause between two checks, in seconds: a larger file takes longer to check.
+    private func pause(_ limits: Limits) throws -> Int64 {
+        let bytes = try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+        )
+        let pause = (bytes ?? 0) / Int64(limits.fingerprintBytesPerSecond)
+        return min(max(pause, 60), Int64(limits.fingerprintIntervalSeconds))
     }
 }

@@ -116,7 +116,7 @@ struct MapIdentities {
                 continue
             }
             for image in Self.images[holder] ?? [] {
-                try rewrite(image, path: "$.\"\(column)\"", parent: parent, table: table, in: holder)
+                try rewrite(image, path: MemberSQL.path(column), parent: parent, table: table, in: holder)
             }
         }
     }

@@ -37,7 +37,7 @@ struct RenameRows {
         let values = sorted.map { "\(SQLText.name($0.key)) = \($0.value.value)" }
         try db.cachedStatement(
             sql: """
-                UPDATE OR ABORT main.\(SQLText.name(table.name)) AS app_row
+                UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
                 SET \(values.joined(separator: ", "))
                 FROM (SELECT DISTINCT key FROM tidemark_outbox WHERE tbl = ?) AS entry
                 WHERE \(KeySQL.match(table, key: "entry.key", alias: "app_row."))
@@ -50,7 +50,7 @@ struct RenameRows {
         let key = SQLText.name(table.key[0])
         try db.cachedStatement(
             sql: """
-                UPDATE OR ABORT main.\(SQLText.name(table.name)) AS app_row
+                UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
                 SET \(key) = assigned.permanent
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = ? AND app_row.\(key) = assigned.temporary

@@ -6,7 +6,8 @@ import TidemarkSQL
 ///
 /// PostgreSQL stores an upper-case UUID in lower case, and `1.5` in a `numeric(10,2)` as `1.50`. The
 /// answer names such a record by the server's spelling, and has the sent spelling as `__oldId__`. The
-/// answer also has the row. The device updates keys and references in pending changes and conflicts,
+/// answer also has the row. It is an update if the change set deletes the record under the server's
+/// spelling and creates it under the device's. The device updates keys and references in pending changes and conflicts,
 /// as for temporary ids.
 struct RespellKeys {
     let db: Database
@@ -26,7 +27,7 @@ struct RespellKeys {
                     SELECT staged.ord, staged.tbl, staged.key, \(Self.sentKey) AS sent
                     FROM temp.tidemark_staged AS staged
                     JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
-                    WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.operation = 'create'
+                    WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.operation <> 'delete'
                         AND staged.old_key IS NOT NULL AND synced_table.kind <> 'integer'
                 ) AS created
                 JOIN temp.tidemark_answered AS answered ON answered.ord = created.ord
@@ -80,7 +81,7 @@ struct RespellKeys {
     }
 
     private func rewrite(_ column: String, of table: SyncedTable, to parent: String, in holder: String) throws {
-        var members = (MapIdentities.images[holder] ?? []).map { ($0, "$.\"\(column)\"") }
+        var members = (MapIdentities.images[holder] ?? []).map { ($0, MemberSQL.path(column)) }
         if let position = table.key.firstIndex(of: column) {
             members = [("key", table.key.count > 1 ? "$[\(position)]" : "$")]
         }

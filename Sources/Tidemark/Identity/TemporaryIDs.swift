@@ -33,16 +33,17 @@ public enum TemporaryIDs {
     }
 }
 
-/// A GRDB record with an integer key from the server, and a temporary id until then.
+/// A GRDB record with an integer key, which any program of this device may create.
 ///
-/// Conform instead of writing `willInsert`: a new record without an id gets a temporary one.
+/// Where the server lends ids, SQLite draws the record's permanent id, and there is nothing to do. Otherwise
+/// a new record without an id gets a temporary one, until the next sync.
 ///
 /// ```swift
 /// struct Player: Codable, FetchableRecord, SyncedRecord {
 ///     var id: Int64?
 ///     var name: String
 /// }
-/// try player.insert(db)  // player.id == -1 until the next sync
+/// try player.insert(db)  // player.id is the id that the record keeps
 /// ```
 public protocol SyncedRecord: MutablePersistableRecord {
     /// The record's key; nil before the insert.
@@ -50,8 +51,14 @@ public protocol SyncedRecord: MutablePersistableRecord {
 }
 
 extension SyncedRecord {
-    /// Gives the record a temporary id if it has no id.
-    public mutating func willInsert(_ db: Database) throws { if id == nil { id = try TemporaryIDs.next(db) } }
+    /// Gives the record a temporary id if it has no id and SQLite draws none that it keeps.
+    public mutating func willInsert(_ db: Database) throws {
+        guard id == nil, try !DrawnIDs.drawsPermanentIDs(Self.databaseTableName, in: db) else { return }
+        id = try TemporaryIDs.next(db)
+    }
+
+    /// Takes the id that SQLite has drawn.
+    public mutating func didInsert(_ inserted: InsertionSuccess) { if id == nil { id = inserted.rowID } }
 }
 
 extension SyncedRecord {

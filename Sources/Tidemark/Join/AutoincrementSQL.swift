@@ -10,9 +10,11 @@ import TidemarkSQL
 /// missing keyword.
 enum AutoincrementSQL {
     /// Returns the statement to use on a device.
-    static func rewritten(_ table: SyncedTable) throws -> String {
-        guard table.keyKind == .integer, !table.isAutoincrement else { return table.sql }
-        for candidate in candidates(table) { if try isSameTable(candidate, as: table) { return candidate } }
+    ///
+    /// `objects` names the functions and collations that this process may lack.
+    static func rewritten(_ table: SyncedTable, _ objects: FileObjects) throws -> String {
+        guard table.keyKind == .integer, !table.isAutoincrement, !table.hasRowidKey else { return table.sql }
+        for candidate in candidates(table) { if try isSameTable(candidate, as: table, objects) { return candidate } }
         return table.sql
     }
 
@@ -39,9 +41,10 @@ enum AutoincrementSQL {
         }
     }
 
-    private static func isSameTable(_ sql: String, as table: SyncedTable) throws -> Bool {
+    private static func isSameTable(_ sql: String, as table: SyncedTable, _ objects: FileObjects) throws -> Bool {
         let scratch = try DatabaseQueue()
         return try scratch.write { db in
+            ProgramFunctions.addStandIns(objects, to: db)
             do {
                 try db.execute(sql: sql)
                 // The comparison includes unique indexes outside the statement.

@@ -10,6 +10,7 @@ import TidemarkSQL
 /// - The record is still as the server had confirmed it: the change overwrites nothing, and the
 ///   device sends it again.
 /// - The record is already as this device wants it: nothing to do.
+/// - The change only adds to columns, and the server does not have it: the device sends it.
 /// - Anything else: another client changed it unseen. The device parks the change set as a conflict,
 ///   with the current record.
 struct JudgeAfterReset {
@@ -20,6 +21,11 @@ struct JudgeAfterReset {
     /// The referenced records; nil if every id still stands for the same record.
     let parents: OldParents?
     let now: String
+    /// Whether no waiting change has taken effect on the server's rows.
+    ///
+    /// If the server remembers this device, it knows the verdicts on all that it has accepted. A server
+    /// that has the rows but has lost its bookkeeping knows none.
+    let knowsVerdicts: Bool
     /// The reason in the conflict: why the record differs from the one that the author saw.
     var cause = "The server's history has changed, and this record differs in the new one."
 
@@ -71,8 +77,11 @@ struct JudgeAfterReset {
         guard let current, try !changes.contains(where: { try $0.value("operation") as String == "delete" }) else {
             return false
         }
+        let allAttributes = try changes.compactMap { try $0.value("attributes") as String? }
+        // Equal sums do not prove that this device's part is among them.
+        guard !allAttributes.contains(where: { $0.contains(Delta.prefix) }) else { return false }
         var wanted = current
-        for attributes in try changes.compactMap({ try $0.value("attributes") as String? }) {
+        for attributes in allAttributes {
             wanted = try Images.merged(wanted, attributes, in: db)
         }
         return wanted == current
@@ -109,9 +118,11 @@ struct JudgeAfterReset {
                 JOIN tidemark_outbox AS pending ON pending.tbl = base_row.tbl AND pending.key = base_row.key
                 JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
                 WHERE base_row.tbl = ? AND base_row.image IS NOT (\(current)) AND changeset.seq >= ?
+                    AND NOT (pending.operation = 'update' AND (changeset.wire IS NULL OR ?)
+                        AND \(Delta.hasOnly("pending.attributes")) AND EXISTS (\(current)))
                 ORDER BY changeset.seq
                 """,
-            arguments: [table.name, firstWaiting]
+            arguments: [table.name, firstWaiting, knowsVerdicts]
         )
     }
 

@@ -43,7 +43,8 @@ struct MoveOutbox {
             schema: schema,
             firstWaiting: offer.firstWaiting,
             parents: try hasLostRevisions ? parents : nil,
-            now: now
+            now: now,
+            knowsVerdicts: recall.lastRevision != nil
         ).park()
         try offering.restoreRows()
         try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL, epoch = ?", arguments: [header.epoch])
@@ -52,7 +53,7 @@ struct MoveOutbox {
         // The rows of the new bases already contain every change set with a verdict.
         try db.execute(sql: "DELETE FROM tidemark_after WHERE id NOT IN (SELECT id FROM tidemark_changeset)")
         events += try OverruledValues(db: db, now: now).park(notes: recall.overruled, after: lastNote, newID: newID)
-        try Laps.renew(device: newID(), in: db)
+        try Laps.renew(newID: newID, in: db)
         return [.historyChanged(epoch: header.epoch, offeredAgain: offer.count)] + events
     }
 

@@ -26,7 +26,7 @@ struct OldParents {
             let references = referencing(parent).flatMap { table, column in
                 ["tidemark_outbox", "tidemark_kept_record"].map { holder in
                     """
-                    SELECT change.attributes ->> \(SQLText.literal("$.\"\(column)\"")) AS id
+                    SELECT change.attributes ->> \(SQLText.literal(MemberSQL.path(column))) AS id
                     FROM \(holder) AS change
                     WHERE change.tbl = \(SQLText.literal(table.name))
                     """
@@ -43,7 +43,7 @@ struct OldParents {
                     LEFT JOIN tidemark_base AS base_row
                         ON base_row.tbl = ?1 AND base_row.key = CAST(reference.id AS TEXT)
                     WHERE typeof(reference.id) = 'integer'
-                        AND reference.id BETWEEN 0 AND \(TemporaryID.permanentMax)
+                        AND reference.id BETWEEN \(parent.lowestID) AND \(TemporaryID.permanentMax)
                     """,
                 arguments: [parent.name]
             )
@@ -54,7 +54,7 @@ struct OldParents {
     func changeSetsWithChangedParent(in parent: SyncedTable) throws -> [Row] {
         let references = referencing(parent).map { table, column in
             """
-            SELECT pending.seq, pending.attributes ->> \(SQLText.literal("$.\"\(column)\"")) AS id
+            SELECT pending.seq, pending.attributes ->> \(SQLText.literal(MemberSQL.path(column))) AS id
             FROM tidemark_outbox AS pending
             WHERE pending.tbl = \(SQLText.literal(table.name))
             """

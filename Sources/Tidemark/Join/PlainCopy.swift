@@ -21,11 +21,17 @@ extension TakeSnapshot {
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
             try Transaction.withoutForeignKeys(db) {
+                ProgramFunctions.addStandIns(schema.objects, to: db)
                 for table in schema.tables { try db.execute(sql: table.sql) }
-                let local = try SchemaIntrospection(db).makeSchema()
+                let traits = schema.tables.reduce(into: [:]) { $0[$1.name] = $1.traits }
+                let local = try SchemaIntrospection(db, traits: traits).makeSchema()
+                let objects = try DeviceObjects(schema.objects, schema: local, as: .copy, in: db)
+                try objects.setNumbers()
+                try objects.create(.beforeRows)
                 for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
+                try objects.create(.afterRows)
                 try EngineConnection.prepare(db, schema: local)
                 let computed = try RowFingerprints(db, schema: local).all()
                 guard header.fingerprint == nil || header.fingerprint == computed.hex else {

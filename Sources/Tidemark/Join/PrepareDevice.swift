@@ -55,6 +55,7 @@ package struct PrepareDevice {
     private static func giveIdentity(_ newID: () -> UUID, in db: Database) throws {
         guard try DeviceFile(db).device.isEmpty else { return }
         try db.execute(sql: "UPDATE tidemark_device SET device = ?", arguments: [newID().uuidString.lowercased()])
+        try DrawnIDs.startAnew(newID: newID, in: db)
     }
 
     /// Refuses rows from before the first sync, because their ids may mean other records on the server.

@@ -64,9 +64,31 @@ enum SnapshotCheck {
         for table in schema.tables {
             try ids(of: table, in: "main", db)
             guard !table.references.isEmpty else { continue }
-            let broken = try Row.fetchOne(db, sql: "PRAGMA foreign_key_check(\(SQLText.name(table.name)))")
-            guard broken == nil else { throw unusable("a record refers to one that is not there.", table: table.name) }
+            guard try !hasBrokenReference(table, db) else {
+                throw unusable("a record refers to one that is not there.", table: table.name)
+            }
         }
+    }
+
+    private static func hasBrokenReference(_ table: SyncedTable, _ db: Database) throws -> Bool {
+        guard let zeroReferences = table.traits?.zeroReferences else {
+            return try Row.fetchOne(db, sql: "PRAGMA foreign_key_check(\(SQLText.name(table.name)))") != nil
+        }
+        let isNone = zeroReferences.map {
+            "reference.\"from\" = \(SQLText.literal($0)) AND child_row.\(SQLText.name($0)) = 0"
+        }
+        return try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (
+                    SELECT 1
+                    FROM pragma_foreign_key_check(?1) AS broken
+                    JOIN pragma_foreign_key_list(?1) AS reference ON reference.id = broken.fkid
+                    LEFT JOIN main.\(SQLText.name(table.name)) AS child_row ON child_row.rowid = broken.rowid
+                    WHERE (\(isNone.joined(separator: " OR "))) IS NOT TRUE)
+                """,
+            arguments: [table.name]
+        ) ?? false
     }
 
     /// Refuses rows with temporary ids, which mean other records on this device.
@@ -77,7 +99,7 @@ enum SnapshotCheck {
         let isTemporary = try Bool.fetchOne(
             db,
             sql: """
-                SELECT EXISTS (SELECT 1 FROM \(database).\(name) WHERE \(key) < 0)
+                SELECT EXISTS (SELECT 1 FROM \(database).\(name) WHERE \(key) < \(table.lowestID))
                     OR EXISTS (SELECT 1 FROM \(database).\(name)
                         WHERE \(key) > \(TemporaryID.permanentMax))
                 """

@@ -40,6 +40,8 @@ struct TakeDelta {
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
+            let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
+            events += try uncaptured.parkOverPending()
             try pending.rewind()
             if let deletion = try MassDeletion.find(
                 stagedAs: StagedPurpose.deltaDeleted.ord,

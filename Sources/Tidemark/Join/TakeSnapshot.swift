@@ -59,6 +59,7 @@ package struct TakeSnapshot {
                     return
                 }
                 applied = try header.since.map { try takeDelta(header, since: $0) } ?? replaceRows(header)
+                try DrawnIDs(db: db, schema: DeviceFile(db).schema).settle(newID: newID)
             }
             return applied
         }
@@ -73,16 +74,22 @@ package struct TakeSnapshot {
             let schema = try SchemaText.decode(header.schema)
             var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
-                for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table)) }
+                ProgramFunctions.addStandIns(schema.objects, to: db)
+                for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table, schema.objects)) }
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
                 try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
+                try TraitTable.store(schema.tables, in: db)
                 let local = try SchemaIntrospection(db).makeSchema(policies: schema.policies)
+                let objects = try DeviceObjects(schema.objects, schema: local, in: db)
+                try objects.setNumbers()
+                try objects.create(.beforeRows)
                 var records = 0
                 for table in local.tables { records += try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
-                try DeviceTables.reserveIds(local, in: db)
+                try DrawnIDs(db: db, schema: local).settle(newID: newID)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
+                try objects.create(.afterRows)
                 let file = try DeviceFile(db)
                 try FitSchema.storeFitted(file.tables, header.schema, in: db)
                 try EngineConnection.prepare(db, schema: file.schema)
@@ -157,22 +164,32 @@ package struct TakeSnapshot {
         let schema = file.schema
         try drain(file)
         let deletion = try suspectDeletion(header, schema)
+        let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
+        let hasEdits = try hasUncapturedEdits(file)
+        let isSound = try !hasEdits || isOwnFileSound()
         var events: [SyncEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             let parents = try OldParents(of: schema, in: db)
             try UnservedColumns(db: db, schema: schema).save(all: true)
+            events += try uncaptured.parkOverPending()
+            if hasEdits { try uncaptured.keepAllRows() }
             for table in schema.tables.reversed() {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
+            try DeviceObjects.createWaiting(schema, in: db)
             var records = 0
             for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
-            events = [.snapshotTaken(revision: header.revision, records: records)]
+            events.append(.snapshotTaken(revision: header.revision, records: records))
             try UnknownValues(db: db, schema: schema).replaceFromSnapshot()
             try SnapshotCheck.rows(of: schema, in: db)
             // Restore local columns before any comparison of rows.
             try UnservedColumns(db: db, schema: schema).restore()
             try requireConsent(to: deletion, header, schema)
+            let isSame = header.epoch == file.epoch && header.revision == file.revision
+            if hasEdits {
+                events += try uncaptured.parkReplaced(since: isSame ? .same(withDeletions: isSound) : .earlier)
+            }
             events += try settleOutbox(header, schema: schema, parents: parents)
             try pending.refreshBase()
             try pending.replay()
@@ -182,6 +199,16 @@ package struct TakeSnapshot {
         try finish(header)
         let hasPending = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
         return ApplyResult(revision: header.revision, hasPending: hasPending ?? false, events: events)
+    }
+
+    /// Whether rows differ from those that the server confirmed.
+    ///
+    /// Without the fingerprint of those rows, the device trusts the comparison that led to this snapshot.
+    private func hasUncapturedEdits(_ file: DeviceFile) throws -> Bool {
+        guard !file.isStale else { return false }
+        let confirmed = ConfirmedRows(db: db, file: file)
+        guard let expected = confirmed.expectedFingerprint else { return hasMismatch }
+        return try confirmed.computeFingerprint() != expected
     }
 
     /// Applies late verdicts to the outbox and judges the rest by the snapshot's rows if they may differ.
@@ -197,7 +224,9 @@ package struct TakeSnapshot {
         }
         let events = try verdicts?.settle() ?? []
         guard hasMismatch else { return events }
-        return try events + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time).park()
+        return try events
+            + JudgeAfterReset(db: db, schema: schema, firstWaiting: 0, parents: nil, now: time, knowsVerdicts: true)
+            .park()
     }
 
     /// Moves all captured changes into the outbox or the conflicts.
@@ -205,6 +234,9 @@ package struct TakeSnapshot {
         try EngineConnection.prepare(db, schema: file.schema)
         let outbox = DrainCapture(db: db, schema: file.schema)
         try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        // Only this device has unsent rows, so the snapshot must not replace them.
+        try UnsentRows(db: db, schema: file.schema).captureAgain()
+        try outbox.drain(boundaries: [], now: now, newID: newID)
         try DeviceFile.whileApplying(db) { try compare(file).park() }
         try outbox.drain(boundaries: [], now: now, newID: newID)
         try StagingTables.clear(in: db)
@@ -257,6 +289,7 @@ package struct TakeSnapshot {
 
     private func finish(_ header: SnapshotFormat.Header) throws {
         try DeviceClock.receive(header.time, in: db)
+        if try isReset(header) { try DrawnIDs.startAnew(newID: newID, in: db) }
         try db.execute(
             // Each history numbers the notes of overruled values from 1.
             sql: """

@@ -135,7 +135,7 @@ private struct ReferenceName {
         isParentKey = reference.parentColumns == parent.key
     }
 
-    static func path(_ column: String) -> String { SQLText.literal("$.\"\(column)\"") }
+    static func path(_ column: String) -> String { SQLText.literal(MemberSQL.path(column)) }
 
     /// Returns SQL for the name in the child's outbox row; `value` makes SQL that reads a JSON path.
     func inChild(_ value: (_ path: String) -> String) -> String {

@@ -199,7 +199,7 @@ struct DivideRecords {
                 if let position = table.key.firstIndex(of: column) {
                     return table.key.count == 1 ? "key" : "(key -> \(position))"
                 }
-                let path = SQLText.literal("$.\"\(column)\"")
+                let path = SQLText.literal(MemberSQL.path(column))
                 let value = index == 0 ? "before -> \(path)" : side.replacing("%", with: path)
                 return "nullif(\(value), 'null')"
             }

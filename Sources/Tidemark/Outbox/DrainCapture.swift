@@ -13,6 +13,10 @@ import TidemarkSQL
 struct DrainCapture {
     let db: Database
     let schema: SyncSchema
+    /// Whether rows that another program deleted and inserted again get their ids back.
+    ///
+    /// Only where the tables have the columns of `schema`.
+    var foldsRewrites = true
 
     /// Drains everything captured.
     ///
@@ -31,8 +35,13 @@ struct DrainCapture {
         let independent = try IndependentTables(declaredIn: db)
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
-            let count = try ReduceCapture.reduce(whole, schema: schema, in: db)
+            var count = try ReduceCapture.reduce(whole, schema: schema, in: db)
+            if foldsRewrites, whole.upperBound == range.upperBound {
+                count -= try FoldRewrites(db: db, schema: schema).run(run.filter(\.isOutside))
+            }
             guard count > 0 else { continue }
+            try Deltas(db: db, schema: schema).deriveReduced()
+            try NumberNewRows(db: db, schema: schema).run(from: whole.lowerBound)
             let parts = try divide(run, whole: whole, independent: independent)
             let sets = run.flatMap { group in
                 (0..<parts[group.range.upperBound, default: 1]).map { part in

@@ -34,7 +34,7 @@ struct OutboxRecords {
     ///
     /// It negates temporary ids in `references`, as the wire format requires.
     private func attributes(of table: SyncedTable, _ references: Set<String>) -> String {
-        let path = { (name: String) in SQLText.literal("$.\"\(name)\"") }
+        let path = { (name: String) in SQLText.literal(MemberSQL.path(name)) }
         let unserved = schema.difference.unservedColumns[table.name, default: []].map(\.name)
         let names = schema.difference.wireNames[table.name, default: [:]].sorted { $0.key < $1.key }
         var result = negated("coalesce(attributes, '{}')", in: "attributes", at: references.sorted().map(path))
@@ -53,7 +53,7 @@ struct OutboxRecords {
                 ? "iif(\(temporaryIDCondition(member, in: "attributes")), -(attributes ->> \(member)), \(value))"
                 : "(\(value))"
             // If the record has no such attribute, this is NULL and adds no member.
-            return "\(SQLText.literal(ChangeSetJSON.quote(name.value) + ":")) || \(wireValue)"
+            return "\(SQLText.literal(ChangeSetJSON.quote(WireName.member(column: name.value)) + ":")) || \(wireValue)"
         }
         let members = "substr(\(result), 2, length(\(result)) - 2)"
         return "tidemark_object(\(members), \(renamed.joined(separator: ", ")))"

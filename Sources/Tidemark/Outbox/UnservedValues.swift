@@ -14,7 +14,7 @@ struct UnservedValues {
     /// Moves the values from a change set's updates to the pending creations of the same records.
     func settle(_ seq: Int64) throws {
         for (table, columns) in schema.difference.unservedColumns.sorted(by: { $0.key < $1.key }) {
-            let paths = columns.map { SQLText.literal("$.\"\($0.name)\"") }
+            let paths = columns.map { SQLText.literal(MemberSQL.path($0.name)) }
             for path in paths { try handOver(path, of: table, seq) }
             try db.cachedStatement(
                 sql: """

@@ -13,16 +13,28 @@ struct RepairRows {
     let now: String
     /// Whether an id may stand for another record than before.
     let hasOtherHistory: Bool
+    /// Parks edits that no trigger captured.
+    let uncaptured: UncapturedEdits
+    /// The possible reasons why a row differs from the server's.
+    let suspicion: UncapturedEdits.Suspicion
+
+    /// What a replacement did.
+    struct Outcome {
+        var records: [Verification.Record] = []
+        var events: [SyncEvent] = []
+        /// The conflict with the edits that no trigger captured.
+        var conflict: String?
+    }
 
     /// Replaces all rows in the ranges with the server's rows, which are a change set.
     ///
     /// The caller has drained all captured changes, and runs this in a transaction without foreign
-    /// keys. With `isTrial` it only reports the differences.
-    func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool) throws -> (
-        records: [Verification.Record], events: [SyncEvent]
-    ) {
-        var records: [Verification.Record] = []
-        var events: [SyncEvent] = []
+    /// keys. With `isTrial` it only reports the differences. `conflict` already has edits that no
+    /// trigger captured.
+    func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool, extending conflict: String?) throws
+        -> Outcome
+    {
+        var outcome = Outcome(conflict: conflict)
         let body = Array("[\(changeSet ?? "")]".utf8)
         try stage(ChangeSetStaging(body: body, limits: limits, in: db))
         try refuseRowsOutside(ranges)
@@ -30,16 +42,21 @@ struct RepairRows {
             try DeviceFile.whileApplying(db) {
                 let pending = PendingChanges(db: db, schema: file.schema)
                 let parents = hasOtherHistory ? try OldParents(of: file.schema, in: db) : nil
+                outcome.events += try uncaptured.parkOverPending()
                 try pending.rewind()
                 try stageSurplus(ranges)
-                records = try differences()
+                outcome.records = try differences()
+                let parked = try uncaptured.park(extending: conflict)
+                outcome.conflict = parked.id
+                outcome.events += parked.events
                 try write()
-                events = try JudgeAfterReset(
+                outcome.events += try JudgeAfterReset(
                     db: db,
                     schema: file.schema,
                     firstWaiting: 0,
                     parents: parents,
                     now: now,
+                    knowsVerdicts: false,
                     cause: "When it was edited, this record differed from the server's. A repair has replaced it."
                 ).park()
                 try pending.refreshBase()
@@ -47,8 +64,9 @@ struct RepairRows {
             }
             return isTrial ? .rollback : .commit
         }
-        guard !isTrial, !records.isEmpty else { return (records, []) }
-        return (records, events + [.repaired(records: records.count)])
+        guard !isTrial, !outcome.records.isEmpty else { return Outcome(records: outcome.records, conflict: conflict) }
+        outcome.events.append(.repaired(records: outcome.records.count))
+        return outcome
     }
 
     /// Stages the server's rows as creations, which insert or replace rows.
@@ -115,7 +133,7 @@ struct RepairRows {
         }
     }
 
-    /// Compares the staged rows with the file's.
+    /// Compares the staged rows with the file's, and finds the edits that no trigger captured.
     private func differences() throws -> [Verification.Record] {
         let names = try String.fetchSet(db, sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = 0")
         return try file.schema.tables.filter { names.contains($0.name) }.flatMap { table in
@@ -134,17 +152,21 @@ struct RepairRows {
                     """,
                 arguments: [table.name]
             ).compactMap { row -> Verification.Record? in
-                let columns = try columns(row.value("mine"), row.value("theirs"))
+                let mine: String? = try row.value("mine")
+                let theirs: String? = try row.value("theirs")
+                let columns = try columns(mine, theirs)
                 let difference: Verification.Record.Difference =
                     try row.value("surplus") ? .surplus : row.value("here") ? .changed : .missing
                 // A range also contains equal rows.
                 guard difference != .changed || !columns.isEmpty else { return nil }
-                return Verification.Record(
+                let record = Verification.Record(
                     table: table.name,
                     key: try row.value("key"),
                     difference: difference,
                     columns: difference == .changed ? columns : []
                 )
+                if suspicion.isEdit(difference) { try uncaptured.add(record, mine: mine, theirs: theirs) }
+                return record
             }
         }
     }

@@ -55,6 +55,10 @@ package struct RowComparison: Sendable {
     /// The differing ranges to divide; nil before the first level.
     private var openRanges: [KeyRange]?
     private(set) var report = Verification()
+    /// What the first level says about this file's own rows.
+    private var suspicion = UncapturedEdits.Suspicion.none
+    /// The conflict with the edits that no trigger captured.
+    private var conflict: String?
 
     init(limits: Limits, replaces: Bool, acceptsDeletion: Bool = false, hasOtherHistory: Bool = false) {
         self.limits = limits
@@ -74,7 +78,9 @@ package struct RowComparison: Sendable {
     /// Builds the next request, about the confirmed rows.
     ///
     /// The caller must not be in a transaction.
-    func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws -> Question {
+    mutating func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws
+        -> Question
+    {
         var question: Question?
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
@@ -94,6 +100,7 @@ package struct RowComparison: Sendable {
                 )
             }
             let ranges = try ConfirmedRows(db: db, file: file).withConfirmedRows { try measure(db, file) }
+            if openRanges == nil, replaces { suspicion = try suspect(ranges ?? [], file, in: db) }
             question = try ranges.map { try self.question($0, file) }
         }
         guard let question else {
@@ -108,6 +115,15 @@ package struct RowComparison: Sendable {
             return try fingerprints.measure(file.schema.tables.map { KeyRange(table: $0.name) })
         }
         return try fingerprints.split(Array(openRanges.prefix(limits.repairRangesMax)), ways: limits.repairWays)
+    }
+
+    /// Decides whether the rows differ from those that the server confirmed.
+    private func suspect(_ ranges: [KeyRange], _ file: DeviceFile, in db: Database) throws
+        -> UncapturedEdits.Suspicion
+    {
+        let mine = ranges.map(\.fingerprint).reduce(.none, +)
+        guard ConfirmedRows(db: db, file: file).expectedFingerprint != mine else { return .none }
+        return try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok" ? .edits : .damage
     }
 
     private func question(_ ranges: [KeyRange], _ file: DeviceFile) throws -> Question {
@@ -166,18 +182,25 @@ package struct RowComparison: Sendable {
             events = try next.apply(
                 answer,
                 question: question,
-                rows: RepairRows(
-                    db: db,
-                    file: file,
-                    limits: limits,
-                    now: Timestamp.text(environment.now()),
-                    hasOtherHistory: hasOtherHistory
-                )
+                rows: repair(file, in: db, environment)
             )
             if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: environment.now()) }
         }
         self = next
         return events
+    }
+
+    private func repair(_ file: DeviceFile, in db: Database, _ environment: SyncEngine.Environment) -> RepairRows {
+        let now = Timestamp.text(environment.now())
+        return RepairRows(
+            db: db,
+            file: file,
+            limits: limits,
+            now: now,
+            hasOtherHistory: hasOtherHistory,
+            uncaptured: UncapturedEdits(db: db, schema: file.schema, now: now, newID: environment.newID),
+            suspicion: suspicion
+        )
     }
 
     private mutating func apply(_ answer: ComparisonAnswer, question: Question, rows: RepairRows) throws
@@ -200,10 +223,16 @@ package struct RowComparison: Sendable {
         }
         let rangesWithRows = differing.filter { $0.send == true }
         guard !rangesWithRows.isEmpty else { return [] }
-        let (records, events) = try rows.replace(rangesWithRows, by: answer.changeSet, isTrial: !replaces)
-        report.records += records
+        let outcome = try rows.replace(
+            rangesWithRows,
+            by: answer.changeSet,
+            isTrial: !replaces,
+            extending: conflict
+        )
+        conflict = outcome.conflict
+        report.records += outcome.records
         try refuseMassDeletion(rows, unless: answer.fingerprint)
-        return events
+        return outcome.events
     }
 
     /// Refuses to delete most records only because the server lacks them.

@@ -36,7 +36,7 @@ struct UnsentRows {
     private func unsentCondition(_ table: SyncedTable) -> String {
         let id = "t.\(SQLText.name(table.key[0]))"
         return """
-            (\(id) < 0 OR \(id) >= \(TemporaryID.reservedMin))
+            (\(id) < \(table.lowestID) OR \(id) >= \(TemporaryID.reservedMin))
             AND NOT EXISTS (
                 SELECT 1 FROM tidemark_outbox AS pending
                 WHERE pending.tbl = \(SQLText.literal(table.name))

@@ -16,10 +16,12 @@ import TidemarkSQL
 /// | `tidemark_kept` | an acknowledged change set, kept in case the server loses it |
 /// | `tidemark_kept_record` | a kept change set's effect on one record, and the record before |
 /// | `tidemark_idmap` | the permanent id of a temporary one |
+/// | `tidemark_lent` | a table's ids that the server has lent this device |
 /// | `tidemark_unknown` | a value of a column or table that only the zone has |
 /// | `tidemark_former_T` | a row of the table T from before the zone dropped T |
 /// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all tables |
 /// | `tidemark_outside` | a pending or parked change set that another program wrote |
+/// | `tidemark_left_out` | an object of the zone's file that this file lacks, and why; NULL: it waits for a snapshot |
 /// | `tidemark_conflict` | a refused change set, or overruled values, until the app or the user resolves it |
 /// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
 ///
@@ -126,6 +128,12 @@ enum DeviceTables {
             next INTEGER NOT NULL
         );
         INSERT OR IGNORE INTO tidemark_temporary VALUES (1, -1);
+        CREATE TABLE IF NOT EXISTS tidemark_lent (
+            tbl TEXT PRIMARY KEY,
+            ids TEXT,
+            used INTEGER NOT NULL DEFAULT -1,
+            former TEXT NOT NULL DEFAULT '[]'
+        ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_independent (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_outside (id TEXT PRIMARY KEY) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_conflict (
@@ -148,23 +156,6 @@ enum DeviceTables {
             theirs TEXT,
             PRIMARY KEY (id, tbl, key)
         ) WITHOUT ROWID;
+        \(DeviceObjects.tableSQL)
         """
-
-    /// Makes plain inserts draw ids from the reserved region, which the server never assigns.
-    static func reserveIds(_ schema: SyncSchema, in db: Database) throws {
-        for table in schema.tables where table.isAutoincrement {
-            let floor = TemporaryID.reservedMin - 1
-            try db.execute(
-                sql: "UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1 AND seq < ?2",
-                arguments: [table.name, floor]
-            )
-            try db.execute(
-                sql: """
-                    INSERT INTO sqlite_sequence (name, seq)
-                    SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)
-                    """,
-                arguments: [table.name, floor]
-            )
-        }
-    }
 }

@@ -105,6 +105,8 @@ package struct DeviceCore: Sendable {
         if let problem = file.tables.problems.first { throw problem }
         try EngineConnection.prepare(db, schema: file.schema)
         try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
+        let unlentTables = try DrawnIDs(db: db, schema: file.schema).settle(newID: newID)
+        let tablesWithoutIDs = limits.lendsIDs ? unlentTables : []
         let epoch = try joinedEpoch(of: file)
         let rows = ConfirmedRows(db: db, file: file)
         let isConfirmed = checksRows && rows.expectedFingerprint != nil
@@ -116,7 +118,8 @@ package struct DeviceCore: Sendable {
         )
         let sets = outgoing.ids
         // Without a fingerprint, only the lap reveals that the server lost changes.
-        let isSettled = try sets.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
+        let isSettled =
+            try sets.isEmpty && tablesWithoutIDs.isEmpty && laps.isSettled && fingerprint != nil && !hasFrozen(db)
         let exchange: Exchange
         let member: String
         if isSettled {
@@ -135,6 +138,8 @@ package struct DeviceCore: Sendable {
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
+            + (tablesWithoutIDs.isEmpty
+                ? "" : #""lend":[\#(tablesWithoutIDs.map(ChangeSetJSON.quote).joined(separator: ","))],"#)
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
         // Insert the head instead of copying the change sets, which can be many megabytes.
         outgoing.text.insert(contentsOf: (head + #""changeSets":["#).utf8, at: 0)
@@ -315,7 +320,7 @@ extension DeviceCore {
         in db: Database,
         boundaries: KnownTransactions,
         now: Date,
-        newID: () -> UUID
+        newID: @escaping () -> UUID
     ) throws -> [SyncEvent] {
         var events: [SyncEvent] = []
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
@@ -332,8 +337,10 @@ extension DeviceCore {
             )
             let pending = PendingChanges(db: db, schema: file.schema)
             try DeviceFile.whileApplying(db) {
+                events = try UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
+                    .parkOverPending()
                 try pending.rewind()
-                events = try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent([
+                events += try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent([
                     error.place.id ?? "": "[\(reason.json)]"
                 ])
                 try pending.refreshBase()

@@ -78,11 +78,12 @@ struct Laps: Hashable, Sendable {
     }
 
     /// Gives the file a new identity, which no other file has and no server knows.
-    static func renew(device: UUID, in db: Database) throws {
+    static func renew(newID: () -> UUID, in db: Database) throws {
         try db.execute(
             sql: "UPDATE tidemark_device SET device = ?, overruled = 0, lap = NULL, open_laps = '[]'",
-            arguments: [device.uuidString.lowercased()]
+            arguments: [newID().uuidString.lowercased()]
         )
+        try DrawnIDs.startAnew(newID: newID, in: db)
     }
 
     private func write(_ db: Database) throws {

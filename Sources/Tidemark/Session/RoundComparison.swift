@@ -5,7 +5,7 @@ import TidemarkCore
 extension SyncRound {
     /// Returns the next request of a running comparison; nil if the file is not up to date yet.
     mutating func comparisonStep(_ db: Database) throws -> RowComparison.Question? {
-        guard let comparison else { return nil }
+        guard var comparison else { return nil }
         let file = try DeviceFile(db)
         guard ConfirmedRows(db: db, file: file).isComparable else {
             guard case .verify = purpose else {
@@ -23,7 +23,9 @@ extension SyncRound {
             try lock.take(db)
             return .commit
         }
-        return try comparison.next(db, boundaries: boundaries(), environment: environment)
+        let question = try comparison.next(db, boundaries: boundaries(), environment: environment)
+        self.comparison = comparison
+        return question
     }
 
     /// Applies the server's answer about differing rows.

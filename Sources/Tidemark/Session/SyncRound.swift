@@ -182,6 +182,7 @@ package struct SyncRound: Sendable {
         }
         let isComparing = comparison != nil
         let applied: ApplyResult
+        var renumbered = RenumberTaken.Outcome()
         do {
             applied = try core.apply(
                 answer,
@@ -192,7 +193,14 @@ package struct SyncRound: Sendable {
                 consent: consent,
                 now: environment.now(),
                 newID: environment.newID
-            ) { applied in if applied.isInSync, !isComparing, merge.isEmpty { try lock.release(db) } }
+            ) { applied in
+                // In the answer's transaction, so that no program sees the rows without these edits.
+                if !isComparing, !applied.isStale, try applied.hasConflicts || RenumberTaken.mayBeNeeded(in: db) {
+                    renumbered = try renumberTaken(in: db)
+                }
+                let isSettled = applied.isInSync && renumbered.ids.isEmpty
+                if isSettled, !isComparing, merge.isEmpty { try lock.release(db) }
+            }
         } catch let deletion as MassDeletion {
             try requireConfirmation(of: deletion)
             return []
@@ -204,11 +212,12 @@ package struct SyncRound: Sendable {
             comparison?.isBehind = applied.hasMore || applied.isStale
             return applied.events
         }
-        isEven = applied.isInSync
-        if !isEven { try requireProgress(outgoing, applied) }
+        isEven = applied.isInSync && renumbered.ids.isEmpty
+        if !applied.isInSync { try requireProgress(outgoing, applied) }
         // The server would refuse a merge with outdated rows again.
-        guard !merge.isEmpty, !applied.hasMore, !applied.isStale else { return applied.events }
-        return try mergeParked(applied.events, in: db)
+        let events = renumbered.replacing(applied.events)
+        guard !applied.hasMore, !applied.isStale else { return events }
+        return merge.isEmpty ? events : try mergeParked(events, in: db)
     }
 
     /// Applies a snapshot.
@@ -237,7 +246,7 @@ package struct SyncRound: Sendable {
             let applied = try snapshot.take()
             // The snapshot may be outdated and not applied; then the next request tries again.
             need = .request
-            return applied.events
+            return applied.hasConflicts ? try renumberParked(applied.events, in: db) : applied.events
         } catch let deletion as MassDeletion {
             try requireConfirmation(of: deletion)
             return []
@@ -308,6 +317,25 @@ package struct SyncRound: Sendable {
         pushedChange = nil
         if !sendsConditionalGet { outgoing.conditionalGet = nil }
         return outgoing
+    }
+
+    /// Gives new ids to refused new records whose drawn id is taken; this sync sends them.
+    private mutating func renumberParked(_ events: [SyncEvent], in db: Database) throws -> [SyncEvent] {
+        var outcome = RenumberTaken.Outcome()
+        try Transaction.withoutForeignKeys(db) {
+            outcome = try renumberTaken(in: db)
+            if isEven, outcome.ids.isEmpty, merge.isEmpty { try lock.release(db) }
+        }
+        if !outcome.ids.isEmpty { isEven = false }
+        return outcome.replacing(events)
+    }
+
+    private func renumberTaken(in db: Database) throws -> RenumberTaken.Outcome {
+        try RenumberTaken(db: db, schema: DeviceFile(db).schema).run(
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        )
     }
 
     /// Merges refused change sets by the app's functions; this sync sends the results.

@@ -23,6 +23,10 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     ///
     /// The device keeps them until the user or the app restores or dismisses them.
     public let overruled: Int
+    /// Records of conflicts that the device found changed although no trigger had captured it.
+    ///
+    /// A program seems to edit the file with triggers switched off.
+    public let uncapturedRecords: Int
     /// When the server last answered, ISO 8601; nil: never.
     public let lastContact: String?
 
@@ -48,5 +52,13 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
         )
         conflicts = try kinds?.value(0) ?? 0
         overruled = try kinds?.value(1) ?? 0
+        uncapturedRecords =
+            try Int.fetchOne(
+                db,
+                sql: """
+                    SELECT count(*) FROM tidemark_conflict_record
+                    WHERE id IN (\(Conflict.Reason.uncapturedIDs))
+                    """
+            ) ?? 0
     }
 }

@@ -23,6 +23,8 @@ public struct SchemaReport: Hashable, Sendable, Codable {
     public let unknownTables: [String]
     /// Tables that only this file has; the app may not want to sync them.
     public let unservedTables: [String]
+    /// The zone's views, virtual tables, triggers and local tables that this file lacks, with the reasons.
+    public let leftOut: [String: String]
     /// The reasons why the tables cannot sync; empty if they can.
     public let problems: [String]
 
@@ -44,6 +46,7 @@ public struct SchemaReport: Hashable, Sendable, Codable {
         }
         unknownTables = difference.unknownTables.map(\.name)
         unservedTables = difference.unservedTables.map(\.name).filter { $0 != "grdb_migrations" }
+        leftOut = try DeviceObjects.leftOut(in: db)
         problems = file.tables.problems.map { "\($0.message) \($0.fix)" }
     }
 }

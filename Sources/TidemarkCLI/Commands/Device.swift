@@ -19,8 +19,8 @@ extension Device {
             abstract: "Create a device file: the zone's tables with all their rows, ready to edit.",
             discussion: """
                 FILE must not exist yet. It becomes an ordinary SQLite file; edit it with any program. New rows of \
-                tables with an INTEGER PRIMARY KEY get a temporary id (leave the id out) until the server answers with \
-                the permanent one.
+                tables with an INTEGER PRIMARY KEY keep the id that SQLite draws (leave the id out), because the \
+                server lends it to this file.
 
                 An interrupted join leaves nothing behind; run it again. Only a killed join leaves a folder FILE.<id>, \
                 which the next join of FILE removes.
@@ -38,6 +38,14 @@ extension Device {
                     try await $0.join(path: file, progress: $1)
                 } saying: {
                     "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
+                }
+                // The first sync brings ids for the first records.
+                do { _ = try await OpenDevice(file, access: access).engine.sync() } catch let error as TidemarkError
+                    where error.recovery == .retry
+                {
+                    Terminal.note(
+                        "tidemark: \(error.message) The file is ready; sync it when the server can be reached."
+                    )
                 }
             }
         }
@@ -210,6 +218,8 @@ extension Device {
             try await Terminal.run {
                 let status = try await OpenDevice.status(file)
                 if json { return try Terminal.json(status) }
+                let uncaptured = Counted.text(status.uncapturedRecords, "record")
+                let program = "\(uncaptured): a program seems to edit this file with triggers switched off"
                 Terminal.table([
                     ["server", status.server], ["zone", status.zone], ["device", status.device],
                     ["epoch", status.epoch ?? "not known yet"], ["revision", String(status.revision)],
@@ -220,6 +230,7 @@ extension Device {
                         \(Counted.text(status.pendingRecords, "record"))
                         """,
                     ], ["conflicts", String(status.conflicts)], ["overruled", String(status.overruled)],
+                    ["uncaptured", status.uncapturedRecords > 0 ? program : "0"],
                     ["last contact", status.lastContact ?? "never"],
                 ])
             }

@@ -59,7 +59,8 @@ extension Device {
 
         private static func value(_ json: String?) throws -> Any {
             guard let json else { return NSNull() }
-            return try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed)
+            let value = try JSONSerialization.jsonObject(with: Data(json.utf8), options: .fragmentsAllowed)
+            return (value as? [String: Any]).map(byColumn) ?? value
         }
 
         private func show(_ conflict: Conflict) throws {
@@ -111,11 +112,17 @@ extension Device {
             Terminal.table([header] + rows)
         }
 
-        /// Parses a record's columns; each value is JSON.
+        /// Names the values of an image by their columns.
+        private static func byColumn(_ image: [String: Any]) -> [String: Any] {
+            Dictionary(image.map { (WireName.name(of: $0.key), $0.value) }) { first, _ in first }
+        }
+
+        /// Parses a record's columns; each value is JSON, or says how much a delta adds.
         private static func columns(_ image: String?) throws -> [String: String]? {
             guard let image else { return nil }
             let object = try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]
-            return try object.mapValues { value in
+            return try byColumn(object).mapValues { value in
+                if let delta = (value as? [String: Any])?["$add"] as? NSNumber { return "adds \(delta)" }
                 let data = try JSONSerialization.data(
                     withJSONObject: value,
                     options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys]

@@ -39,6 +39,7 @@ struct DigestCommand: AsyncParsableCommand {
         try ExistingFile.require(source)
         var configuration = Configuration()
         configuration.readonly = true
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         return try await DatabaseQueue(path: source, configuration: configuration).read { db in
             let schema = try SchemaIntrospection.syncedSchema(in: db)
             let revisionSQL =

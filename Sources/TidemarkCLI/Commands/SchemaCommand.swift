@@ -84,6 +84,9 @@ struct SchemaCommand: AsyncParsableCommand {
         }
         list("only the server has the tables", names: report.unknownTables, note: "kept until the app has them")
         list("only this file has the tables", names: report.unservedTables, note: "not synced")
+        for (name, reason) in report.leftOut.sorted(by: { $0.key < $1.key }) {
+            Terminal.line("left out of this file: \(name): \(reason)")
+        }
         for problem in report.problems { Terminal.line("cannot sync: \(problem)") }
     }
 

@@ -77,6 +77,16 @@ struct Serve: AsyncParsableCommand {
         )
     ) var zoneColumn: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            With --adopt, how devices store types that SQLite lacks: standard, django, sqlalchemy, rails, or \
+            table.column=TYPE; may be repeated.
+            """,
+            valueName: "types"
+        )
+    ) var deviceTypes: [String] = []
+
     @Option(help: ArgumentHelp("The folder for the zone's file, with --schema.", valueName: "folder")) var data: String?
 
     @Option(help: ArgumentHelp("Where to listen; port 0 takes a free one.", valueName: "host:port")) var listen =
@@ -87,7 +97,11 @@ struct Serve: AsyncParsableCommand {
 
     @OptionGroup var browsers: BrowserOptions
 
+    @OptionGroup var keys: KeyOptions
+
     @OptionGroup var policies: PolicyOptions
+
+    @OptionGroup var objects: ObjectOptions
 
     @Flag(
         help: ArgumentHelp(
@@ -165,17 +179,20 @@ struct Serve: AsyncParsableCommand {
             )
         }
         guard store == nil else {
-            guard data == nil, rename.isEmpty else {
-                throw ValidationError("--data and --rename belong to the embedded store, not to --store.")
+            guard data == nil, rename.isEmpty, objects.isEmpty else {
+                throw ValidationError(
+                    "--data, --rename, --trigger and --collation belong to the embedded store, not to --store."
+                )
             }
             guard [file != nil, schema != nil, adopt].filter({ $0 }).count <= 1 else {
                 throw ValidationError("Give one of a file, --schema and --adopt.")
             }
+            guard adopt || deviceTypes.isEmpty else { throw ValidationError("--device-types belongs to --adopt.") }
             guard adopt || zoneColumn == nil else { throw ValidationError("--zone-column belongs to --adopt.") }
             return
         }
-        guard zone.isEmpty, !adopt, zoneColumn == nil, redis == nil else {
-            throw ValidationError("--zone, --adopt, --zone-column and --redis belong to --store.")
+        guard zone.isEmpty, !adopt, zoneColumn == nil, deviceTypes.isEmpty, redis == nil else {
+            throw ValidationError("--zone, --adopt, --zone-column, --device-types and --redis belong to --store.")
         }
         guard (file != nil) != (schema != nil) else {
             throw ValidationError("Give either a SQLite file, --schema FILE.sql with --data DIR, or --store URL.")
@@ -238,8 +255,10 @@ struct Serve: AsyncParsableCommand {
         if !zone.isEmpty { options.zones = zone }
         options.adopts = adopt
         options.zoneColumn = zoneColumn
+        if !deviceTypes.isEmpty { options.deviceTypes = try DeviceTypes(deviceTypes) }
         options.isRestored = restored
         options.excluding = Set(exclude)
+        options.keys = try keys.read()
         if let redis = try redis.map(RedisAddress.init) {
             options.shared = RedisCache(redis, logger: logger)
             options.bus = RedisBus(redis)
@@ -261,14 +280,17 @@ struct Serve: AsyncParsableCommand {
             newEpoch: UUID(),
             isRestored: restored,
             excluding: Set(exclude),
+            keys: try keys.read(),
             policies: try policies.read(),
             renames: try renames(),
+            objects: try objects.read(),
             limits: limits,
             warn: { logger.error("\($0)") }
         )
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
         lines += store.policyChanges.map(\.description)
+        lines += store.warnings.map { "warning: \($0.table) \($0.reason); device change sets that need it are refused" }
         return OpenStore(service: store, lines: lines) {
             guard try await !store.close() else { return }
             Terminal.note(

@@ -11,6 +11,10 @@ public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
     /// In each column the later value by the devices' hybrid clocks wins; the server keeps the other
     /// value.
     case latest
+    /// Changes of integers add up, so two of them never conflict; of a column only.
+    ///
+    /// A device sends what it added. Any other value is judged as under ``columns``.
+    case add
 
     /// Whether this policy chooses between two values instead of reporting a conflict.
     public var decides: Bool { self == .lastWriter || self == .latest }

@@ -29,10 +29,13 @@ package struct UnseenChange: Hashable, Sendable {
     /// The history also contains the author's own changes, which are seen. When such a change was
     /// committed, the server judged it against all earlier changes. So columns that it replaced no
     /// longer count, and an earlier creation counts as an update. `columns` are the table's current
-    /// columns.
-    package static func selectUnseen(from history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>)
-        -> [UnseenChange]
-    {
+    /// columns. A change of one of `adding` may have added to a value that its author had not seen, so
+    /// it replaces nothing.
+    package static func selectUnseen(
+        from history: [(change: UnseenChange, isSeen: Bool)],
+        columns: Set<String>,
+        adding: Set<String> = []
+    ) -> [UnseenChange] {
         var unseen = [UnseenChange]()
         var replacedColumns = Set<String>()
         var isBeforeOwnUpdate = false
@@ -40,7 +43,7 @@ package struct UnseenChange: Hashable, Sendable {
             if isSeen {
                 // The author created or deleted the record: no earlier change is left.
                 guard change.operation == .update else { break }
-                replacedColumns.formUnion(change.columns)
+                replacedColumns.formUnion(change.columns.subtracting(adding))
                 isBeforeOwnUpdate = true
                 continue
             }
@@ -70,7 +73,11 @@ package struct Contention: Hashable, Sendable {
     /// The incoming change to the record.
     package let operation: Operation
     /// The columns that the incoming update sets to a value that differs from the server's.
+    ///
+    /// A column that the update adds to differs only if the server has no integer there.
     package let differingColumns: Set<String>
+    /// Whether the incoming update only adds to columns.
+    package let isSum: Bool
     /// The changes to the record since the base that the author has not seen, oldest first.
     package let unseen: [UnseenChange]
     /// Whether the record exists now.
@@ -86,6 +93,7 @@ package struct Contention: Hashable, Sendable {
         key: String,
         operation: Operation,
         differingColumns: Set<String>,
+        isSum: Bool = false,
         unseen: [UnseenChange],
         exists: Bool,
         stamp: Stamp = Stamp(),
@@ -95,6 +103,7 @@ package struct Contention: Hashable, Sendable {
         self.key = key
         self.operation = operation
         self.differingColumns = differingColumns
+        self.isSum = isSum
         self.unseen = unseen
         self.exists = exists
         self.stamp = stamp
@@ -180,7 +189,7 @@ package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [S
         let sharedColumns = contention.differingColumns.intersection(contention.unseenColumns)
         if policy == .columns, planted(PlantedBug.mergesSameColumn) { return .merge }
         let isUntouched = !columns.isEmpty && contention.unseenColumns.allSatisfy { columns[$0] != nil }
-        guard policy != .reject || isUntouched, !contention.isRenewed else {
+        guard policy != .reject || isUntouched || contention.isSum, !contention.isRenewed else {
             return .conflict(rule: .changed, columns: sharedColumns)
         }
         return decide(contention, sharedColumns: sharedColumns, rule: .changed, columnPolicy)

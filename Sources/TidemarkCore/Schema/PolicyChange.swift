@@ -16,12 +16,14 @@ extension SyncSchema {
     ///
     /// - Parameter wanted: Policies by table, and by `table.column`.
     /// - Returns: The changes, sorted by name.
-    /// - Throws: `invalidArgument` if the schema does not have one of the tables or columns.
+    /// - Throws: `invalidArgument` if the schema does not have one of the tables or columns, or if a
+    ///   column cannot have the policy `add`.
     package func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError) -> [PolicyChange] {
         let names = Set(
             tables.flatMap { table in [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" } }
         )
         guard let unknown = wanted.keys.sorted().first(where: { !names.contains($0) }) else {
+            for name in wanted.keys.sorted() where wanted[name] == .add { try requireCounter(name) }
             return wanted.sorted { $0.key < $1.key }.compactMap { name, new in
                 let old = policies[name] ?? policies[tableName(of: name)] ?? .reject
                 return old == new ? nil : PolicyChange(name: name, old: old, new: new)
@@ -31,6 +33,30 @@ extension SyncSchema {
             .invalidArgument,
             "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
             fix: "The synced tables are \(tables.map(\.name).sorted().joined(separator: ", "))."
+        )
+    }
+
+    /// Throws if a name is not that of a column whose changes can add up.
+    ///
+    /// A sum in a reference would name another record, and a sum in a unique column a value in use.
+    private func requireCounter(_ name: String) throws(TidemarkError) {
+        let table = byName[tableName(of: name)]
+        let column = table?.valueColumns.first { "\(tableName(of: name)).\($0.name)" == name }
+        var reason: String?
+        if let table, let column {
+            let referring = table.references.flatMap(\.columns)
+            let referred = references(to: table.name).flatMap(\.reference.parentColumns)
+            if column.affinity != "INTEGER" { reason = "its type is not an integer" }
+            if (referring + referred).contains(column.name) { reason = "it is part of a reference" }
+            if table.uniques.joined().contains(column.name) { reason = "it is unique" }
+        } else {
+            reason = "it is a table"
+        }
+        guard let reason else { return }
+        throw TidemarkError(
+            .invalidArgument,
+            "\(name) cannot have the policy add: \(reason).",
+            fix: "Name a column of integers that is neither unique nor part of a reference: --policy item.stock=add."
         )
     }
 

@@ -34,7 +34,13 @@ package struct SchemaComparison: Hashable, Sendable {
         history.droppedTables = served.history.droppedTables
         difference.unknownTables = served.tables.filter { !names.contains($0.name) }
         for table in difference.unknownTables { history.renames[table.name] = served.history.renames[table.name] }
-        common = SyncSchema(tables: tables, policies: served.policies, history: history, difference: difference)
+        common = SyncSchema(
+            tables: tables,
+            policies: served.policies,
+            history: history,
+            difference: difference,
+            objects: served.objects
+        )
         self.problems = problems
     }
 }

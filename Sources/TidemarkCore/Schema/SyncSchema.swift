@@ -10,19 +10,23 @@ public struct SyncSchema: Hashable, Sendable {
     package let history: SchemaHistory
     /// On a device, the difference between its file and the zone; empty elsewhere.
     package let difference: SchemaDifference
+    /// The other parts of the zone's file.
+    package let objects: FileObjects
 
     /// Creates a schema and orders its tables.
     package init(
         tables: [SyncedTable],
         policies: [String: ConflictPolicy] = [:],
         history: SchemaHistory = SchemaHistory(),
-        difference: SchemaDifference = SchemaDifference()
+        difference: SchemaDifference = SchemaDifference(),
+        objects: FileObjects = FileObjects()
     ) {
         self.tables = Self.parentsFirst(tables)
         self.byName = Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0) })
         self.policies = policies
         self.history = history
         self.difference = difference
+        self.objects = objects
     }
 
     /// Returns the conflict policy of a table.
@@ -31,8 +35,17 @@ public struct SyncSchema: Hashable, Sendable {
     /// Returns the policies of the columns of a table that have their own.
     package func columnPolicies(of table: String) -> [String: ConflictPolicy] {
         guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else { return [:] }
-        return columns.reduce(into: [:]) { $0[$1] = policies["\(table).\($1)"] }
+        let wireNames = difference.wireNames[table, default: [:]]
+        return columns.reduce(into: [:]) { $0[$1] = policies["\(table).\(wireNames[$1] ?? $1)"] }
     }
+
+    /// Returns the columns of a table whose changes add up.
+    package func addingColumns(of table: String) -> Set<String> {
+        Set(columnPolicies(of: table).filter { $0.value == .add }.keys)
+    }
+
+    /// Whether 0 stands for no record in some reference.
+    package var hasZeroReferences: Bool { tables.contains { $0.traits?.zeroReferences != nil } }
 
     /// Whether any policy compares clocks, so that change sets need times.
     package var needsTimes: Bool { policies.values.contains(.latest) }
@@ -65,9 +78,10 @@ public struct SyncSchema: Hashable, Sendable {
         }
         let unknown = difference.unknownTables.map { "\($0.name)\($0.columns.map(\.name))" }
         let gone = history.droppedColumns.sorted { $0.key < $1.key }.map { "\($0.key)-\($0.value)" }
-        return ([shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown).joined(
-            separator: "\n"
-        )
+        let adding = tables.flatMap { table in addingColumns(of: table.name).sorted().map { "\(table.name)+=\($0)" } }
+        let lowestIDs = all.filter { $0.lowestID < 0 }.map { "\($0.name)\($0.lowestID)" }
+        let parts = [shape, "-\(history.droppedTables)"] + gone + references + other + renames + unknown
+        return (parts + adding + lowestIDs).joined(separator: "\n")
     }
 
     /// Orders tables so that parents come first.

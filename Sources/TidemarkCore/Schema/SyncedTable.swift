@@ -37,7 +37,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
 
     /// The author and the JSON form of a table's keys.
     package enum KeyKind: String, Hashable, Sendable, Codable {
-        /// An `INTEGER PRIMARY KEY`: the server replaces temporary ids by permanent ones.
+        /// An `INTEGER PRIMARY KEY`, or the rowid: the server replaces temporary ids by permanent ones.
         ///
         /// The JSON form is a number.
         case integer
@@ -90,6 +90,8 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     /// The synced columns in table order, including the key.
     package let columns: [Column]
     /// The names of the key's columns, in key order.
+    ///
+    /// A table without a primary key may have `rowid` as its key; then `columns` has it, too.
     package let key: [String]
     /// The kind of key.
     package let keyKind: KeyKind
@@ -111,6 +113,8 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     package let sql: String
     /// The `CREATE INDEX` statements, in creation order.
     package let indexSQL: [String]
+    /// Properties that the statement does not show; nil for an ordinary table.
+    package let traits: TableTraits?
 
     /// Creates a description from introspected parts.
     package init(
@@ -124,7 +128,8 @@ package struct SyncedTable: Hashable, Sendable, Codable {
         hasComputedUniques: Bool = false,
         partiallyUnique: Set<String>? = nil,
         sql: String,
-        indexSQL: [String]
+        indexSQL: [String],
+        traits: TableTraits? = nil
     ) {
         self.name = name
         self.columns = columns
@@ -137,6 +142,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
         self.indexSQL = indexSQL
         self.hasComputedUniques = hasComputedUniques
         self.partiallyUnique = partiallyUnique
+        self.traits = traits
     }
 
     /// Returns the table with other columns and references.
@@ -152,7 +158,26 @@ package struct SyncedTable: Hashable, Sendable, Codable {
             hasComputedUniques: hasComputedUniques,
             partiallyUnique: partiallyUnique,
             sql: sql,
-            indexSQL: indexSQL
+            indexSQL: indexSQL,
+            traits: traits
+        )
+    }
+
+    /// Returns the table with other traits.
+    package func with(traits: TableTraits?) -> SyncedTable {
+        SyncedTable(
+            name: name,
+            columns: columns,
+            key: key,
+            keyKind: keyKind,
+            isAutoincrement: isAutoincrement,
+            references: references,
+            uniques: uniques,
+            hasComputedUniques: hasComputedUniques,
+            partiallyUnique: partiallyUnique,
+            sql: sql,
+            indexSQL: indexSQL,
+            traits: traits
         )
     }
 

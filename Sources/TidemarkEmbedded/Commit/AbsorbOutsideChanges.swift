@@ -41,7 +41,8 @@ extension ZoneTransaction {
                     WHERE change.operation <> 'delete'
                         AND CASE synced_table.kind
                             WHEN 'integer' THEN
-                                CAST(change.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                                CAST(change.key AS INTEGER)
+                                    NOT BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
                             ELSE change.key = 'null'
                                 OR json_type(change.key) = 'array'
                                     AND EXISTS (SELECT 1 FROM json_each(change.key) WHERE type = 'null')
@@ -53,7 +54,7 @@ extension ZoneTransaction {
         guard let row else { return }
         throw TidemarkError(
             .unavailable,
-            "A row written into the zone's file has a key that is NULL, below 0 or above 2^52 - 1.",
+            "A row written into the zone's file has a key that is NULL, stands for a temporary id or is above 2^52 - 1.",
             fix: "Give it another key in the file, or delete it.",
             place: try .init(table: row.value("tbl"), key: row.value("key"))
         )

@@ -6,12 +6,45 @@ import TidemarkStoreSupport
 
 extension ZoneTransaction {
     package func apply(_ ord: Int) throws {
-        do { try RecordWriter(db, schema: schema, existing: .refuse).write(ord: ord) } catch let error as DatabaseError
-            where error.resultCode == .SQLITE_CONSTRAINT
-        { throw violation(of: error, ord) }
+        do { try write(ord) } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            throw violation(of: error, ord)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            throw impossible(error, ord)
+        }
         let check = ForeignKeyCheck(db, schema: schema)
-        guard check.hasUnresolvedReferences else { return }
+        guard check.hasUnresolvedReferences || schema.hasZeroReferences else { return }
+        // SQLite counts a reference to 0 as broken, and the removal of one as mended.
+        if schema.hasZeroReferences, try check.all(limit: 1).isEmpty { return try check.forgetUnresolvedReferences() }
         try staged.refuseBroken(ord, findBroken: { try check.brokenReferences(in: $0) }, wasDeleted: wasDeleted)
+    }
+
+    /// Writes the records; a trigger that runs at devices has left its effect in the change set.
+    private func write(_ ord: Int) throws {
+        let writer = RecordWriter(db, schema: schema, existing: .refuse)
+        guard schema.objects.hasDeviceTriggers else {
+            try writer.write(ord: ord)
+            return
+        }
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)").execute()
+        try writer.write(ord: ord)
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
+    }
+
+    /// The refusal of a change set that an expression of the file cannot take: a function that only the
+    /// program has, or one that fails on a value.
+    private func impossible(_ error: DatabaseError, _ ord: Int) -> Violation {
+        let (table, columns) = place(of: error)
+        return .refusal(
+            TidemarkError(
+                .constraintViolated,
+                "A trigger or an expression of the table fails at the server: \(error.message ?? "no reason").",
+                fix: """
+                    Give other values; or at the server, drop the trigger or have it run at devices with \
+                    `tidemark serve FILE --trigger NAME=device`, then retry.
+                    """,
+                place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)
+            )
+        )
     }
 
     // MARK: Constraints

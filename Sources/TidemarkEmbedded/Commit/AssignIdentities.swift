@@ -1,5 +1,5 @@
 import GRDB
-import TidemarkCore
+package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 import TidemarkStoreSupport
@@ -54,7 +54,7 @@ extension ZoneTransaction {
                 sql: """
                     INSERT INTO tidemark_idmap
                     SELECT ?, tbl, CAST(old_key AS INTEGER), CAST(key AS INTEGER)
-                    FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND operation = 'create'
+                    FROM temp.tidemark_staged WHERE ord = ? AND tbl = ? AND operation = 'create' AND old_key IS NOT NULL
                     """
             ).execute(arguments: [device, ord, table.name])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
@@ -62,27 +62,39 @@ extension ZoneTransaction {
         }
     }
 
-    /// Returns the next id of a table: an id that no record has or had.
+    /// Returns the next ids of a table: no record has or had one of them, and none is lent to a device.
     ///
-    /// A counter beyond the permanent ids comes from a row that the store never accepted.
-    func nextIdentity(of table: SyncedTable) throws -> Int64 {
-        let name = SQLText.name(table.name)
-        let highest = "(SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(name))"
-        let storedNextID = planted(PlantedBug.reusesIds) ? "NULL" : "next"
-        let isPermanent = "seq <= \(TemporaryID.permanentMax)"
-        let counter =
-            table.isAutoincrement ? "(SELECT seq FROM sqlite_sequence WHERE name = ?1 AND \(isPermanent))" : "0"
-        return try Int64.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT max(
-                        coalesce((SELECT \(storedNextID) FROM tidemark_identity WHERE tbl = ?1), 1),
-                        coalesce(\(highest), 0) + 1,
-                        coalesce(\(counter), 0) + 1)
-                    """
-            ),
+    /// - Returns: The ids up to the end of the server's place; nil if none are left.
+    func nextIdentities(of table: SyncedTable, from least: Int64 = 1) throws -> ClosedRange<Int64>? {
+        let stored = try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT next FROM tidemark_identity WHERE tbl = ?"),
             arguments: [table.name]
-        ) ?? 1
+        )
+        let isStored = !planted(PlantedBug.reusesIds)
+        let first = max(least, isStored ? stored.flatMap { $0 <= TemporaryID.assignedMax ? $0 : nil } ?? 1 : 1)
+        var ids = try lendsIDs ? IDLayout.wide.own(from: first) : Self.all(from: first)
+        while let place = ids, let highest = try highestID(of: table, in: place) {
+            ids = try lendsIDs ? IDLayout.wide.own(from: highest + 1) : Self.all(from: highest + 1)
+        }
+        return ids
+    }
+
+    private static func all(from first: Int64) -> ClosedRange<Int64>? {
+        first <= TemporaryID.assignedMax ? first...TemporaryID.assignedMax : nil
+    }
+
+    /// Returns the highest id in a range that a row has, or that AUTOINCREMENT remembers.
+    private func highestID(of table: SyncedTable, in ids: ClosedRange<Int64>) throws -> Int64? {
+        let id = SQLText.name(table.key[0])
+        let highest = "SELECT max(\(id)) AS id FROM main.\(SQLText.name(table.name)) WHERE \(id) BETWEEN ?1 AND ?2"
+        let remembered = "SELECT seq AS id FROM sqlite_sequence WHERE name = ?3 AND seq BETWEEN ?1 AND ?2"
+        guard table.isAutoincrement else {
+            return try Int64.fetchOne(db.cachedStatement(sql: highest), arguments: [ids.lowerBound, ids.upperBound])
+        }
+        return try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT max(id) FROM (\(highest) UNION ALL \(remembered))"),
+            arguments: [ids.lowerBound, ids.upperBound, table.name]
+        )
     }
 
     /// Stores the next id of a table.
@@ -93,5 +105,27 @@ extension ZoneTransaction {
                 ON CONFLICT (tbl) DO UPDATE SET next = excluded.next
                 """
         ).execute(arguments: [table.name, next])
+    }
+
+    package func lend(_ tables: [String]) throws -> [String: [LentIDs]] {
+        let number = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    INSERT INTO tidemark_lent VALUES (1, 1)
+                    ON CONFLICT (id) DO UPDATE SET number = number + 1
+                    RETURNING number
+                    """
+            )
+        )
+        return tables.compactMap { schema.byName[$0] }.reduce(into: [:]) { lent, table in
+            lent[table.name] = table.keyKind == .integer ? number.map { IDLayout.wide.lent($0) } : []
+        }
+    }
+
+    /// Whether devices create records under lent ids.
+    var lendsIDs: Bool {
+        get throws {
+            try Bool.fetchOne(db.cachedStatement(sql: "SELECT number > 0 FROM tidemark_lent WHERE id = 1")) ?? false
+        }
     }
 }

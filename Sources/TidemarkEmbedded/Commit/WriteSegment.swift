@@ -8,7 +8,8 @@ package import TidemarkStoreSupport
 extension ZoneTransaction: PlannableTransaction {
     package var isPlannable: Bool {
         get throws {
-            try Bool.fetchOne(
+            guard !schema.hasZeroReferences else { return false }
+            return try Bool.fetchOne(
                 db.cachedStatement(
                     sql: """
                         SELECT NOT EXISTS (
@@ -99,20 +100,28 @@ extension ZoneTransaction: PlannableTransaction {
     }
 
     package func reserveIdentities(_ count: Int, of table: SyncedTable) throws -> [Int64] {
-        let first = try nextIdentity(of: table)
-        guard first <= TemporaryID.permanentMax - Int64(count) + 1 else {
-            throw TidemarkError(
-                .unavailable,
-                "The table has no ids left for new records: they end at 2^52 - 1.",
-                fix:
-                    """
-                    Give its highest rows lower ids in the file, and serve a copy made with .dump of the app's tables.
-                    """,
-                place: .init(table: table.name)
-            )
+        var ids: [Int64] = []
+        ids.reserveCapacity(count)
+        var chosenIDs: Set<Int64>?
+        while ids.count < count {
+            guard let place = try nextIdentities(of: table, from: (ids.last ?? 0) + 1) else {
+                throw TidemarkError(
+                    .unavailable,
+                    "The table has no ids left for new records: they end at 2^51 - 1.",
+                    fix:
+                        """
+                        Give its highest rows lower ids in the file, and serve a copy made with .dump of the app's \
+                        tables.
+                        """,
+                    place: .init(table: table.name)
+                )
+            }
+            let taken = try chosenIDs ?? staged.chosenIDs(of: table, from: place.lowerBound)
+            chosenIDs = taken
+            ids += place.lazy.filter { !taken.contains($0) }.prefix(count - ids.count)
         }
-        try keepNextIdentity(first + Int64(count), of: table)
-        return Array(first..<(first + Int64(count)))
+        try keepNextIdentity((ids.last ?? 0) + 1, of: table)
+        return ids
     }
 
     package func chain(at revision: Int64) throws -> String {
@@ -194,6 +203,7 @@ extension ZoneTransaction: PlannableTransaction {
                     WHERE planned.segment = ?
                         AND planned.device IS NOT NULL
                         AND staged.operation = 'create'
+                        AND staged.old_key IS NOT NULL
                     """
             ).execute(arguments: [segment.number])
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
@@ -217,7 +227,7 @@ extension ZoneTransaction: PlannableTransaction {
                     planned.revision,
                     change.operation,
                     CASE change.operation WHEN 'update' THEN (
-                        SELECT json_group_array(attribute.key)
+                        SELECT json_group_array(\(MemberSQL.name(of: "attribute.key")))
                         FROM json_each(change.attributes) AS attribute) END
                 FROM temp.tidemark_planned AS planned
                 JOIN temp.tidemark_staged AS staged USING (ord)

@@ -142,7 +142,8 @@ package struct ZoneTransaction: StoreTransaction {
     // MARK: Verdicts
 
     package func verdict(of id: String) throws -> Verdict? {
-        try Row.fetchOne(
+        if try planted(PlantedBug.forgetsVerdictOfSums) && Delta.isStaged(in: db) { return nil }
+        return try Row.fetchOne(
             db.cachedStatement(sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"),
             arguments: [id]
         ).map { Verdict(device: $0[0], hash: $0[1], revision: $0[2], isAsSent: $0[3]) }
@@ -276,9 +277,10 @@ package struct ZoneTransaction: StoreTransaction {
     private func keep(_ envelope: SyncRequest.Envelope, _ verdict: StatementArguments) throws {
         guard let id = envelope.id else { return }
         let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
+        let conflict = planted(PlantedBug.forgetsVerdictOfSums) ? "OR REPLACE" : ""
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_verdict (id, hash, after, device, revision, body, ids, as_sent)
+                INSERT \(conflict) INTO tidemark_verdict (id, hash, after, device, revision, body, ids, as_sent)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).executeAndClearBindings(arguments: [id, envelope.hash, after] + verdict)

@@ -38,6 +38,7 @@ public struct ZoneVerification: Sendable {
     public init(path: String, repairing: Bool) throws {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let file = try DatabaseQueue(path: path, configuration: configuration)
         self = try file.writeWithoutTransaction { db in
             var verification: ZoneVerification?

@@ -46,7 +46,7 @@ extension ZoneTransaction {
                 INSERT INTO tidemark_log (tbl, key, revision, operation, columns)
                 SELECT tbl, key, ?, operation,
                     CASE operation WHEN 'update' THEN (
-                        SELECT json_group_array(attribute.key)
+                        SELECT json_group_array(\(MemberSQL.name(of: "attribute.key")))
                         FROM json_each(attributes) AS attribute) END
                 FROM temp.tidemark_reduced
                 """
@@ -61,8 +61,10 @@ extension ZoneTransaction {
 
     /// Raises the next id of each table above all changed records, so that no id is used twice.
     ///
-    /// A device that still refers to a deleted record must not reach another record.
+    /// A device that still refers to a deleted record must not reach another record. Ids that the store
+    /// never assigns do not count.
     func retireIds() throws {
+        let isAssigned = try lendsIDs ? IDLayout.isOwnSQL("CAST(change.key AS INTEGER)") : "true"
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_identity (tbl, next)
@@ -70,7 +72,7 @@ extension ZoneTransaction {
                 FROM temp.tidemark_reduced AS change
                 JOIN temp.tidemark_table AS synced_table
                     ON synced_table.tbl = change.tbl AND synced_table.kind = 'integer'
-                WHERE true
+                WHERE CAST(change.key AS INTEGER) <= \(TemporaryID.assignedMax) AND \(isAssigned)
                 GROUP BY change.tbl
                 ON CONFLICT (tbl) DO UPDATE SET next = max(next, excluded.next)
                 """

@@ -48,6 +48,7 @@ package struct SnapshotBuilder {
         let file = try DatabaseQueue(path: plain, configuration: configuration)
         defer { close(file) }
         return try file.writeWithoutTransaction { db in
+            ProgramFunctions.addStandIns(schema.objects, to: db)
             try db.execute(sql: "ATTACH ? AS zone", arguments: [zonePath])
             var header: SnapshotFormat.Header?
             try db.inTransaction(.deferred) {

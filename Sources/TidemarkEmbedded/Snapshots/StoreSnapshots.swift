@@ -56,6 +56,7 @@ extension EmbeddedStore {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.busyMode = .timeout(10)
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let localTables = try TidemarkError.translatingStorageErrors(of: path) {
             try DatabaseQueue(path: path, configuration: configuration).read { db in
                 guard try db.tableExists("tidemark_zone") else { throw ZoneTransaction.notAZone }

@@ -13,6 +13,8 @@ package struct ZoneAdoption {
     package let skipped: [String]
     /// The changes of the conflict policies.
     package let policyChanges: [PolicyChange]
+    /// Why device change sets that fire some triggers are refused.
+    package let warnings: [SchemaProblem]
 
     /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening.
     ///
@@ -22,8 +24,10 @@ package struct ZoneAdoption {
     ///   - epoch: A random id for a new history: of a new zone, or after a restore from a backup.
     ///   - isRestored: Whether the file was restored from a backup.
     ///   - excluding: Tables that stay local.
+    ///   - keys: The keys of tables without a primary key that the operator declares, by table.
     ///   - policies: Policies to change; all others stay as the file has them.
     ///   - renames: Columns that were renamed since the last opening.
+    ///   - objects: Declarations about the program's triggers and collations.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and their rows.
     package init(
         _ db: Database,
@@ -31,8 +35,10 @@ package struct ZoneAdoption {
         epoch: String,
         isRestored: Bool = false,
         excluding: Set<String>,
+        keys: [String: [String]] = [:],
         policies: [String: ConflictPolicy],
-        renames: [ColumnRename] = []
+        renames: [ColumnRename] = [],
+        objects: ObjectDeclarations = ObjectDeclarations()
     ) throws {
         guard try !db.tableExists("tidemark_device") else {
             throw TidemarkError(
@@ -41,12 +47,17 @@ package struct ZoneAdoption {
                 fix: "Serve the server's own file, or a copy made with .dump of the app's tables."
             )
         }
-        let introspection = try SchemaIntrospection(db, excluding: excluding)
+        let collations = try objects.collations(in: db)
+        let introspection = try ZoneTraits(db: db, excluding: excluding).introspect(declaring: keys, renames: renames)
         let schema = try introspection.makeSchema()
         try EngineConnection.prepare(db, schema: schema)
         let isNew = try !db.tableExists("tidemark_zone")
+        guard !isNew || !schema.tables.isEmpty else { throw Self.nothingToServe }
+        try ZoneTables.make(in: db)
+        try objects.storeCollations(in: db)
+        let served = try ServedObjects(db, schema: schema, triggers: objects.triggers, collations: collations)
         if isNew {
-            guard !schema.tables.isEmpty else { throw Self.nothingToServe }
+            guard served.problems.isEmpty else { throw UnsyncableSchema(problems: served.problems) }
             let problems = try RowValidation(db, schema: schema).problems()
             guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         }
@@ -65,12 +76,15 @@ package struct ZoneAdoption {
         if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) {
             try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
             try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
+            // The lost history may have lent ids that the backup does not know.
+            try db.execute(sql: "UPDATE tidemark_lent SET number = number + \(IDLayout.lostMax)")
         }
         let before = SyncSchema(tables: schema.tables, policies: try ZonePolicies.read(in: db))
         policyChanges = try before.changes(to: policies)
         let after = before.policies(after: policyChanges)
         if !policyChanges.isEmpty { try ZonePolicies.write(after, in: db) }
-        self.schema = SyncSchema(tables: schema.tables, policies: after, history: history)
+        self.schema = SyncSchema(tables: schema.tables, policies: after, history: history, objects: served.objects)
+        warnings = served.problems
         skipped = introspection.skippedTables
     }
 
@@ -127,71 +141,4 @@ extension SchemaIntrospection {
         let names = introspection.tables.map(\.name) + introspection.skippedTables
         try TidemarkError.requireKnown(excluded, among: names)
     }
-}
-
-/// Checks that the rows of a file can be synced: usable keys and no broken references.
-struct RowValidation {
-    private let db: Database
-    private let schema: SyncSchema
-
-    init(_ db: Database, schema: SyncSchema) {
-        self.db = db
-        self.schema = schema
-    }
-
-    func problems() throws -> [SchemaProblem] {
-        try schema.tables.flatMap { try keyProblems($0) }
-            + ForeignKeyCheck(db, schema: schema).all().map { broken in
-                SchemaProblem(
-                    table: broken.table,
-                    column: broken.column,
-                    reason: "row \(broken.key) refers to \(broken.parent) \(broken.parentKey), which does not exist",
-                    cure: """
-                        PRAGMA foreign_key_check(\(SQLText.name(broken.table))); -- lists every such row
-                        -- then insert the parent, or update or delete the child
-                        """
-                )
-            }
-    }
-
-    private func keyProblems(_ table: SyncedTable) throws -> [SchemaProblem] {
-        let name = SQLText.name(table.name)
-        let keys = table.key.map { SQLText.name($0) }
-        var problems: [SchemaProblem] = []
-        let hasNull = keys.map { "\($0) IS NULL" }.joined(separator: " OR ")
-        if try exists("SELECT 1 FROM \(name) WHERE \(hasNull)") {
-            problems.append(
-                SchemaProblem(
-                    table: table.name,
-                    column: table.key[0],
-                    reason: "has rows whose primary key is NULL",
-                    cure: "DELETE FROM \(name) WHERE \(hasNull); -- or give them a key"
-                )
-            )
-        }
-        if table.keyKind == .text, try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'") {
-            problems.append(
-                SchemaProblem(
-                    table: table.name,
-                    column: table.key[0],
-                    reason: "has blobs in a TEXT primary key",
-                    cure: "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"
-                )
-            )
-        }
-        let isReserved = "\(keys[0]) < 0 OR \(keys[0]) > \(TemporaryID.permanentMax)"
-        if table.keyKind == .integer, try exists("SELECT 1 FROM \(name) WHERE \(isReserved)") {
-            problems.append(
-                SchemaProblem(
-                    table: table.name,
-                    column: table.key[0],
-                    reason: "has ids below 0 or above 2^52 - 1, which stand for records not yet synced",
-                    cure: "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"
-                )
-            )
-        }
-        return problems
-    }
-
-    private func exists(_ sql: String) throws -> Bool { try Bool.fetchOne(db, sql: "SELECT EXISTS (\(sql))") ?? false }
 }

@@ -22,7 +22,6 @@ struct FollowSchema {
     ///
     /// - Returns: The history of the columns.
     func run(isNew: Bool) throws -> SchemaHistory {
-        try ZoneTables.make(in: db)
         if !isNew { try follow(renames) }
         let previousColumns = try servedColumns()
         let droppedTables = try readDroppedTables()

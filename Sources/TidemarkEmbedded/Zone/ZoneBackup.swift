@@ -77,6 +77,7 @@ public struct ZoneBackup: Sendable {
     private init(checking copy: String) throws {
         var configuration = Configuration()
         configuration.readonly = true
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let file = try DatabaseQueue(path: copy, configuration: configuration)
         (revision, rows) = try file.read { db in
             let problem = try String.fetchOne(db, sql: "PRAGMA quick_check(1)") ?? "ok"

@@ -15,7 +15,10 @@ final class ZoneFile: Sendable {
     /// Options that apply once, when the server starts.
     struct Opening: Sendable {
         var renames: [ColumnRename] = []
+        /// Keys of tables without a primary key, by table.
+        var keys: [String: [String]] = [:]
         var policies: [String: ConflictPolicy] = [:]
+        var objects = ObjectDeclarations()
         var isRestored = false
         /// Whether the server is starting: then the tables that the operator names must exist.
         var isFirst = false
@@ -25,6 +28,8 @@ final class ZoneFile: Sendable {
     let skippedTables: [String]
     /// The changes of conflict policies that opening the file made.
     let policyChanges: [PolicyChange]
+    /// Triggers that cannot run at the server.
+    let warnings: [SchemaProblem]
     /// The name in error messages to clients, which never see the path.
     private static let name = "the zone's file"
 
@@ -50,6 +55,7 @@ final class ZoneFile: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
+        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
         let pool = try TidemarkError.translatingStorageErrors(of: path) {
             try DatabasePool(path: path, configuration: configuration)
         }
@@ -75,6 +81,7 @@ final class ZoneFile: Sendable {
         servedSchema = Mutex(adoptionResult.schema)
         skippedTables = adoptionResult.adoption.skipped
         policyChanges = adoptionResult.adoption.policyChanges
+        warnings = adoptionResult.adoption.warnings
     }
 
     /// The current schema of the zone's tables.
@@ -201,15 +208,15 @@ final class ZoneFile: Sendable {
     }
 }
 
-/// The schema that a zone serves, its JSON, and SQLite's schema version to detect changes.
+/// The schema that a zone serves, its JSON, and the file's version to detect changes.
 struct ServedSchema: Hashable, Sendable {
     let schema: SyncSchema
     /// The schema as JSON.
     let text: String
     /// The hash of the JSON.
     let hash: String
-    /// SQLite's `schema_version` of the file.
-    let version: Int
+    /// The numbers in the file's header that change with its schema.
+    let version: [Int64?]
 
     init(_ schema: SyncSchema, in db: Database) throws {
         self.schema = schema
@@ -218,5 +225,9 @@ struct ServedSchema: Hashable, Sendable {
         version = try Self.version(of: db)
     }
 
-    static func version(of db: Database) throws -> Int { try Int.fetchOne(db, sql: "PRAGMA main.schema_version") ?? 0 }
+    static func version(of db: Database) throws -> [Int64?] {
+        try ["schema_version", "user_version", "application_id"].map {
+            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\($0)"))
+        }
+    }
 }

@@ -16,8 +16,11 @@ import TidemarkSQL
 /// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
+/// | `tidemark_lent` | how often ids were lent to a device |
 /// | `tidemark_served_column` | a synced column with its fill; or a former name with the name `now`, empty if dropped |
 /// | `tidemark_policy` | the conflict policy of a table, or of a `table.column`, if it is not the default |
+/// | `tidemark_device_trigger` | a trigger that runs at devices instead of at the server, with its own statement |
+/// | `tidemark_collation` | a built-in collation that stands for one of the program's own |
 /// | `tidemark_overruled` | values of a device that another change set overruled, until the device has them |
 ///
 /// The time and device of a column's value are those of the latest revision in the log that set the
@@ -123,6 +126,10 @@ enum ZoneTables {
             tbl TEXT PRIMARY KEY,
             next INTEGER NOT NULL
         ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_lent (
+            id INTEGER PRIMARY KEY CHECK (id = 1),
+            number INTEGER NOT NULL
+        );
         CREATE TABLE IF NOT EXISTS tidemark_overruled (
             number INTEGER PRIMARY KEY AUTOINCREMENT,
             device TEXT NOT NULL,
@@ -138,5 +145,6 @@ enum ZoneTables {
             PRIMARY KEY (tbl, col)
         ) WITHOUT ROWID;
         \(ZonePolicies.tableSQL)
+        \(ServedObjects.tableSQL)
         """
 }

@@ -35,7 +35,8 @@ extension SyncHandler {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
     package func hold(_ body: [UInt8], in transaction: some StoreTransaction) throws -> Hold? {
         let request = try transaction.stage(body, limits: limits)
-        guard let wait = request.wait, wait > 0, request.question == nil, request.changeSets.isEmpty,
+        guard let wait = request.wait, wait > 0, request.question == nil, request.lend.isEmpty,
+            request.changeSets.isEmpty,
             request.echo != .verdicts
         else { return nil }
         try transaction.absorbOutsideChanges()

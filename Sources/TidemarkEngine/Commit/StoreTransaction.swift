@@ -71,6 +71,11 @@ package protocol StoreTransaction {
     /// Loads the permanent ids for temporary ids of the device's earlier change sets.
     func recallIdentities(_ request: SyncRequest) throws
 
+    /// Lends ids of tables to a device, which no other device and no server assigns.
+    ///
+    /// - Returns: The lent ids of each table; none for a table whose ids the server cannot lend.
+    func lend(_ tables: [String]) throws -> [String: [LentIDs]]
+
     /// Runs one of several requests of this transaction in a savepoint.
     ///
     /// If it throws, its effects are undone and its error is returned.

@@ -12,6 +12,8 @@ package struct SyncAnswer: Hashable, Sendable {
     package let fingerprint: Fingerprint?
     /// Notes of overruled values, JSON each.
     package let overruled: [String]
+    /// The ids that the device is lent, by table.
+    package let lent: [String: [LentIDs]]
     /// How much of the device's own change sets the answer repeats.
     package let echo: SyncRequest.Echo
     /// The change sets, JSON each, in the order in which they are applied.
@@ -24,6 +26,7 @@ package struct SyncAnswer: Hashable, Sendable {
         hasMore: Bool,
         fingerprint: Fingerprint?,
         overruled: [String] = [],
+        lent: [String: [LentIDs]] = [:],
         echo: SyncRequest.Echo = .all,
         changeSets: [String]
     ) {
@@ -32,6 +35,7 @@ package struct SyncAnswer: Hashable, Sendable {
         self.hasMore = hasMore
         self.fingerprint = fingerprint
         self.overruled = overruled
+        self.lent = lent
         self.echo = echo
         self.changeSets = changeSets
     }
@@ -40,6 +44,7 @@ package struct SyncAnswer: Hashable, Sendable {
     package var text: String {
         let notes = overruled.isEmpty ? "" : #""overruled":[\#(overruled.joined(separator: ","))],"#
         let fingerprintMember = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
+        let lent = lent.isEmpty ? "" : #""lent":{\#(lentMembers.joined(separator: ","))},"#
         let echo =
             switch echo {
             case .all: ""
@@ -47,7 +52,26 @@ package struct SyncAnswer: Hashable, Sendable {
             case .verdicts: #""answer":"verdicts","#
             }
         return #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
-            + #""more":\#(hasMore),\#(echo)\#(fingerprintMember)\#(notes)"#
+            + #""more":\#(hasMore),\#(echo)\#(fingerprintMember)\#(notes)\#(lent)"#
             + #""changeSets":[\#(changeSets.joined(separator: ","))]}"#
+    }
+    /// Quotes a table's name as JSON.
+    private static func quote(_ name: String) -> String {
+        let escaped = name.unicodeScalars.map { scalar in
+            switch scalar {
+            case "\"", "\\": "\\\(scalar)"
+            case "\0"..<" ": "\\u00" + (scalar.value < 16 ? "0" : "") + String(scalar.value, radix: 16)
+            default: String(scalar)
+            }
+        }
+        return "\"\(escaped.joined())\""
+    }
+
+    /// Each table's lent ids: arrays of first, last, stride and width.
+    private var lentMembers: [String] {
+        lent.sorted { $0.key < $1.key }.map { table, ids in
+            let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
+            return "\(Self.quote(table)):[\(list)]"
+        }
     }
 }

@@ -75,6 +75,7 @@ package struct SyncHandler: Sendable {
         if let lap = request.lap, let device = request.device {
             try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
         }
+        let lent = try lend(request, in: transaction)
         let canCompare = echo != .verdicts && hasShape(of: start, request)
         let fingerprint = canCompare ? try transaction.fingerprint(at: end) : nil
         // Without a fingerprint the device cannot verify its own rows, so it receives whole copies.
@@ -89,10 +90,18 @@ package struct SyncHandler: Sendable {
             hasMore: end < last,
             fingerprint: fingerprint,
             overruled: notes ?? [],
+            lent: lent,
             echo: isAsSent ? .ids : echo == .verdicts ? .verdicts : .all,
             changeSets: changeSets
         )
         return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
+    }
+
+    /// Lends ids of the tables that a request names.
+    private func lend(_ request: SyncRequest, in transaction: some StoreTransaction) throws -> [String: [LentIDs]] {
+        guard request.device != nil, !request.lend.isEmpty else { return [:] }
+        guard limits.lendsIDs else { return Dictionary(uniqueKeysWithValues: request.lend.map { ($0, []) }) }
+        return try transaction.lend(request.lend)
     }
 
     private func tally(of verdicts: [Outcome], lag: Int64) -> SyncTally {

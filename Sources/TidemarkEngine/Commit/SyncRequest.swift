@@ -105,6 +105,8 @@ package struct SyncRequest: Hashable, Sendable {
     package let related: Int?
     /// The session nonces, if the device uses them.
     package let lap: Lap?
+    /// The tables for which the device wants ids for its next records.
+    package let lend: [String]
     /// A question in place of change sets.
     package let question: Question?
     /// The fingerprint of the device's rows at `maxRevision`.
@@ -127,6 +129,7 @@ package struct SyncRequest: Hashable, Sendable {
         echo: Echo = .all,
         related: Int? = nil,
         lap: Lap? = nil,
+        lend: [String] = [],
         question: Question? = nil,
         changeSets: [Envelope]
     ) {
@@ -140,6 +143,7 @@ package struct SyncRequest: Hashable, Sendable {
         self.overruled = overruled
         self.isSettled = isSettled
         self.lap = lap
+        self.lend = lend
         self.question = question
         self.fingerprint = fingerprint
         self.takesDelta = takesDelta

@@ -87,6 +87,10 @@ extension HistoryChecker {
                     !creations.contains($0) && zone.versions[rules.translated($0, ids)]?.isEmpty != false
                 }
             }
+        case "constraintViolated":
+            isSo = Dictionary(grouping: changes.map { rules.translated($0, ids) }, by: \.record).contains {
+                mayMissMinimum($0.value, over: zone.rows[$0.key])
+            }
         default: isSo = false
         }
         guard !isSo else { return }
@@ -97,6 +101,22 @@ extension HistoryChecker {
             expected: "no \(error): nothing in it is wrong so",
             found: "refused with all its \(request.changeSets.count) change sets"
         )
+    }
+
+    /// Whether some of a request's changes of a record may lead to a row that its table does not take.
+    ///
+    /// Others of them may be conflicts, so this takes the least of all possible values.
+    private func mayMissMinimum(_ changes: [RecordChange], over row: Cells?) -> Bool {
+        guard let table = changes.first.flatMap({ rules.table($0.record.table) }) else { return false }
+        let columns = Set(changes.flatMap(\.cells.keys)).filter { table.policy(of: $0) == .add }
+        return columns.contains { column in
+            let cells = changes.compactMap { $0.cells[column] }
+            let deltas = cells.compactMap { Rules.delta($0) }
+            let values = (cells.filter { Rules.delta($0) == nil } + [row?[column]].compactMap { $0 }).map { Int64($0) }
+            guard !deltas.isEmpty else { return false }
+            guard let least = values.compactMap({ $0 }).min(), !values.contains(nil) else { return true }
+            return least + deltas.filter { $0 < 0 }.reduce(0, +) < table.minimums[column] ?? .min
+        }
     }
 
     /// Checks that a device parks a change set only if the server refused it, cannot take it, or

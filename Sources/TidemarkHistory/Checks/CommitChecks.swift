@@ -138,7 +138,7 @@ extension HistoryChecker {
         guard let id = commit.changeSet else { return }
         for (record, change) in intents.sorted(by: { $0.key < $1.key }) {
             let row = zone?.rows[record]
-            let wanted = rulings[record]?.standing(of: change, over: before[record] ?? nil)
+            let wanted = rulings[record]?.standing(of: change, over: before[record] ?? nil, rules)
             guard !holds(wanted ?? change, in: row) else { continue }
             report(
                 .atomic,

@@ -58,6 +58,7 @@ extension HistoryChecker {
             let alone = undrained.filter { record, _ in fresh.count { $0.changes.contains { $0.record == record } } == 1
             }
             checkColumns(of: set, alone.mapValues { ($0.before, $0.after) }, step)
+            checkSums(of: set, alone.mapValues { ($0.before, $0.after) }, step)
             register(set, cursors: undrained.mapValues(\.cursor), outbox: outbox, step: step, device: device)
             checkTime(of: set, step, &device)
             device.own.insert(set.id)
@@ -110,6 +111,33 @@ extension HistoryChecker {
                 expected: "the changed columns only",
                 found: "\(same) too in \(set.id)"
             )
+        }
+    }
+
+    /// Checks that a column with the policy `add` travels as what the edit added.
+    ///
+    /// An absolute value would be a conflict with every other device's.
+    private mutating func checkSums(
+        of set: OutboxSet,
+        _ edits: [RecordID: (before: Cells?, after: Cells?)],
+        _ step: DeviceStep
+    ) {
+        for change in set.changes where change.operation == .update {
+            guard let edit = edits[change.record], let table = rules.table(change.record.table) else { continue }
+            for (column, cell) in change.cells.sorted(by: { $0.key < $1.key }) where table.policy(of: column) == .add {
+                guard let old = edit.before?[column].flatMap({ Int64($0) }),
+                    let new = edit.after?[column].flatMap({ Int64($0) }),
+                    case let (delta, isTooLarge) = new.subtractingReportingOverflow(old),
+                    !isTooLarge, Rules.delta(cell) != delta
+                else { continue }
+                report(
+                    .noSilentOverwrite,
+                    actor: step.device,
+                    subject: change.record,
+                    expected: "\(delta) added to \(column)",
+                    found: "\(cell) in \(set.id)"
+                )
+            }
         }
     }
 

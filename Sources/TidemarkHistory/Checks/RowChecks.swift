@@ -68,9 +68,11 @@ extension HistoryChecker {
         return misfits
     }
 
-    /// Whether records can be shown: no unique value twice, no broken reference.
+    /// Whether records can be shown: no unique value twice, no broken reference, no sum that a table refuses.
     private func fit(_ records: some Sequence<RecordID>, in rows: Rows) -> Bool {
-        guard rows.brokenReference(around: records, rules: rules) == nil else { return false }
+        guard rows.brokenReference(around: records, rules: rules) == nil,
+            records.allSatisfy({ record in rows[record].map { rules.table(record.table)?.takes($0) ?? true } ?? true })
+        else { return false }
         let touched = Set(records.map(\.table))
         return rules.tables.allSatisfy { table in
             !touched.contains(table.name)

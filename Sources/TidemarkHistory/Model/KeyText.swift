@@ -117,6 +117,26 @@ extension Rules {
         )
     }
 
+    /// The number that a cell of a change adds; nil for a plain value.
+    static func delta(_ cell: String) -> Int64? {
+        guard cell.hasPrefix(#"{"$add":"#) else { return nil }
+        return Int64(cell.dropFirst(8).dropLast())
+    }
+
+    /// The value where a change adds to another value than an integer, or beyond 64 bits.
+    ///
+    /// The server refuses it, and no file shows it.
+    static let noSum = "no sum"
+
+    /// A value after a cell of a change.
+    private static func sum(of old: String, _ new: String) -> String {
+        guard let delta = delta(new) else { return new }
+        guard let old = Int64(old), case let (sum, isTooLarge) = old.addingReportingOverflow(delta), !isTooLarge else {
+            return noSum
+        }
+        return String(sum)
+    }
+
     /// The row after a change.
     ///
     /// An update of nothing is nothing: its author learns that from the verdict.
@@ -124,7 +144,7 @@ extension Rules {
         switch change.operation {
         case .delete: nil
         case .create: keyCells(change.record).merging(change.cells) { _, new in new }
-        case .update: row?.merging(change.cells) { _, new in new }
+        case .update: row?.merging(change.cells) { old, new in Self.sum(of: old, new) }
         }
     }
 }

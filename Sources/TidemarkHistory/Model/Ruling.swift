@@ -9,14 +9,12 @@ struct Ruling: Sendable {
     /// wrote the value; nil if another program did, at the server.
     var replaced: [String: String?] = [:]
 
-    /// The part of the change that stands, over the earlier row.
-    func standing(of change: RecordChange, over row: Cells?) -> RecordChange {
-        guard !inVain.isEmpty, let row else { return change }
-        return RecordChange(
-            change.record,
-            operation: change.operation,
-            cells: change.cells.merging(row.filter { inVain.contains($0.key) }) { $1 }
-        )
+    /// The values to which the change leads from the earlier row.
+    func standing(of change: RecordChange, over row: Cells?, _ rules: Rules) -> RecordChange {
+        guard change.operation != .delete, let row else { return change }
+        let wanted = rules.applied(change, to: row) ?? [:]
+        let cells = change.cells.keys.map { ($0, (inVain.contains($0) ? row : wanted)[$0] ?? "null") }
+        return RecordChange(change.record, operation: change.operation, cells: Cells(uniqueKeysWithValues: cells))
     }
 }
 
@@ -57,7 +55,7 @@ extension ZoneModel {
     ///
     /// Columns that the author has replaced since do not count. Nor does anything before the author
     /// created or deleted the record.
-    private func missed(of record: RecordID, by author: Author) -> [Missed] {
+    private func missed(of record: RecordID, by author: Author, adding: Set<String>) -> [Missed] {
         let base = author.base(of: record)
         var missed = [Missed]()
         var replaced = Set<String>()
@@ -65,7 +63,8 @@ extension ZoneModel {
         for version in (versions[record] ?? []).reversed() where version.revision > base {
             if let id = version.changeSet, author.own.contains(id) {
                 guard let columns = version.columns else { break }
-                replaced.formUnion(columns)
+                // A sum may contain what its author had not seen.
+                replaced.formUnion(columns.subtracting(adding))
                 isJoined = true
                 continue
             }
@@ -82,14 +81,21 @@ extension ZoneModel {
     ///
     /// If the database makes the change along with another one, no author loses anything by it.
     func ruling(on change: RecordChange, isNamed: Bool, by author: Author, _ rules: Rules) -> Ruling {
-        let missed = missed(of: change.record, by: author)
+        let columnPolicies = rules.table(change.record.table)?.columnPolicies ?? [:]
+        let adding = Set(columnPolicies.filter { $0.value == .add }.keys)
+        let missed = missed(of: change.record, by: author, adding: adding)
         guard let last = missed.last, let table = rules.table(change.record.table) else { return Ruling() }
         let refused = Ruling(unseen: missed.first(where: \.isRenewal)?.version ?? last.version)
         // Both deleted the record, or the creation replaces nothing.
         guard let row = rows[change.record] else { return change.operation == .update ? refused : Ruling() }
         let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
         let isRenewed = missed.contains(where: \.isRenewal)
-        let differing = Set(change.cells.filter { row[$0.key] != $0.value }.keys)
+        let differing = Set(
+            change.cells.filter { column, cell in
+                if Rules.delta(cell) != nil { return row[column].flatMap { Int64($0) } == nil }
+                return row[column] != cell
+            }.keys
+        )
         let meeting: Set<String>
         switch change.operation {
         case .create:
@@ -103,7 +109,8 @@ extension ZoneModel {
             meeting = touched
         case .update:
             let isApart = !table.columnPolicies.isEmpty && touched.allSatisfy { table.columnPolicies[$0] != nil }
-            guard !isRenewed, table.policy != .reject || isApart else { return refused }
+            let isSum = !change.cells.isEmpty && change.cells.values.allSatisfy { Rules.delta($0) != nil }
+            guard !isRenewed, table.policy != .reject || isApart || isSum else { return refused }
             meeting = differing.intersection(touched)
         }
         let decided = meeting.filter { isNamed && table.policy(of: $0).decides }

@@ -78,7 +78,7 @@ enum CaptureTriggers {
             CREATE OR REPLACE FUNCTION \(function)() RETURNS trigger
             LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
             SET timezone = 'UTC' SET datestyle = 'ISO, YMD' SET intervalstyle = 'postgres'
-            SET extra_float_digits = 1 AS $$
+            SET extra_float_digits = 1 SET bytea_output = 'hex' AS $$
             <<engine>> DECLARE
                 own_zone text := CASE WHEN coalesce(current_setting('tidemark.engine', true), '') <> 'on' THEN ''
                     ELSE nullif(current_setting('tidemark.zone', true), '') END;

@@ -14,9 +14,11 @@ extension PostgresTransaction {
         let work = try tableWork(.one(ord))
         do {
             for item in work { try park(item, ord) }
+            let leavingFirst = Set(work.filter(releasesGenerated).map(\.stored.table.name))
+            for item in work where leavingFirst.contains(item.stored.table.name) { try delete(item, ord) }
             for item in work where item.counts[.create] != nil { try create(item, ord) }
             for item in work where item.counts[.update] != nil { try update(item, ord) }
-            for item in work.reversed() where item.counts[.delete] != nil { try delete(item, ord) }
+            for item in work.reversed() where !leavingFirst.contains(item.stored.table.name) { try delete(item, ord) }
         } catch let failure as PostgresFailure where failure.isAboutValues { throw violation(of: failure, ord) }
         try checkReferences(ord)
     }
@@ -26,6 +28,8 @@ extension PostgresTransaction {
         let stored: PostgresTable
         let counts: [TidemarkCore.Operation: Int]
         let columns: [TidemarkCore.Operation: Set<String>]
+        /// The columns to which updates add.
+        let adding: Set<String>
     }
 
     /// Summarizes the staged records by table, in table order.
@@ -56,7 +60,8 @@ extension PostgresTransaction {
                     arguments: [row["columns"]]
                 )
             }
-            return Work(stored: stored, counts: counts, columns: columns)
+            let adding = try Delta.columns(of: table.name, in: sets, db)
+            return Work(stored: stored, counts: counts, columns: columns, adding: adding)
         }
     }
 
@@ -86,11 +91,12 @@ extension PostgresTransaction {
 
     private func update(_ item: Work, _ ord: Int) throws {
         let columns = item.columns[.update, default: []]
-        guard let sql = updateSQL(item.stored, columns) else { return }
+        guard let sql = updateSQL(item.stored, columns, adding: item.adding) else { return }
         try run(sql, item: item, ord: ord, operation: .update)
     }
 
     private func delete(_ item: Work, _ ord: Int) throws {
+        guard item.counts[.delete] != nil else { return }
         try run(deleteSQL(item.stored), item: item, ord: ord, operation: .delete)
     }
 
@@ -113,12 +119,17 @@ extension PostgresTransaction {
             """
     }
 
-    /// The statement that updates; nil if no record sets a column.
-    func updateSQL(_ table: PostgresTable, _ columns: Set<String>) -> String? {
-        let columns = table.table.valueColumns.map(\.name).filter { columns.contains($0) }
+    /// The statement that updates; nil if no record sets a column or adds to one.
+    func updateSQL(_ table: PostgresTable, _ columns: Set<String>, adding: Set<String>) -> String? {
+        let columns = table.table.valueColumns.map(\.name).filter { columns.contains($0) || adding.contains($0) }
         guard !columns.isEmpty else { return nil }
-        let targets = columns.map {
-            "\(SQLText.name($0)) = \(Self.value(table, $0, otherwise: table.column($0, "app_row")))"
+        let targets = columns.map { name in
+            var current = table.column(name, "app_row")
+            if adding.contains(name) {
+                let hasDelta = "staged.d ? \(SQLText.literal(name))"
+                current = "CASE WHEN \(hasDelta) THEN \(table.sum(name, "app_row")) ELSE \(current) END"
+            }
+            return "\(SQLText.name(name)) = \(Self.value(table, name, otherwise: current))"
         }
         return """
             UPDATE \(table.name) AS app_row
@@ -138,6 +149,15 @@ extension PostgresTransaction {
 
     // MARK: Unique values
 
+    /// Whether the deletions of a table come first, because they release unique generated values.
+    ///
+    /// Such values cannot be parked. Without references to the table, no cascade notices the order.
+    private func releasesGenerated(_ item: Work) -> Bool {
+        let uniques = Set(item.stored.uniques.values.flatMap { $0 })
+        return !uniques.isDisjoint(with: item.stored.generated)
+            && schema.references(to: item.stored.table.name).isEmpty
+    }
+
     /// Parks the unique columns of records that the change set updates or deletes.
     ///
     /// A parked value equals no record's. PostgreSQL checks UNIQUE row by row, so a swap would fail.
@@ -149,7 +169,7 @@ extension PostgresTransaction {
         guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1, !uniques.isEmpty else { return }
         for operation in [TidemarkCore.Operation.update, .delete] where counts[operation] != nil {
             let moving = item.stored.table.valueColumns.filter {
-                uniques.contains($0.name)
+                uniques.contains($0.name) && !item.stored.generated.contains($0.name)
                     && (operation == .delete || item.columns[operation]?.contains($0.name) == true)
             }
             guard !moving.isEmpty else { continue }

@@ -45,16 +45,30 @@ extension PostgresTransaction {
     private func assign(_ stored: PostgresTable, _ ord: Int) throws {
         let table = stored.table
         guard stored.sequence == nil else { return try assignFromSequence(stored, ord) }
-        let first = try nextIdentity(stored)
         let count = try staged.creationCount(table, ord)
-        try staged.give(Array(first..<(first + Int64(count))), to: table, in: .one(ord))
+        let (ids, next) = try idsInOrder(count, of: stored, from: nextIdentity(stored))
+        try staged.give(ids, to: table, in: .one(ord))
         try pg.query(
             """
             INSERT INTO tidemark.identity VALUES ($1, $2, $3::bigint)
             ON CONFLICT (zone, tbl) DO UPDATE SET next = excluded.next
             """,
-            [zoneName, table.name, "\(first + Int64(count))"]
+            [zoneName, table.name, "\(next)"]
         )
+    }
+
+    /// Returns ids from `first` on that no staged record chooses, and the id after them.
+    func idsInOrder(_ count: Int, of stored: PostgresTable, from first: Int64) throws -> (ids: [Int64], next: Int64) {
+        let chosenIDs = try staged.chosenIDs(of: stored.table, from: first)
+        var ids: [Int64] = []
+        var next = first
+        let layout = IDLayout(stored)
+        while ids.count < count {
+            next = layout?.own(from: next)?.lowerBound ?? next
+            if !chosenIDs.contains(next) { ids.append(next) }
+            next += 1
+        }
+        return (ids, next)
     }
 
     /// Assigns ids from the table's sequence to its new records.
@@ -77,6 +91,7 @@ extension PostgresTransaction {
     /// skips only ids that a row has or had.
     func drawIDs(_ count: Int, from stored: PostgresTable) throws -> [Int64] {
         let id = stored.column(stored.table.key[0], "app_row")
+        let chosenIDs = try staged.chosenIDs(of: stored.table, from: 0)
         var ids = [Int64]()
         var wanted = count
         while ids.count < count {
@@ -98,7 +113,7 @@ extension PostgresTransaction {
             guard let first = numbers.first else { break }
             let lag = first.next - first.id
             let isNear = lag <= Self.sequenceLagMax
-            ids += numbers.filter { isNear ? $0.id >= $0.next : !$0.isTaken }.map(\.id)
+            ids += numbers.filter { (isNear ? $0.id >= $0.next : !$0.isTaken) && !chosenIDs.contains($0.id) }.map(\.id)
             let passed = isNear ? max(0, Int(lag) - numbers.count) : min(wanted, Self.extraDrawsMax)
             wanted = count - ids.count + passed
         }
@@ -116,10 +131,13 @@ extension PostgresTransaction {
     /// The expression for the id after all ids that the zone's rows have or had.
     private func nextSQL(_ stored: PostgresTable) -> String {
         let id = stored.column(stored.table.key[0], "app_row")
+        let isAssigned = "<= \(TemporaryID.assignedMax)"
         return """
             greatest(
-                (SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2),
-                (SELECT max(\(id))::bigint + 1 FROM \(stored.name) AS app_row WHERE \(stored.inZone("app_row"))), 1)
+                (SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2 AND next \(isAssigned)),
+                (SELECT max(\(id))::bigint + 1
+                FROM \(stored.name) AS app_row
+                WHERE \(stored.inZone("app_row")) AND \(id) \(isAssigned)), 1)
             """
     }
 
@@ -130,7 +148,7 @@ extension PostgresTransaction {
                 sql: """
                     SELECT json_array(CAST(old_key AS INTEGER), CAST(key AS INTEGER))
                     FROM temp.tidemark_staged
-                    WHERE ord = ? AND tbl = ? AND operation = 'create'
+                    WHERE ord = ? AND tbl = ? AND operation = 'create' AND old_key IS NOT NULL
                     """
             ),
             arguments: [ord, table.name]
@@ -146,6 +164,36 @@ extension PostgresTransaction {
             )
         } catch let failure as PostgresFailure where failure.state == "23505" {
             throw StagedRequest.usedTemporaryId(table, ord)
+        }
+    }
+
+    // MARK: Lending
+
+    /// Lends ids above those of the table's sequence, so that other programs go on as before.
+    func lend(_ tables: [String]) throws -> [String: [LentIDs]] {
+        let stored = tables.compactMap { table($0) }
+        let lastValues = stored.map { table in
+            table.sequence.map { "pg_sequence_last_value(\(SQLText.literal($0))::regclass)" } ?? "NULL::bigint"
+        }
+        let numbers = (["nextval('tidemark.lent')"] + lastValues).joined(separator: ", ")
+        let row = try pg.query("SELECT \(numbers)")[0]
+        guard let number = row.integer(0) else { return [:] }
+        var lent = Dictionary(uniqueKeysWithValues: stored.map { ($0.table.name, [LentIDs]()) })
+        for (index, stored) in stored.enumerated() where stored.table.keyKind == .integer {
+            guard let layout = IDLayout(stored), (row.integer(index + 1) ?? 0) <= layout.sequenceMax else { continue }
+            lent[stored.table.name] = layout.lent(number)
+        }
+        return lent
+    }
+}
+
+extension IDLayout {
+    /// The layout of a table's ids; nil if its key has too few bits to lend any.
+    init?(_ stored: PostgresTable) {
+        switch stored.type(stored.table.key[0]) {
+        case "bigint": self = .besideSequence
+        case "integer": self = .narrow
+        default: return nil
         }
     }
 }

@@ -19,29 +19,37 @@ extension PostgresTransaction {
                 )
                 if let contended { try stageContended(contended) }
             }
+            try spellContendedValues(ord, of: stored, seenRevisions: seenRevisions)
         }
         guard try staged.hasContended() else { return [] }
         return try staged.contentions(histories(seenRevisions), stamp: stamp, isCascade: false)
     }
 
     private static func contendedSQL(_ table: PostgresTable) -> String {
-        """
-        SELECT json_agg(json_build_array(rec, tbl, key, operation, base, present::int, image))
-        FROM (
-            SELECT staged.rec, staged.tbl, staged.key, staged.operation, since.base,
-                app_row.tableoid IS NOT NULL AS present,
-                CASE WHEN app_row.tableoid IS NOT NULL AND staged.operation <> 'delete'
-                    THEN \(table.rowJSON("app_row")) END AS image,
-                EXISTS (SELECT 1 FROM tidemark.log AS log_entry
-                    WHERE log_entry.zone = $1 AND log_entry.tbl = staged.tbl AND log_entry.key = staged.key
-                        AND log_entry.revision > since.base
-                        AND (log_entry.merged OR log_entry.revision <> ALL ($4::bigint[]))) AS newer
-            FROM \(StagedSet.records(2))
-            CROSS JOIN LATERAL (SELECT least(coalesce(staged.base, $3::bigint), $3::bigint) AS base) AS since
-            LEFT JOIN \(table.name) AS app_row ON \(table.matches("app_row"))
-        ) AS compared
-        WHERE CASE operation WHEN 'create' THEN present ELSE newer OR NOT present END
-        """
+        // No author edits a generated column: its first values arrive when it is added.
+        let generated = SQLText.literal(
+            "[\(table.generated.sorted().map(ChangeSetJSON.quote).joined(separator: ","))]"
+        )
+        let isEdit =
+            table.generated.isEmpty
+            ? "" : " AND (log_entry.operation <> 'update' OR NOT log_entry.columns::jsonb <@ \(generated)::jsonb)"
+        return """
+            SELECT json_agg(json_build_array(rec, tbl, key, operation, base, present::int, image))
+            FROM (
+                SELECT staged.rec, staged.tbl, staged.key, staged.operation, since.base,
+                    app_row.tableoid IS NOT NULL AS present,
+                    CASE WHEN app_row.tableoid IS NOT NULL AND staged.operation <> 'delete'
+                        THEN \(table.rowJSON("app_row")) END AS image,
+                    EXISTS (SELECT 1 FROM tidemark.log AS log_entry
+                        WHERE log_entry.zone = $1 AND log_entry.tbl = staged.tbl AND log_entry.key = staged.key
+                            AND log_entry.revision > since.base\(isEdit)
+                            AND (log_entry.merged OR log_entry.revision <> ALL ($4::bigint[]))) AS newer
+                FROM \(StagedSet.records(2))
+                CROSS JOIN LATERAL (SELECT least(coalesce(staged.base, $3::bigint), $3::bigint) AS base) AS since
+                LEFT JOIN \(table.name) AS app_row ON \(table.matches("app_row"))
+            ) AS compared
+            WHERE CASE operation WHEN 'create' THEN present ELSE newer OR NOT present END
+            """
     }
 
     private func stageContended(_ contended: String) throws {
@@ -92,6 +100,10 @@ extension PostgresTransaction {
                 columns: row[3],
                 stamp: Stamp(time: row.integer(4) ?? 0, device: row[5])
             )
+            let generated = tables[row.text(0)]?.generated ?? []
+            guard change.operation != .update || generated.isEmpty || !change.columns.isSubset(of: generated) else {
+                continue
+            }
             histories[.init(table: row.text(0), key: row.text(1)), default: []].append(
                 (change: change, isSeen: row.isTrue(6))
             )

@@ -28,6 +28,11 @@ enum KeySet {
         case .bytes: "decode(\(json) ->> '$blob', 'base64')"
         case .real: "coalesce(\(json) ->> '$real', \(json) #>> '{}')::double precision"
         case .boolean: "(\(json) #>> '{}')::int::boolean"
+        case .number: "replace(\(json) #>> '{}', '::numeric', '')::\(table.wholeType(column))"
+        case .microseconds:
+            """
+            ((\(json) #>> '{}') || CASE jsonb_typeof(\(json)) WHEN 'number' THEN ' microseconds' ELSE '' END)::interval
+            """
         default: "(\(json) #>> '{}')::\(table.wholeType(column))"
         }
     }

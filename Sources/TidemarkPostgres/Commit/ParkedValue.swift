@@ -23,7 +23,7 @@ extension PostgresTransaction {
         case .integer: "(-\(type == "smallint" ? "30000" : "2000000000") - staged.rec)::\(type)"
         case .real: "(-9007199254740992 + staged.rec)::\(type)"
         case .bytes: "convert_to('tidemark parked ' || staged.rec, 'UTF8')"
-        case .boolean, .text, .mixed: parkedText(type)
+        default: parkedText(type)
         }
     }
 

@@ -21,8 +21,13 @@ enum PostgresText {
             try db.execute(
                 sql: """
                     CREATE TEMP TABLE tidemark_postgres_type (
-                        tbl TEXT, col TEXT, kind TEXT, hash TEXT, PRIMARY KEY (tbl, col)
-                    ) WITHOUT ROWID
+                        tbl TEXT, col TEXT, kind TEXT, hash TEXT, is_generated INTEGER, bits INTEGER,
+                        PRIMARY KEY (tbl, col)
+                    ) WITHOUT ROWID;
+                    CREATE TEMP TABLE tidemark_spelling (
+                        rec INTEGER, col TEXT, json TEXT, PRIMARY KEY (rec, col)
+                    ) WITHOUT ROWID;
+                    CREATE TEMP TABLE tidemark_replacement (created INTEGER PRIMARY KEY, deleted INTEGER NOT NULL);
                     """
             )
         }
@@ -32,8 +37,11 @@ enum PostgresText {
         for table in served.tables.values {
             for column in table.table.columns {
                 try db.execute(
-                    sql: "INSERT INTO temp.tidemark_postgres_type VALUES (?, ?, ?, ?)",
-                    arguments: [table.table.name, column.name, table.kind(column.name).rawValue, served.hash]
+                    sql: "INSERT INTO temp.tidemark_postgres_type VALUES (?, ?, ?, ?, ?, ?)",
+                    arguments: [
+                        table.table.name, column.name, table.kind(column.name).rawValue, served.hash,
+                        table.generated.contains(column.name), bits[table.type(column.name)],
+                    ]
                 )
             }
         }
@@ -93,7 +101,7 @@ enum PostgresText {
                     sql: """
                         SELECT json_group_array(json_object('rec', staged.rec, 'tbl', staged.tbl,
                                 'key', staged.key, 'operation', staged.operation, 'base', staged.base,
-                                'v', json((\(Self.values))))),
+                                'v', json((\(Self.values))), 'd', json((\(Self.deltas))))),
                             iif(count(*) = ?5, max(staged.rec), NULL), count(*)
                         FROM (
                             SELECT *
@@ -132,7 +140,7 @@ enum PostgresText {
             db.cachedStatement(
                 sql: """
                     SELECT json_group_array(json_object('key', staged.key, 'base', staged.since,
-                        'seen', json(staged.seen), 'v', json((\(Self.values)))))
+                        'seen', json(staged.seen), 'v', json((\(Self.values))), 'd', json((\(Self.deltas)))))
                     FROM (
                         SELECT staged.rec, staged.key,
                             min(coalesce(staged.base, planned.base), planned.base) AS since, planned.seen
@@ -148,11 +156,18 @@ enum PostgresText {
     }
 
     /// The values of the record `staged`, a JSON object of texts.
-    private static let values = """
+    static let values = """
         SELECT json_group_object(cell.col, tidemark_postgres_text(\(storedValue("cell.value", "type.kind")), type.kind))
         FROM temp.tidemark_staged_cell AS cell
         JOIN temp.tidemark_postgres_type AS type ON type.tbl = ?1 AND type.col = cell.col
         WHERE cell.rec = staged.rec
+        """
+
+    /// The deltas of the record `staged`, a JSON object of integers; NULL without any.
+    private static let deltas = """
+        SELECT nullif(json_group_object(delta.col, delta.delta), '{}')
+        FROM temp.tidemark_staged_delta AS delta
+        WHERE delta.rec = staged.rec
         """
 
     /// A value as SQLite stores it: it spells a real number in a TEXT column in its own way.
@@ -201,6 +216,16 @@ enum PostgresText {
         let kind = PostgresType(rawValue: name) ?? .text
         switch (value.storage, kind) {
         case (.null, _): return .success(nil)
+        case (.int64(let number), .number): return .success(String(number))
+        case (.double(let number), .number): return .success(real(number))
+        case (.int64(let number), .microseconds): return .success(interval(number))
+        case (.double(let number), .microseconds):
+            guard let whole = Int64(exactly: number) else {
+                return .failure(Misfit(reason: "is a fraction in a column of microseconds"))
+            }
+            return .success(interval(whole))
+        case (.int64, .interval), (.double, .interval): return .failure(bareInterval)
+        case (.int64(let number), .hexadecimal): return .success(String(number))
         case (.int64(let number), .text), (.int64(let number), .integer), (.int64(let number), .mixed):
             return .success(String(number))
         case (.int64(let number), .real): return .success(real(Double(number)))
@@ -223,10 +248,19 @@ enum PostgresText {
 
     private static func convert(_ text: String, _ kind: PostgresType) -> Result<String?, Misfit> {
         switch kind {
-        case .text: return .success(text)
+        case .text, .address, .hexadecimal, .moment, .longMoment: return .success(text)
+        case .number:
+            let suffix = "::numeric"
+            return .success(text.hasSuffix(suffix) ? String(text.dropLast(suffix.count)) : text)
+        case .interval: return isNumber(text) ? .failure(bareInterval) : .success(text)
+        case .microseconds:
+            guard isNumber(text) else { return .success(text) }
+            guard let whole = Int64(text.trimmingCharacters(in: .whitespacesAndNewlines)) else {
+                return .failure(Misfit(reason: "is a fraction in a column of microseconds"))
+            }
+            return .success(interval(whole))
         case .mixed:
-            let isNumber = /[ \t\n\v\f\r]*[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?[ \t\n\v\f\r]*/
-            guard text.wholeMatch(of: isNumber) != nil else { return convert(text, .text) }
+            guard isNumber(text) else { return convert(text, .text) }
             let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
             if let number = Int64(trimmed) { return .success(String(number)) }
             return .success(Double(trimmed).map(numeric) ?? text)
@@ -240,6 +274,25 @@ enum PostgresText {
             return .success(real(number))
         case .bytes: return .failure(Misfit(reason: "is text in a column of blobs"))
         }
+    }
+
+    /// Whether SQLite reads a whole text as a number.
+    private static func isNumber(_ text: String) -> Bool {
+        let number = /[ \t\n\v\f\r]*[+\-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+\-]?[0-9]+)?[ \t\n\v\f\r]*/
+        return text.wholeMatch(of: number) != nil
+    }
+
+    /// PostgreSQL would read any number as seconds, but programs mean microseconds or days as well.
+    private static let bareInterval = Misfit(
+        reason: "is a number without a unit in a column of intervals; write for instance '90 seconds'"
+    )
+
+    /// An interval of microseconds in days and the rest, as Python's drivers write it.
+    private static func interval(_ microseconds: Int64) -> String {
+        let day: Int64 = 86_400_000_000
+        let rest = (microseconds % day + day) % day
+        let days = microseconds / day - (microseconds % day < 0 ? 1 : 0)
+        return "\(days) days \(rest) microseconds"
     }
 
     /// A number in a column that may also hold texts: an integral one is an integer.

@@ -173,6 +173,7 @@ final class PostgresTransaction: StoreTransaction {
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
         try staged.placing {
+            try PostgresText.dropGenerated(in: db)
             try PostgresText.refuseMisfits(in: db)
             try spellKeys()
         }
@@ -182,6 +183,7 @@ final class PostgresTransaction: StoreTransaction {
     func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
         guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
         do {
+            try PostgresText.dropGenerated(in: db)
             try PostgresText.refuseMisfits(in: db)
             try spellKeys()
             return requests

@@ -117,6 +117,7 @@ extension PostgresTransaction {
 
     private func respell(_ spellings: String, _ table: SyncedTable) throws {
         guard spellings != "[]" else { return }
+        try mergeReplacements(spellings, table)
         do {
             try db.cachedStatement(
                 sql: """
@@ -143,6 +144,40 @@ extension PostgresTransaction {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw try repeatedKey(spellings, table)
         }
+    }
+
+    /// Merges the deletion of a record and its creation under another spelling to an update.
+    ///
+    /// A program that saves a record under its own spelling, by `INSERT OR REPLACE` or an update of the
+    /// key, sends both.
+    private func mergeReplacements(_ spellings: String, _ table: SyncedTable) throws {
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_replacement").execute()
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_replacement (created, deleted)
+                SELECT created.rec, deleted.rec
+                FROM json_each(?1) AS spelling
+                JOIN temp.tidemark_staged AS created
+                    ON created.rec = spelling.value ->> 0 AND created.operation = 'create'
+                JOIN temp.tidemark_staged AS deleted
+                    ON deleted.tbl = ?2 AND deleted.key = spelling.value ->> 1 AND deleted.ord = created.ord
+                        AND deleted.operation = 'delete'
+                """
+        ).execute(arguments: [spellings, table.name])
+        guard db.changesCount > 0 else { return }
+        try db.execute(
+            sql: """
+                UPDATE temp.tidemark_staged
+                SET operation = 'update', base = deleted.base
+                FROM temp.tidemark_replacement AS replacement
+                JOIN temp.tidemark_staged AS deleted ON deleted.rec = replacement.deleted
+                WHERE tidemark_staged.rec = replacement.created;
+                DELETE FROM temp.tidemark_staged_cell
+                WHERE rec IN (SELECT deleted FROM temp.tidemark_replacement);
+                DELETE FROM temp.tidemark_staged
+                WHERE rec IN (SELECT deleted FROM temp.tidemark_replacement);
+                """
+        )
     }
 
     /// Returns the error for a record that appears twice in one change set.

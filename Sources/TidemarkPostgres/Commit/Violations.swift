@@ -26,6 +26,13 @@ extension PostgresTransaction {
                     place: .init(changeSet: ord, table: table, column: column)
                 )
             )
+        case "22003":
+            // PostgreSQL does not name the column; if the query fails too, its general error remains.
+            let outOfRange = try? PostgresText.outOfRange(ord, in: db)
+            let other =
+                hasDeltas(ord)
+                ? Self.wrongSum(ord: ord, stored: stored) : Self.unreadable(failure, ord: ord, stored: stored)
+            return .refusal(outOfRange ?? other)
         case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, ord: ord, stored: stored))
         case let state where state.hasPrefix("23"):
             let column = state == "23502" ? failure.column : nil
@@ -42,6 +49,24 @@ extension PostgresTransaction {
             )
         default: return .refusal(Self.refused(failure, ord: ord, stored: stored))
         }
+    }
+
+    /// Whether a change set adds to columns.
+    private func hasDeltas(_ ord: Int) -> Bool {
+        tables.keys.contains { table in
+            // Without the temporary table this is a failure of another kind, which the next statement reports.
+            (try? Delta.columns(of: table, in: .one(ord), db).isEmpty) == false
+        }
+    }
+
+    /// Returns the error for a sum that is beyond the column's type, or has no integer to add to.
+    private static func wrongSum(ord: Int, stored: PostgresTable?) -> TidemarkError {
+        TidemarkError(
+            .constraintViolated,
+            "The table refuses a record: \(Delta.failure).",
+            fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+            place: .init(changeSet: ord, table: stored?.table.name)
+        )
     }
 
     /// Returns the error for a record that a trigger, index or row policy refuses.

@@ -87,7 +87,7 @@ struct CaptureAdditions {
 
     /// Adds the new columns with their fills to rows that were captured before.
     private func fillCaptured(_ columns: [String], _ fills: [String: String], of table: PostgresTable) throws {
-        let members = columns.map { "\(ChangeSetJSON.quote($0)):\(fills[$0] ?? "null")" }
+        let members = columns.map { "\(ChangeSetJSON.quote(WireName.member(column: $0))):\(fills[$0] ?? "null")" }
         let text = SQLText.literal(members.joined(separator: ",") + "}")
         let withFills = { (image: String) in
             "CASE WHEN \(image) = '{}' THEN '{' || \(text) ELSE left(\(image), -1) || ',' || \(text) END"
@@ -106,7 +106,9 @@ struct CaptureAdditions {
         for rename in renames {
             let old = SQLText.literal(rename.old)
             let new = SQLText.literal(rename.new)
-            let name = "CASE member.key WHEN \(old) THEN \(new) ELSE member.key END"
+            let oldMember = SQLText.literal(WireName.member(column: rename.old))
+            let newMember = SQLText.literal(WireName.member(column: rename.new))
+            let name = "CASE member.key WHEN \(oldMember) THEN \(newMember) ELSE member.key END"
             let withNewName = { (image: String) in
                 """
                 CASE WHEN \(image) IS NOT NULL THEN (

@@ -86,14 +86,19 @@ struct FollowTables {
             self.record = record
             position = try CataloguePosition.now(of: record.namespace, zone: "", follow.pg)
             let plain = record.schema.tables.filter { $0.keyKind == .general && $0.key.count == 1 }
-            adoption = AdoptTables(
+            var adoption = AdoptTables(
                 pg: follow.pg,
                 namespace: record.namespace,
                 zoneColumn: record.zoneColumn,
                 excluding: record.excluded,
+                keys: Dictionary(uniqueKeysWithValues: record.schema.tables.map { ($0.name, $0.key) }),
                 served: Set(record.schema.tables.map(\.name)),
                 plainKeys: Set(plain.map(\.name))
             )
+            adoption.deviceTypes = DeviceTypes(profile: record.deviceTypes)
+            adoption.servedTypes = ServedTypes(schema: record.schema, catalogue: record.catalogue)
+            adoption.computedColumns = try TableText.computedColumns(record.schema)
+            self.adoption = adoption
             actual = try follow.actual(adoption, record)
             catalogue = try CatalogueTable.read(
                 actual.tables.map(\.name),
@@ -182,14 +187,33 @@ struct FollowTables {
 
     // MARK: Following
 
+    /// Returns policies under the new names of renamed columns.
+    private func policies(_ policies: [String: ConflictPolicy], following differences: [String: TableDifference])
+        -> [String: ConflictPolicy]
+    {
+        let names = differences.reduce(into: [String: String]()) { names, difference in
+            for rename in difference.value.renamed {
+                names["\(difference.key).\(rename.old)"] = "\(difference.key).\(rename.new)"
+            }
+        }
+        return Dictionary(policies.map { (names[$0.key] ?? $0.key, $0.value) }, uniquingKeysWith: { first, _ in first })
+    }
+
     private func follow(_ state: State, _ declared: SyncSchema?) throws -> ServedRecord {
         var record = state.record
         let problems = state.differences.sorted { $0.key < $1.key }.flatMap {
             record.schema.history.problems(with: $0.value, of: $0.key)
         }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-        let text = TableText(served: record.schema, actual: state.actual, declared: declared)
-        let tables = try text.tables(state.differences)
+        let text = TableText(
+            served: record.schema,
+            actual: state.actual,
+            declared: declared,
+            catalogue: state.catalogue
+        )
+        let tables = try text.tables(state.differences).map { table in
+            record.schema.byName[table.name]?.traits.map { table.with(traits: $0) } ?? table
+        }
         var history = record.schema.history
         let capture = CaptureAdditions(pg: pg, record: record)
         var fills: [String: [String: String]] = [:]
@@ -201,7 +225,8 @@ struct FollowTables {
         let recreated = Set(state.new).intersection(history.droppedTables)
         for table in state.new { history.addNewTable(table) }
         for table in state.gone { history.addDroppedTable(table) }
-        record.schema = SyncSchema(tables: tables, policies: record.schema.policies, history: history)
+        let policies = policies(record.schema.policies, following: state.differences)
+        record.schema = SyncSchema(tables: tables, policies: policies, history: history)
         try state.adoption.deferReferences(of: Set(tables.map(\.name)))
         try install(state, record)
         let rebuilt = state.differences.filter(\.value.isRebuilt).map(\.key).sorted()

@@ -12,6 +12,8 @@ struct GrowTables {
     let db: Database
     let wanted: SyncSchema
     let record: ServedRecord
+    /// The generated columns of the database, by table, which a schema does not declare.
+    let generated: [String: Set<String>]
 
     /// Creates them, in the caller's transaction.
     ///
@@ -91,13 +93,14 @@ struct GrowTables {
     }
 
     private func differences(_ servedTable: SyncedTable, _ declared: SyncedTable) -> [String] {
+        let generated = generated[servedTable.name, default: []]
         guard servedTable.key == declared.key, servedTable.keyKind == declared.keyKind else {
             return [
                 "the key of \(servedTable.name) is \(words(servedTable)) in the database and \(words(declared)) in the schema"
             ]
         }
         let columns = Dictionary(uniqueKeysWithValues: declared.columns.map { ($0.name, $0) })
-        let old = servedTable.columns.flatMap { column -> [String] in
+        let old = servedTable.columns.filter { !generated.contains($0.name) }.flatMap { column -> [String] in
             let name = "\(servedTable.name).\(column.name)"
             guard let other = columns[column.name] else {
                 return ["the schema lacks the column \(name) of the database"]
@@ -121,7 +124,8 @@ struct GrowTables {
         let uniques = Set(declared.uniques.filter { names.isSuperset(of: $0) })
         let references = Set(declared.references.filter { names.isSuperset(of: $0.columns) })
         var problems: [String] = []
-        if uniques != Set(servedTable.uniques) {
+        let generated = generated[servedTable.name, default: []]
+        if uniques != Set(servedTable.uniques.filter { generated.isDisjoint(with: $0) }) {
             problems.append("\(servedTable.name) has other unique columns in the database")
         }
         if references != Set(servedTable.references) {

@@ -19,6 +19,8 @@ struct TableText {
     let actual: SyncSchema
     /// The tables of the operator's schema, if any.
     let declared: SyncSchema?
+    /// The tables in PostgreSQL's own types.
+    let catalogue: [String: CatalogueTable]
 
     /// Returns the tables, served ones first.
     func tables(_ differences: [String: TableDifference]) throws -> [SyncedTable] {
@@ -39,7 +41,11 @@ struct TableText {
         let kind = { (type: String) in DeclaredType(type)?.kind }
         let columns = Dictionary(uniqueKeysWithValues: table.columns.map { ($0.name, $0) })
         let sameColumns = actual.columns.allSatisfy { column in
-            guard let own = columns[column.name], kind(own.type) == kind(column.type),
+            let type = catalogue[table.name]?.columns[column.name]?.type ?? ""
+            // `actual` has the served type of such a column.
+            let isKept = DeviceTypes.types(for: type).count > 1
+            guard let own = columns[column.name],
+                isKept ? own.type.uppercased() == column.type.uppercased() : kind(own.type) == kind(column.type),
                 hasServedAffinity(own, in: table.name)
             else { return false }
             return actual.key.contains(column.name) || own.isNotNull == column.isNotNull
@@ -62,6 +68,22 @@ struct TableText {
             return declared?.byName[table.name] == nil ? actual.keyKind : table.keyKind
         }
         return before.keyKind
+    }
+
+    /// Returns the generated columns of the served statements, which devices compute themselves.
+    static func computedColumns(_ served: SyncSchema) throws -> [String: Set<String>] {
+        let generating = served.tables.filter { $0.sql.uppercased().contains(" AS ") }
+        guard !generating.isEmpty else { return [:] }
+        return try DatabaseQueue().write { db in
+            try generating.reduce(into: [:]) { columns, table in
+                try db.execute(sql: table.sql)
+                columns[table.name] = try String.fetchSet(
+                    db,
+                    sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden IN (2, 3)",
+                    arguments: [table.name]
+                )
+            }
+        }
     }
 
     // MARK: Alterations in SQLite

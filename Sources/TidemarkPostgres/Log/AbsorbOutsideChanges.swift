@@ -44,7 +44,7 @@ extension PostgresTransaction {
                     FROM temp.tidemark_reduced AS change
                     JOIN temp.tidemark_table AS synced ON synced.tbl = change.tbl
                     WHERE change.operation <> 'delete' AND synced.kind = 'integer'
-                        AND CAST(change.key AS INTEGER) NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
+                        AND CAST(change.key AS INTEGER) NOT BETWEEN synced.lowest AND \(TemporaryID.permanentMax)
                     LIMIT 1
                     """
             )
@@ -52,7 +52,7 @@ extension PostgresTransaction {
         guard let misfit else { return }
         throw TidemarkError(
             .unavailable,
-            "A row written into the database has a key below 0 or above 2^52 - 1.",
+            "A row written into the database has a key that stands for a temporary id or is above 2^52 - 1.",
             fix: "Give it another key there, or delete it.",
             place: .init(table: misfit["tbl"], key: misfit["key"])
         )

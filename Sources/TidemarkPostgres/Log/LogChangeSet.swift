@@ -60,7 +60,7 @@ extension PostgresTransaction {
             INSERT INTO tidemark.identity AS stored (zone, tbl, next)
             SELECT $1, tbl, max(key::bigint) + 1
             FROM entry
-            WHERE tbl = ANY ($8::text[])
+            WHERE CASE WHEN tbl = ANY ($8::text[]) THEN key::bigint <= \(TemporaryID.assignedMax) END
             GROUP BY tbl
             ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
             """,
@@ -102,7 +102,7 @@ extension PostgresTransaction {
                 sql: """
                     SELECT json_group_array(json_object('tbl', tbl, 'key', key, 'revision', ?,
                         'operation', operation, 'columns', CASE operation WHEN 'update'
-                            THEN (SELECT json_group_array(name.key) FROM json_each(attributes) AS name) END))
+                            THEN (SELECT json_group_array(\(MemberSQL.name(of: "name.key"))) FROM json_each(attributes) AS name) END))
                     FROM temp.tidemark_reduced
                     """
             ),

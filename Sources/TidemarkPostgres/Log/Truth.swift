@@ -119,7 +119,7 @@ extension PostgresTransaction {
             let missing = table.defaults[column].map { "(\($0))::\(table.type(column))" } ?? "NULL"
             return """
                 \(table.column(column, "app_row")) = CASE
-                    WHEN staged.v ? \(SQLText.literal(column)) THEN \(table.staged(column))
+                    WHEN staged.v ? \(SQLText.literal(column)) THEN \(table.comparable(column))
                     WHEN staged.operation = 'create' THEN \(missing)
                     ELSE \(table.column(column, "own")) END
                 """

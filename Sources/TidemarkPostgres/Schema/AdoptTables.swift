@@ -5,18 +5,27 @@ import TidemarkSQL
 /// Describes the tables of a PostgreSQL schema in SQLite's dialect, as devices will create them.
 ///
 /// Adoption changes the tables only by making foreign keys deferrable, so other programs keep working.
-/// Devices get keys, references, unique constraints, NOT NULL and literal defaults. CHECK constraints,
-/// generated columns and expressions stay in PostgreSQL, which validates the devices' values.
+/// Devices get keys, references, unique constraints, NOT NULL and literal defaults. A generated column
+/// is an ordinary column there, and PostgreSQL computes its value. CHECK constraints and expressions
+/// stay in PostgreSQL, which validates the devices' values.
 struct AdoptTables {
     let pg: PostgresConnection
     let namespace: String
     /// The zone column; nil if all rows belong to one zone.
     let zoneColumn: String?
     var excluding: Set<String>
+    /// The keys of tables without a primary key: those that the operator declares, or that are served.
+    var keys: [String: [String]] = [:]
     /// Tables that are served already; their adoption has checked that triggers see all writes.
     var served: Set<String> = []
     /// Tables whose integer keys the server does not assign.
     var plainKeys: Set<String> = []
+    /// The types in which devices declare new columns.
+    var deviceTypes = DeviceTypes()
+    /// The types in which devices declare served columns.
+    var servedTypes = ServedTypes.none
+    /// Generated columns that devices compute themselves, by table.
+    var computedColumns: [String: Set<String>] = [:]
 
     /// A table that can be synced.
     struct AdoptedTable: Hashable {
@@ -53,7 +62,7 @@ struct AdoptTables {
         var keys: [(name: String, key: [String])] = []
         var problems: [SchemaProblem] = []
         for (name, isPartitioned, isOwned, isReplica) in tables {
-            let key = try key(of: name)
+            let key = try keyOrUnique(of: name)
             if isPartitioned {
                 problems.append(Self.partitioned(name))
             } else if !isOwned {
@@ -113,6 +122,33 @@ struct AdoptTables {
         ).map { $0.text(0) }
     }
 
+    /// Returns the primary key, or the columns of a unique index that are NOT NULL; empty if there is neither.
+    ///
+    /// Of several indexes, it takes the one of the declared or served key, or else the one with the fewest columns.
+    private func keyOrUnique(of table: String) throws -> [String] {
+        let primaryKey = try key(of: table)
+        guard primaryKey.isEmpty else { return primaryKey }
+        let candidates = try pg.query(
+            """
+            SELECT string_agg(attribute.attname, chr(10) ORDER BY part.place)
+            FROM pg_index AS index, unnest(index.indkey) WITH ORDINALITY AS part (attnum, place),
+                pg_attribute AS attribute
+            WHERE index.indrelid = to_regclass($1)
+                AND index.indisunique AND index.indimmediate AND index.indisvalid
+                AND index.indpred IS NULL AND index.indexprs IS NULL
+                AND part.place <= index.indnkeyatts
+                AND attribute.attrelid = index.indrelid AND attribute.attnum = part.attnum
+            GROUP BY index.indexrelid
+            HAVING bool_and(attribute.attnotnull)
+            ORDER BY count(*), 1
+            """,
+            [regclass(table)]
+        ).map { $0.text(0).split(separator: "\n").map(String.init) }
+        let declared = keys[table].map { Set(([zoneColumn].compactMap { $0 }) + $0) }
+        guard let declared else { return candidates.first { zoneColumn == nil || $0.first == zoneColumn } ?? [] }
+        return candidates.first { Set($0) == declared && (zoneColumn == nil || $0.first == zoneColumn) } ?? []
+    }
+
     func withoutZone(_ columns: [String]) -> [String] { columns.filter { $0 != zoneColumn } }
 
     private func statement(_ table: String, key: [String], among tables: Set<String>) throws -> String {
@@ -126,26 +162,49 @@ struct AdoptTables {
         try pg.query(
             """
             SELECT attribute.attname, format_type(attribute.atttypid, attribute.atttypmod),
-                attribute.attnotnull, pg_get_expr(preset.adbin, preset.adrelid)
+                attribute.attnotnull, pg_get_expr(preset.adbin, preset.adrelid),
+                attribute.attgenerated <> '', attribute.attnum, attribute.attrelid
             FROM pg_attribute AS attribute
             LEFT JOIN pg_attrdef AS preset
                 ON preset.adrelid = attribute.attrelid AND preset.adnum = attribute.attnum
             WHERE attribute.attrelid = to_regclass($1) AND attribute.attnum > 0 AND NOT attribute.attisdropped
-                AND attribute.attgenerated = '' AND attribute.attname <> coalesce($2, '')
+                AND attribute.attgenerated IN ('', 's') AND attribute.attname <> coalesce($2, '')
+                AND attribute.attname <> ALL ($3::text[])
             ORDER BY attribute.attnum
             """,
-            [regclass(table), zoneColumn]
-        ).map { row in
-            let kind = PostgresType(column: row.text(1))
-            var column = "\(SQLText.name(row.text(0))) \(kind.deviceType)"
-            if key == [row.text(0)], kind == .integer {
-                let type = plainKeys.contains(table) ? "BIGINT" : kind.deviceType
-                return "\(SQLText.name(row.text(0))) \(type) PRIMARY KEY"
+            [regclass(table), zoneColumn, PostgresArray.quoted(computedColumns[table, default: []].sorted())]
+        ).map { row throws -> String in
+            let name = row.text(0)
+            let type = row.text(1)
+            let declared = try declaredType(row, table)
+            var column = "\(SQLText.name(name)) \(declared)"
+            if key == [name], PostgresType(column: type) == .integer {
+                let isPlain = try plainKeys.contains(table) || self.key(of: table).isEmpty
+                return "\(SQLText.name(name)) \(isPlain ? "BIGINT" : declared) PRIMARY KEY"
             }
+            // Without COLLATE, a key that a program spells in capitals would be another row on its device.
+            if PostgresType.baseName(type) == "uuid" { column += " COLLATE NOCASE" }
+            // The device's programs do not write a generated column.
+            guard !row.isTrue(4) else { return column }
             if row.isTrue(2) { column += " NOT NULL" }
-            let preset = try row[3].flatMap { try sqliteDefault($0, type: row.text(1)) }
+            let kind = PostgresType(column: type, declared: declared)
+            let preset = try row[3].flatMap { try sqliteDefault($0, type: type, kind) }
             return column + (preset.map { " DEFAULT \($0)" } ?? "")
         }
+    }
+
+    /// Returns the declared type of a column, given by its row in the catalogue.
+    private func declaredType(_ row: PostgresRows.Row, _ table: String) throws -> String {
+        let name = row.text(0)
+        let type = row.text(1)
+        let served = servedTypes.declaredType(
+            of: name,
+            in: table,
+            number: row.integer(5),
+            tableNumber: row.integer(6)
+        )
+        if let served, DeviceTypes.isKept(served, for: type) { return served }
+        return try deviceTypes.declaredType(of: name, in: table, type: type)
     }
 
     private func keyPart(_ table: String, _ key: [String]) throws -> [String] {
@@ -210,41 +269,4 @@ struct AdoptTables {
     }
 
     private func columns(_ list: String) -> [String] { withoutZone(list.split(separator: "\n").map(String.init)) }
-
-    // MARK: Defaults
-
-    /// Returns a default in SQLite's dialect; nil for an expression that only PostgreSQL can compute.
-    private func sqliteDefault(_ expression: String, type: String) throws -> String? {
-        let kind = PostgresType(column: type)
-        guard Self.isConstant(expression) else { return Self.currentTime(expression, kind) }
-        // PostgreSQL computes the text, so that devices insert exactly the same, such as `1.50`.
-        let value = "(\(expression))::\(type)"
-        switch kind {
-        case .integer, .real, .boolean:
-            let text = try pg.rows("SELECT (\(value))::text")[0].text(0)
-            if kind == .boolean { return text == "true" ? "1" : "0" }
-            return Double(text)?.isFinite == true ? text : nil
-        case .bytes: return try pg.text("SELECT 'X''' || encode(\(value), 'hex') || ''''")
-        case .text, .mixed: return try pg.text("SELECT \(value)::text").map(SQLText.literal)
-        }
-    }
-
-    private static func currentTime(_ expression: String, _ kind: PostgresType) -> String? {
-        switch (expression.lowercased(), kind) {
-        case ("now()", .text), ("current_timestamp", .text): "CURRENT_TIMESTAMP"
-        case ("current_date", .text): "CURRENT_DATE"
-        default: nil
-        }
-    }
-
-    /// Whether a default is constant: a number, Boolean, text or array, with PostgreSQL's type casts.
-    static func isConstant(_ expression: String) -> Bool {
-        let value =
-            /(?:-?[0-9.]+(?:e[+\-]?[0-9]+)?|true|false|'(?:[^']|'')*')(?:::[\w "\.]+(?:\([0-9, ]+\))?(?:\[\])*)?/
-        let inBrackets = /\((.*)\)(?:::[\w "\.]+(?:\([0-9, ]+\))?(?:\[\])*)?/
-        if expression.wholeMatch(of: value) != nil { return true }
-        if let inner = expression.wholeMatch(of: inBrackets), inner.1.wholeMatch(of: value) != nil { return true }
-        guard let array = expression.wholeMatch(of: /ARRAY\[(.*)\]/) else { return false }
-        return array.1.split(separator: ", ").allSatisfy { isConstant(String($0)) }
-    }
 }

@@ -59,9 +59,16 @@ enum Bookkeeping {
         UPDATE tidemark.served SET layout = \(layout) WHERE layout = 4;
         """
 
-    /// Migrates databases from before identity columns; older nodes can run beside it.
+    /// Migrates databases from before identity columns and lent ids; older nodes can run beside it.
     static let identityMigration = """
-        ALTER TABLE tidemark.served ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false
+        ALTER TABLE tidemark.served ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false;
+        CREATE SEQUENCE IF NOT EXISTS tidemark.lent
+        """
+
+    /// Migrates databases from before device types; older nodes can run beside it.
+    static let deviceTypesMigration = """
+        ALTER TABLE tidemark.served ADD COLUMN IF NOT EXISTS device_types text NOT NULL DEFAULT 'standard';
+        \(JSONFunctions.deviceTypes)
         """
 
     /// Rows exist only within their transaction, so the table needs no crash recovery.
@@ -82,7 +89,8 @@ enum Bookkeeping {
             version bigint NOT NULL,
             catalogue text NOT NULL,
             excluded text NOT NULL,
-            has_identities boolean NOT NULL DEFAULT true
+            has_identities boolean NOT NULL DEFAULT true,
+            device_types text NOT NULL DEFAULT 'standard'
         );
         CREATE TABLE IF NOT EXISTS tidemark.unseen (tbl text COLLATE "C" NOT NULL);
         CREATE TABLE IF NOT EXISTS tidemark.zone (
@@ -166,6 +174,7 @@ enum Bookkeeping {
             PRIMARY KEY (zone, xid, seq)
         );
         CREATE SEQUENCE IF NOT EXISTS tidemark.commits;
+        CREATE SEQUENCE IF NOT EXISTS tidemark.lent;
         CREATE TABLE IF NOT EXISTS tidemark.outside (
             zone text COLLATE "C", xid xid8, number bigint, PRIMARY KEY (zone, xid)
         );

@@ -84,5 +84,67 @@ enum JSONFunctions {
             LEFT JOIN json_each(before::json) AS old_member ON old_member.key = new_member.key
             WHERE old_member.value::text IS DISTINCT FROM new_member.value::text
         $$;
+
+        \(deviceTypes)
+        """
+
+    /// The functions for the forms of values on devices.
+    static let deviceTypes = """
+        CREATE OR REPLACE FUNCTION tidemark.number(value numeric) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+        BEGIN
+            IF value IS NULL THEN
+                RETURN 'null';
+            ELSIF value IN ('NaN', 'Infinity', '-Infinity') THEN
+                RETURN '"' || value || '"';
+            ELSIF value = trunc(value) AND value BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
+                RETURN trunc(value)::bigint::text;
+            ELSIF abs(value) BETWEEN 1e-300 AND 1e300 AND value::double precision::text::numeric = value THEN
+                RETURN tidemark.real(value::double precision);
+            END IF;
+            -- SQLite would round the digits; it leaves a text that is no number alone.
+            RETURN '"' || value || '::numeric"';
+        END $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.microseconds(value interval) RETURNS text
+        LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+        DECLARE
+            exact numeric;
+        BEGIN
+            IF value IS NULL THEN
+                RETURN 'null';
+            ELSIF extract(year FROM value) <> 0 OR extract(month FROM value) <> 0 THEN
+                RETURN tidemark.quote(value::text);
+            END IF;
+            exact := trunc(extract(epoch FROM value) * 1000000);
+            IF exact BETWEEN -9223372036854775808 AND 9223372036854775807 THEN
+                RETURN exact::bigint::text;
+            END IF;
+            RETURN tidemark.quote(value::text);
+        END $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.fraction(value text, is_long boolean) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT CASE
+                WHEN value ~ '[.]' THEN regexp_replace(value, '[.]([0-9]+)',
+                    '.' || rpad(substring(value FROM '[.]([0-9]+)'), 6, '0'))
+                WHEN is_long THEN regexp_replace(value, '(:[0-9]{2}:[0-9]{2})', '\\1.000000')
+                ELSE value END
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.moment(value timestamp, is_long boolean) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT tidemark.fraction(value::text, is_long)
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.moment(value timestamptz, is_long boolean) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT tidemark.fraction((value AT TIME ZONE 'UTC')::text, is_long)
+        $$;
+
+        CREATE OR REPLACE FUNCTION tidemark.moment(value time, is_long boolean) RETURNS text
+        LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+            SELECT tidemark.fraction(value::text, is_long)
+        $$;
         """
 }

@@ -56,14 +56,20 @@ struct OpenDatabase {
         }
         let hasLayout4 = try hasBookkeeping && pg.integer("SELECT layout FROM tidemark.served") == 4
         if hasLayout4 { try pg.execute(Bookkeeping.migrationFromLayout4) }
+        let lacksDeviceTypes =
+            try hasBookkeeping && pg.text("SELECT to_regprocedure('tidemark.microseconds(interval)')") == nil
+        if lacksDeviceTypes { try pg.execute(Bookkeeping.deviceTypesMigration) }
         let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && addIdentities()
-        let (first, additions) = try isServed ? (follow(), grow()) : (create(), [])
+        if isServed { try checkDeviceTypes() }
+        let first = try isServed ? follow() : create()
+        let additions = try isServed ? grow(first) : []
         let current = try additions.isEmpty ? first : follow()
         let (served, policyChanges) = try changePolicies(of: current)
-        if hasLayout4 || isEarlier {
+        if hasLayout4 || isEarlier || lacksDeviceTypes {
             for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
         }
+        if lacksDeviceTypes { try discardFingerprints(of: served) }
         for zone in options.zones { try add(zone, served) }
         try requireLatest()
         if options.isRestored { try renewEpochs() }
@@ -142,12 +148,14 @@ struct OpenDatabase {
 
     /// Adopts the existing tables.
     private func adopt() throws -> ServedRecord {
-        let adoption = AdoptTables(
+        var adoption = AdoptTables(
             pg: pg,
             namespace: options.namespace,
             zoneColumn: options.zoneColumn,
-            excluding: options.excluding
+            excluding: options.excluding,
+            keys: options.keys
         )
+        adoption.deviceTypes = options.deviceTypes ?? DeviceTypes()
         let statements = try adoption.statements()
         let scratch = try DatabaseQueue()
         let schema = try scratch.write { db in
@@ -162,7 +170,16 @@ struct OpenDatabase {
             )
         }
         try adoption.deferReferences(of: Set(schema.tables.map(\.name)))
-        return record(schema, zoneColumn: options.zoneColumn)
+        let numbered = try schema.with(lowestIDsOf: { try lowestID(of: $0) })
+        var record = record(numbered, zoneColumn: options.zoneColumn)
+        record.deviceTypes = adoption.deviceTypes.profile
+        try checkDeviceTypes(of: record)
+        return record
+    }
+
+    private func lowestID(of table: SyncedTable) throws -> Int64? {
+        let name = "\(SQLText.name(options.namespace)).\(SQLText.name(table.name))"
+        return try pg.integer("SELECT min(\(SQLText.name(table.key[0]))) FROM \(name)")
     }
 
     private func record(_ schema: SyncSchema, zoneColumn: String?) -> ServedRecord {
@@ -175,9 +192,14 @@ struct OpenDatabase {
         return try source.writeWithoutTransaction { db in
             let all = try SchemaIntrospection(db)
             try TidemarkError.requireKnown(options.excluding, among: all.tables.map(\.name) + all.skippedTables)
-            let introspection = try SchemaIntrospection(db, excluding: options.excluding)
-            let schema = try introspection.makeSchema()
+            let declared = options.keys.mapValues { TableTraits(key: $0) }
+            let introspection = try SchemaIntrospection(db, excluding: options.excluding, traits: declared)
+            let schema = try introspection.makeSchema().with { table in
+                let key = SQLText.name(table.key[0])
+                return try Int64.fetchOne(db, sql: "SELECT min(\(key)) FROM \(SQLText.name(table.name))")
+            }
             guard !schema.tables.isEmpty else { throw Self.nothingToServe }
+            try schema.requireNoRowids()
             let creation = CreateTables(
                 db: db,
                 schema: schema,
@@ -225,20 +247,30 @@ struct OpenDatabase {
     /// Reads the operator's schema, if there is one.
     private func declaredSchema() throws -> SyncSchema? {
         try source()?.writeWithoutTransaction { db in
-            try SchemaIntrospection(db, excluding: options.excluding).makeSchema()
+            let declared = options.keys.mapValues { TableTraits(key: $0) }
+            let introspection = try SchemaIntrospection(db, excluding: options.excluding, traits: declared)
+            let schema = try introspection.makeSchema()
+            try schema.requireNoRowids()
+            return schema
         }
     }
 
     /// Creates the tables and columns that the database lacks.
     ///
     /// - Returns: The new tables and columns, such as `table medal`.
-    private func grow() throws -> [String] {
+    private func grow(_ served: PostgresSchema) throws -> [String] {
         guard let source = try source(), let wanted = try declaredSchema(), let record = try ServedRecord.load(pg)
         else {
             return []
         }
         return try source.writeWithoutTransaction { db in
-            try GrowTables(pg: pg, db: db, wanted: wanted, record: record).run()
+            try GrowTables(
+                pg: pg,
+                db: db,
+                wanted: wanted,
+                record: record,
+                generated: served.tables.mapValues(\.generated)
+            ).run()
         }
     }
 
@@ -300,6 +332,8 @@ struct OpenDatabase {
             ON CONFLICT (zone, epoch) DO UPDATE SET ended = excluded.ended
             """
         )
+        // The lost history may have lent ids that the backup does not know.
+        try pg.execute("SELECT nextval('tidemark.lent') FROM generate_series(1, \(IDLayout.lostMax))")
         try pg.query("UPDATE tidemark.zone SET epoch = $1", [options.newEpoch.uuidString.lowercased()])
     }
 

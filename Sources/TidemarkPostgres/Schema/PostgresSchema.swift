@@ -50,7 +50,8 @@ enum PostgresCatalog {
         let columns = try pg.query(
             """
             SELECT attribute.attname, format_type(attribute.atttypid, attribute.atttypmod),
-                pg_get_expr(preset.adbin, preset.adrelid)
+                CASE WHEN attribute.attgenerated = '' THEN pg_get_expr(preset.adbin, preset.adrelid) END,
+                attribute.attgenerated <> ''
             FROM pg_attribute AS attribute
             LEFT JOIN pg_attrdef AS preset
                 ON preset.adrelid = attribute.attrelid AND preset.adnum = attribute.attnum
@@ -67,11 +68,13 @@ enum PostgresCatalog {
             )
         }
         let names = columns.map { ($0.text(0), $0.text(1), $0[2]) }
+        let generated = columns.map { $0 }.filter { $0.isTrue(3) }.map { $0.text(0) }
         return PostgresTable(
             table: table,
             namespace: namespace,
             zoneColumn: zoneColumn,
             types: Dictionary(uniqueKeysWithValues: names.map { ($0.0, $0.1) }),
+            generated: Set(generated),
             defaults: names.reduce(into: [:]) { $0[$1.0] = $1.2 },
             sequence: try pg.text(
                 "SELECT pg_get_serial_sequence($1, $2)",

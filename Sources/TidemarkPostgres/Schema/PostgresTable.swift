@@ -13,6 +13,8 @@ struct PostgresTable: Hashable, Sendable {
     let zoneColumn: String?
     /// The columns' types, as PostgreSQL spells them.
     let types: [String: String]
+    /// The columns that PostgreSQL computes, which devices only read.
+    var generated: Set<String> = []
     /// The expression of each column's default, in PostgreSQL's SQL.
     var defaults: [String: String] = [:]
     /// The sequence behind the key's default, in PostgreSQL's SQL.
@@ -28,9 +30,8 @@ struct PostgresTable: Hashable, Sendable {
 
     /// The kind of a column.
     func kind(_ column: String) -> PostgresType {
-        let kind = PostgresType(column: types[column] ?? "text")
         let declared = table.columns.first { $0.name == column }
-        return kind == .text && declared?.affinity == "NUMERIC" ? .mixed : kind
+        return PostgresType(column: type(column), declared: declared?.type ?? "TEXT")
     }
 
     /// The type of a column, for casts.
@@ -75,7 +76,7 @@ struct PostgresTable: Hashable, Sendable {
     private func object(_ columns: [String], alias: String, replacing: [String: String] = [:]) -> String {
         guard !columns.isEmpty else { return "'{}'" }
         let members = columns.enumerated().map { index, name in
-            let lead = (index == 0 ? "{" : ",") + ChangeSetJSON.quote(name) + ":"
+            let lead = (index == 0 ? "{" : ",") + ChangeSetJSON.quote(WireName.member(column: name)) + ":"
             let value = replacing[name].map { SQLText.literal($0) }
             return "\(SQLText.literal(lead)) || \(value ?? kind(name).json(column(name, alias)))"
         }
@@ -87,9 +88,25 @@ struct PostgresTable: Hashable, Sendable {
         "(\(alias).v ->> \(SQLText.literal(column)))::\(wholeType(column))"
     }
 
+    /// The value of a column plus its delta in a staged record.
+    ///
+    /// PostgreSQL refuses a sum beyond the column's type. There is no sum with NULL, so this takes a
+    /// number in its place that no integer type holds.
+    func sum(_ column: String, _ alias: String, staged: String = "staged") -> String {
+        let current = "coalesce(\(self.column(column, alias))::numeric, 1e20)"
+        return "(\(current) + (\(staged).d ->> \(SQLText.literal(column)))::numeric)::\(wholeType(column))"
+    }
+
+    /// The value of a column in a staged record, to compare with rows.
+    ///
+    /// It may be a temporary id, which is too large for a column of 32 bits.
+    func comparable(_ column: String, _ alias: String = "staged") -> String {
+        kind(column) == .integer ? "(\(alias).v ->> \(SQLText.literal(column)))::bigint" : staged(column, alias)
+    }
+
     /// The condition that a row has the key of a staged record.
     func matches(_ alias: String, staged: String = "staged") -> String {
-        ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(self.staged($0, staged))" }).joined(
+        ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(comparable($0, staged))" }).joined(
             separator: " AND "
         )
     }
@@ -99,11 +116,11 @@ struct PostgresTable: Hashable, Sendable {
 enum StagedSet {
     /// A derived table of the JSON in a parameter.
     ///
-    /// `v` holds the values by column, as texts in PostgreSQL's own spelling.
+    /// `v` holds the values by column, as texts in PostgreSQL's own spelling, and `d` the deltas.
     static func records(_ parameter: Int, _ alias: String = "staged") -> String {
         """
         jsonb_to_recordset($\(parameter)::jsonb) AS \(alias) (
-            rec bigint, tbl text, key text, operation text, base bigint, seen jsonb, v jsonb)
+            rec bigint, tbl text, key text, operation text, base bigint, seen jsonb, v jsonb, d jsonb)
         """
     }
 }

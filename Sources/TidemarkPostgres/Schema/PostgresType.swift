@@ -1,7 +1,11 @@
 import Foundation
 import TidemarkCore
 
-/// The kind of a column's type: its values in PostgreSQL, on a device and in JSON.
+/// The kind of a column: how its values look in PostgreSQL, on a device and in JSON.
+///
+/// The column's type in PostgreSQL and its declared type on devices determine the kind. Each kind is
+/// a mapping in both directions. ``json(_:)`` gives PostgreSQL's value its form on devices, in SQL.
+/// ``PostgresText`` converts a device's value to a text that PostgreSQL casts to the column's type.
 ///
 /// | PostgreSQL | on a device | JSON |
 /// | --- | --- | --- |
@@ -9,8 +13,9 @@ import TidemarkCore
 /// | `real`, `double precision` | REAL | shortest digits that read back the same; NaN is `null` |
 /// | `boolean` | BOOLEAN | 0 or 1 |
 /// | `bytea` | BLOB | `{"$blob":...}` |
+/// | `numeric` | NUMERIC or TEXT | number or string |
 /// | `text`, `varchar`, `char` | TEXT | string |
-/// | all others: `numeric`, `uuid`, dates, `json`, enums, arrays | TEXT | PostgreSQL's text, dates in ISO 8601, UTC |
+/// | all others: `uuid`, dates, `json`, enums, arrays | TEXT | PostgreSQL's text, dates in ISO 8601, UTC |
 package enum PostgresType: String, Hashable, Sendable, Codable {
     case integer
     case real
@@ -20,23 +25,54 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
     case text
     /// A text column with NUMERIC affinity in SQLite, where a text that looks like a number is one.
     case mixed
+    /// `numeric` as a number; a value that no number holds exactly is text, as `123.45::numeric`.
+    case number
+    /// `inet` as PostgreSQL prints it, without the mask of a single host.
+    case address
+    /// `interval` as its text; a bare number is refused, because its unit is unknown.
+    case interval
+    /// `interval` as a number of microseconds; one with months is text.
+    case microseconds
+    /// `uuid` as 32 hexadecimal digits.
+    case hexadecimal
+    /// `timestamp`, `timestamptz` or `time` in UTC, with no fraction or one of six digits.
+    case moment
+    /// `timestamp`, `timestamptz` or `time` in UTC, with a fraction of six digits.
+    case longMoment
 
-    /// Finds the kind of a type by PostgreSQL's name.
-    init(named name: String) {
+    /// Finds the kind of a column by its type in PostgreSQL and its declared type on devices.
+    init(column type: String, declared: String) {
+        let affinity = SyncedTable.Column(name: "", type: declared, isNotNull: false, defaultSQL: nil).affinity
+        let declared = declared.uppercased()
         self =
-            switch name {
-            case "smallint", "integer", "bigint": .integer
-            case "real", "double precision": .real
-            case "boolean": .boolean
-            case "bytea": .bytes
+            switch (Self.baseName(type), affinity) {
+            case ("smallint", _), ("integer", _), ("bigint", _): .integer
+            case ("real", _), ("double precision", _): .real
+            case ("boolean", _): .boolean
+            case ("bytea", _): .bytes
+            case ("numeric", "NUMERIC"): .number
+            case ("interval", "INTEGER"): .microseconds
+            case ("interval", _): .interval
+            case ("inet", _) where declared == "CHAR(43)": .address
+            case ("uuid", _) where declared == "CHAR(32)": .hexadecimal
+            case (let name, "NUMERIC") where Self.moments.contains(name):
+                declared.hasSuffix("(6)") ? .longMoment : .moment
+            case (_, "NUMERIC"): .mixed
             default: .text
             }
     }
 
-    /// Finds the kind of a type with length or precision, such as `numeric(10,2)`.
-    init(column type: String) {
-        let base = type.prefix { $0 != "(" }
-        self.init(named: String(base.reversed().drop { $0 == " " }.reversed()))
+    /// Finds the kind of a type with length or precision, such as `varchar(10)`, on devices by default.
+    init(column type: String) { self.init(column: type, declared: "TEXT") }
+
+    /// The types of moments that devices may store without a zone.
+    static let moments = ["timestamp with time zone", "timestamp without time zone", "time without time zone"]
+
+    /// A type's name without length and precision: `timestamp with time zone` of `timestamp(3) with time zone`.
+    static func baseName(_ type: String) -> String {
+        guard let open = type.firstIndex(of: "("), let close = type.firstIndex(of: ")") else { return type }
+        let before = type[..<open].reversed().drop { $0 == " " }.reversed()
+        return String(before) + type[type.index(after: close)...]
     }
 
     /// A column's value as canonical JSON, which compares by bytes for any collation.
@@ -46,20 +82,15 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
         case .real: "tidemark.real(\(expression))"
         case .boolean: "coalesce((\(expression))::int::text, 'null')"
         case .bytes: "tidemark.bytes(\(expression))"
-        case .text: "tidemark.quote((\(expression))::text COLLATE \"C\")"
+        case .text, .interval: "tidemark.quote((\(expression))::text COLLATE \"C\")"
         case .mixed: "tidemark.mixed((\(expression))::text COLLATE \"C\")"
-        }
-    }
-
-    /// The column's type on a device.
-    var deviceType: String {
-        switch self {
-        case .integer: "INTEGER"
-        case .real: "REAL"
-        case .boolean: "BOOLEAN"
-        case .bytes: "BLOB"
-        case .text: "TEXT"
-        case .mixed: "NUMERIC"
+        case .address:
+            "tidemark.quote(CASE WHEN (\(expression)) IS NOT NULL THEN format('%s', \(expression)) END COLLATE \"C\")"
+        case .number: "tidemark.number(\(expression))"
+        case .microseconds: "tidemark.microseconds(\(expression))"
+        case .hexadecimal: "tidemark.quote(replace((\(expression))::text, '-', '') COLLATE \"C\")"
+        case .moment: "tidemark.quote(tidemark.moment(\(expression), false) COLLATE \"C\")"
+        case .longMoment: "tidemark.quote(tidemark.moment(\(expression), true) COLLATE \"C\")"
         }
     }
 }

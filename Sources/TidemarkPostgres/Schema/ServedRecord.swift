@@ -16,6 +16,8 @@ struct ServedRecord {
     var excluded: Set<String>
     /// A number that grows with each follow.
     var version: Int64 = 1
+    /// The types in which devices declare columns of adopted tables.
+    var deviceTypes = DeviceTypes.Profile.standard
 
     /// Reads the record; nil if no store has served the database yet.
     static func load(_ pg: PostgresConnection) throws -> ServedRecord? {
@@ -28,7 +30,10 @@ struct ServedRecord {
             )
         }
         let row = try pg.query(
-            "SELECT namespace, zone_column, tables, catalogue, excluded, version FROM tidemark.served"
+            """
+            SELECT namespace, zone_column, tables, catalogue, excluded, version, device_types
+            FROM tidemark.served
+            """
         )[0]
         let decoder = JSONDecoder()
         return ServedRecord(
@@ -37,7 +42,8 @@ struct ServedRecord {
             schema: try SchemaText.decode(row.text(2)),
             catalogue: try decoder.decode([String: CatalogueTable].self, from: Data(row.text(3).utf8)),
             excluded: try decoder.decode(Set<String>.self, from: Data(row.text(4).utf8)),
-            version: row.integer(5) ?? 0
+            version: row.integer(5) ?? 0,
+            deviceTypes: DeviceTypes.Profile(rawValue: row.text(6)) ?? .standard
         )
     }
 
@@ -45,13 +51,15 @@ struct ServedRecord {
     func save(_ pg: PostgresConnection) throws {
         try pg.query(
             """
-            INSERT INTO tidemark.served VALUES (1, \(Bookkeeping.layout), $1, $2, $3, $4::bigint, $5, $6)
+            INSERT INTO tidemark.served (id, layout, namespace, zone_column, tables, version, catalogue, excluded,
+                device_types)
+            VALUES (1, \(Bookkeeping.layout), $1, $2, $3, $4::bigint, $5, $6, $7)
             ON CONFLICT (id) DO UPDATE SET tables = excluded.tables, version = excluded.version,
                 catalogue = excluded.catalogue, excluded = excluded.excluded
             """,
             [
                 namespace, zoneColumn, try SchemaText.encode(schema), "\(version)", try Self.json(catalogue),
-                try Self.json(excluded.sorted()),
+                try Self.json(excluded.sorted()), deviceTypes.rawValue,
             ]
         )
     }
@@ -79,7 +87,7 @@ struct CatalogueTable: Hashable, Codable {
 
     /// The table's number; a table that was dropped and created again has another one.
     let number: Int64
-    /// The columns without generated ones and the zone.
+    /// The columns without the zone.
     let columns: [String: Column]
     /// Whether all capture triggers exist, fire, and call the table's own function.
     var isCaptured: Bool
@@ -127,7 +135,7 @@ struct CatalogueTable: Hashable, Codable {
             JOIN pg_class AS class ON class.relname = wanted.relname
             JOIN pg_attribute AS attribute ON attribute.attrelid = class.oid
             WHERE class.relnamespace = to_regnamespace($1)
-                AND attribute.attnum > 0 AND NOT attribute.attisdropped AND attribute.attgenerated = ''
+                AND attribute.attnum > 0 AND NOT attribute.attisdropped AND attribute.attgenerated IN ('', 's')
                 AND attribute.attname <> coalesce($4, '')
             """,
             [

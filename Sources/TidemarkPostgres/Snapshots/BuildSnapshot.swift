@@ -114,7 +114,8 @@ struct BuildSnapshot {
         let delta = base.map { DeltaRows(pg: pg, served: served, zone: zone, base: $0) }
         let rows = delta?.isChanged(table, "app_row") ?? table.inZone("app_row")
         let order = table.table.key.map { column in
-            let collation = [.text, .mixed].contains(table.kind(column)) ? "::text COLLATE \"C\"" : ""
+            let isText = ![.integer, .real, .boolean, .bytes].contains(table.kind(column))
+            let collation = isText ? "::text COLLATE \"C\"" : ""
             return table.column(column, "app_row") + collation
         }
         let declaration = """

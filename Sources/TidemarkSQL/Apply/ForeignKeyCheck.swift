@@ -49,6 +49,15 @@ package struct ForeignKeyCheck {
         return current != 0
     }
 
+    /// Makes SQLite forget its count of the transaction's broken references.
+    ///
+    /// Call this only if a scan has found none but those in which 0 stands for no record. A reference that is
+    /// declared DEFERRABLE stays in the count.
+    package func forgetUnresolvedReferences() throws {
+        try ConnectionFlag.deferForeignKeys.set(false, in: db)
+        try ConnectionFlag.deferForeignKeys.set(true, in: db)
+    }
+
     /// Returns the broken references of a table, by a scan of all its rows.
     ///
     /// Call this only after ``hasUnresolvedReferences`` or another check failed.
@@ -94,12 +103,13 @@ package struct ForeignKeyCheck {
 
     private func sql(_ table: SyncedTable, reference: SyncedTable.Reference, rows: String) -> String {
         let columns = reference.columns.map { "c.\(SQLText.name($0))" }
+        let isNone = table.allowsZero(in: reference) ? "AND \(columns[0]) IS NOT 0 " : ""
         let match = zip(columns, reference.parentColumns).map { "p.\(SQLText.name($1)) = \($0)" }
         return """
             SELECT \(RowJSON.key(table, alias: "c.")) AS key,
                 tidemark_key(\(columns.joined(separator: ", "))) AS parent_key
             FROM \(rows)
-            WHERE \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")) AND NOT EXISTS (
+            WHERE \(columns.map { "\($0) IS NOT NULL" }.joined(separator: " AND ")) \(isNone)AND NOT EXISTS (
                 SELECT 1 FROM main.\(SQLText.name(reference.parent)) AS p WHERE \(match.joined(separator: " AND ")))
             """
     }

@@ -42,7 +42,11 @@ package struct RecordWriter {
         let work = try workByTable(sets)
         if existing == .overwrite { try delete(work, sets) }
         for item in work {
-            try UniqueParking(db, table: item.table, in: schema, existing: existing).park(sets, item.counts)
+            let adding = try Delta.columns(of: item.table.name, in: sets, db)
+            try UniqueParking(db, table: item.table, in: schema, existing: existing, adding: adding).park(
+                sets,
+                item.counts
+            )
         }
         for item in work where item.counts[.create] != nil { try create(item.table, sets) }
         var unmatched = 0
@@ -91,38 +95,69 @@ package struct RecordWriter {
         let columns = table.columns.filter { pivot.recordCounts.keys.contains($0.name) }
         let values = columns.map { pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL") }
         var conflict = ""
-        if existing == .overwrite {
+        var isNew = "true"
+        if existing == .overwrite, try hasProgramTriggers(table) {
+            // ON CONFLICT DO UPDATE overrides the conflict clauses inside triggers.
+            _ = try update(table, sets: sets, expected: 0, operation: .create)
+            isNew = "NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(pivot.keyMatch))"
+        } else if existing == .overwrite {
             let targets = table.valueColumns.filter { pivot.recordCounts.keys.contains($0.name) }.map {
                 "\(SQLText.name($0.name)) = excluded.\(SQLText.name($0.name))"
             }
             let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
-        // ABORT overrides the table's own conflict clauses, such as ON CONFLICT REPLACE.
         let evicts = existing == .refuse && planted(PlantedBug.evictsUniqueHolder)
         try db.cachedStatement(
             sql: """
-                INSERT OR \(evicts ? "REPLACE" : "ABORT")
+                INSERT \(evicts ? "OR REPLACE" : table.abortClause)
                 INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
                 SELECT \(values.joined(separator: ", "))
                 FROM \(pivot.orderedSQL) AS staged_pivot
-                WHERE true \(conflict)
+                WHERE \(isNew) \(conflict)
                 """
         ).execute(arguments: [sets.number])
     }
 
-    private func update(_ table: SyncedTable, sets: StagedSets, expected: Int) throws -> Int {
-        let pivot = try StagedPivot(db, table: table, operation: .update, sets: sets)
-        let columns = table.valueColumns.filter { pivot.recordCounts.keys.contains($0.name) }
+    private func hasProgramTriggers(_ table: SyncedTable) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM main.sqlite_master
+                        WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE
+                            AND name NOT LIKE 'tidemark~_%' ESCAPE '~')
+                    """
+            ),
+            arguments: [table.name]
+        ) ?? false
+    }
+
+    /// Updates the staged records that exist; a creation gives columns that it leaves out their defaults.
+    private func update(
+        _ table: SyncedTable,
+        sets: StagedSets,
+        expected: Int,
+        operation: TidemarkCore.Operation = .update
+    ) throws -> Int {
+        let adding = operation == .update ? try Delta.columns(of: table.name, in: sets, db) : []
+        let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets, adding: adding)
+        let columns = table.valueColumns.filter {
+            pivot.recordCounts.keys.contains($0.name) || adding.contains($0.name)
+        }
         let name = SQLText.name(table.name)
         guard !columns.isEmpty else { return expected }
+        let replays = existing == .overwrite && planted(PlantedBug.forgetsSumsInReplay)
         let targets = columns.map {
             let column = SQLText.name($0.name)
-            return "\(column) = \(pivot.value($0.name, otherwise: "\(name).\(column)"))"
+            let current = "\(name).\(column)"
+            let sum = replays ? current : pivot.sum($0.name, current: current)
+            let other = operation == .create ? $0.defaultSQL.map { "(\($0))" } ?? "NULL" : sum
+            return "\(column) = \(pivot.value($0.name, otherwise: other))"
         }
         try db.cachedStatement(
             sql: """
-                UPDATE OR ABORT main.\(name)
+                UPDATE \(table.abortClause) main.\(name)
                 SET \(targets.joined(separator: ", "))
                 FROM \(pivot.sql) AS staged_pivot
                 WHERE \(pivot.keyMatch)
@@ -144,10 +179,19 @@ package struct RecordWriter {
     }
 }
 
+extension SyncedTable {
+    /// The clause with which a statement overrides the table's conflict clauses, such as `ON CONFLICT REPLACE`.
+    ///
+    /// It is empty for a table without such a clause. SQLite lets it override the clauses inside triggers
+    /// as well, so that an `INSERT OR REPLACE` of a program's trigger would fail.
+    package var abortClause: String { SQLText.keywords(sql).contains("CONFLICT") ? "OR ABORT" : "" }
+}
+
 /// A subquery that pivots the staged cells of one table into one row per record.
 ///
 /// Its column `v:name` is the value of the column `name`. Its column `h:name` says whether the record
-/// has a value; it exists only if some records have one and others do not.
+/// has a value; it exists only if some records have one and others do not. Its column `d:name` is the
+/// delta of a column to which records add.
 struct StagedPivot {
     /// The parenthesised subquery, which a statement names `staged_pivot`.
     ///
@@ -159,8 +203,15 @@ struct StagedPivot {
     let recordCounts: [String: Int]
     private let table: SyncedTable
     private let total: Int
+    private let adding: Set<String>
 
-    init(_ db: Database, table: SyncedTable, operation: TidemarkCore.Operation, sets: StagedSets) throws {
+    init(
+        _ db: Database,
+        table: SyncedTable,
+        operation: TidemarkCore.Operation,
+        sets: StagedSets,
+        adding: Set<String> = []
+    ) throws {
         let filter = """
             \(sets.contains("staged.ord")) AND staged.tbl = \(SQLText.literal(table.name)) \
             AND staged.operation = '\(operation.rawValue)'
@@ -182,6 +233,7 @@ struct StagedPivot {
         )
         total = recordCounts[table.key.first ?? ""] ?? 0
         self.table = table
+        self.adding = adding
         var parts: [String] = []
         for column in table.columns.map(\.name) where recordCounts[column] != nil {
             let cell = "temp.tidemark_staged_cell WHERE rec = staged_record.cells AND col = \(SQLText.literal(column))"
@@ -189,6 +241,10 @@ struct StagedPivot {
             if recordCounts[column] != total {
                 parts.append("EXISTS (SELECT 1 FROM \(cell)) AS \(SQLText.name("h:" + column))")
             }
+        }
+        for column in adding.sorted() {
+            let delta = "SELECT delta FROM temp.tidemark_staged_delta WHERE rec = staged_record.cells"
+            parts.append("(\(delta) AND col = \(SQLText.literal(column))) AS \(SQLText.name("d:" + column))")
         }
         let records = """
             SELECT staged.rec, \(StagingTables.cells(of: "staged")) AS cells
@@ -207,6 +263,13 @@ struct StagedPivot {
         guard let count = recordCounts[column] else { return otherwise }
         guard count < total else { return value }
         return "CASE WHEN staged_pivot.\(SQLText.name("h:" + column)) THEN \(value) ELSE \(otherwise) END"
+    }
+
+    /// Returns the SQL of a column's current value plus its staged delta, if it has one.
+    func sum(_ column: String, current: String) -> String {
+        guard adding.contains(column) else { return current }
+        let delta = "staged_pivot.\(SQLText.name("d:" + column))"
+        return "tidemark_add(\(current), \(delta))"
     }
 
     /// The condition that matches a row of the table with its staged record.

@@ -8,6 +8,8 @@ import TidemarkCore
 struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
+    /// The columns to which staged records add; their current values must stay.
+    private let adding: Set<String>
     /// The columns that foreign keys refer to.
     private let referencedColumns: Set<String>
 
@@ -19,9 +21,16 @@ struct UniqueParking {
     /// The operations that replace old values; with `overwrite` a creation may find an old row.
     private let leavingOperations: [TidemarkCore.Operation]
 
-    init(_ db: Database, table: SyncedTable, in schema: SyncSchema, existing: RecordWriter.Existing) {
+    init(
+        _ db: Database,
+        table: SyncedTable,
+        in schema: SyncSchema,
+        existing: RecordWriter.Existing,
+        adding: Set<String> = []
+    ) {
         self.db = db
         self.table = table
+        self.adding = adding
         referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
         leavingOperations = existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
     }
@@ -35,11 +44,12 @@ struct UniqueParking {
             !table.uniques.isEmpty || table.hasComputedUniques
         else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
-        let constraintColumns = table.valueColumns.filter { uniqueNames.contains($0.name) }
+        let parkable = table.valueColumns.filter { !adding.contains($0.name) }
+        let constraintColumns = parkable.filter { uniqueNames.contains($0.name) }
         // A computed value may depend on any column.
-        let columns = table.hasComputedUniques ? table.valueColumns : constraintColumns
+        let columns = table.hasComputedUniques ? parkable : constraintColumns
         guard !columns.isEmpty else { return }
-        let partial = table.valueColumns.filter { isPartial($0.name) }
+        let partial = parkable.filter { isPartial($0.name) }
         let work = leavingOperations.filter { counts[$0] != nil }
         if counts[.update] != nil { try stageCurrentValues(of: partial, sets) }
         guard table.sql.uppercased().contains("CHECK") else {
@@ -123,7 +133,7 @@ struct UniqueParking {
         }
         try db.cachedStatement(
             sql: """
-                UPDATE OR ABORT main.\(name)
+                UPDATE \(table.abortClause) main.\(name)
                 SET \(targets.joined(separator: ", "))
                 FROM \(pivot.sql) AS staged_pivot
                 WHERE \(pivot.keyMatch)

@@ -18,9 +18,9 @@ package import TidemarkCore
 /// 5. Later the engine coalesces the captured changes: it compares the first old row of each
 ///    record with its last new row.
 ///
-/// While the engine applies changes, it sets `tidemark_state.applying`, and the triggers capture
-/// nothing. The triggers use no custom SQL functions, so they capture writes of the sqlite3 shell
-/// or Python like those of the app.
+/// While a device applies changes, it sets `tidemark_state.applying` to 1, and the triggers capture
+/// nothing. While a server writes a device's change set, it may be 2 (``TriggerGuard``). The triggers use
+/// no custom SQL functions, so they capture writes of the sqlite3 shell or Python like those of the app.
 package enum CaptureTables {
     /// Creates the capture tables that exist once per file.
     package static let commonSQL = """
@@ -78,6 +78,7 @@ package enum CaptureTables {
     /// - Returns: The names of the table's triggers.
     private static func install(_ table: SyncedTable, guardsNewIds: Bool, in db: Database) throws -> [String] {
         try install(shadow(table), head: "seq INTEGER PRIMARY KEY, kind", columns: shadowColumns(table), in: db)
+        try KeyIndex.install(table, in: db)
         let capture = try triggers(of: table, guardsNewIds: guardsNewIds, in: db)
         let noteColumns = capture.noteNames.map { "old_" + $0 }
         try install(evicted(table), head: "row INTEGER PRIMARY KEY", columns: noteColumns, in: db)

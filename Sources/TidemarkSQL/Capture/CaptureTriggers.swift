@@ -51,7 +51,7 @@ struct CaptureTriggers {
                     "evicted_update",
                     "AFTER UPDATE",
                     when: hasNotes,
-                    body: captureEvicted(except: matchesNote(key, row: "OLD")) + updateNote
+                    body: captureEvicted { matchesNote(key, alias: "\($0).", row: "OLD") } + updateNote
                 ),
                 trigger(
                     "evicted_delete",
@@ -84,7 +84,7 @@ struct CaptureTriggers {
             name: name,
             sql: """
                 CREATE TRIGGER \(SQLText.name(name)) \(event) ON \(self.name)
-                WHEN (SELECT applying FROM tidemark_state) = 0\(condition)
+                WHEN (SELECT applying FROM tidemark_state) <> 1\(condition)
                 BEGIN
                 \(body)END
                 """
@@ -184,20 +184,34 @@ struct CaptureTriggers {
     ///
     /// These are notes that collide with the new row, and whose row is gone or has the new row's key.
     /// Separate triggers run this, so that a write without evictions does not pay for it. They may
-    /// fire before or after the row's own triggers.
-    private func captureEvicted(except ownNote: String = "false") -> String {
-        let collisions = ([key] + uniqueIndexes).map { matchesNote($0) }.joined(separator: " OR ")
-        return captureNotes(where: "(\(collisions)) AND NOT \(ownNote) AND (\(isGone) OR \(matchesNote(key)))")
+    /// fire before or after the row's own triggers. They use no window functions, because the file must
+    /// stay readable for SQLite builds without them.
+    private func captureEvicted(except ownNote: (_ note: String) -> String = { _ in "false" }) -> String {
+        func condition(_ note: String) -> String {
+            let collisions = ([key] + uniqueIndexes).map { matchesNote($0, alias: "\(note).") }
+            return "(\(collisions.joined(separator: " OR "))) AND NOT \(ownNote(note)) "
+                + "AND (\(isGone(note)) OR \(matchesNote(key, alias: "\(note).")))"
+        }
+        let later = "SELECT count(*) FROM \(evicted) AS n WHERE n.row > e.row AND \(condition("n"))"
+        return captureNotes(where: condition("e"), countLater: "(\(later))")
     }
 
     /// Captures all notes whose row is gone as deleted.
-    var captureAllEvicted: String { captureNotes(where: isGone) }
-
-    private var isGone: String {
-        "NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, left: "t", right: "e", rightSide: "old_")))"
+    ///
+    /// The file does not store this statement. So it may use window functions, and takes time linear
+    /// in the notes.
+    var captureAllEvicted: String {
+        captureNotes(where: isGone("e"), countLater: "(count(*) OVER () - row_number() OVER ())")
     }
 
-    private func captureNotes(where condition: String) -> String {
+    private func isGone(_ note: String) -> String {
+        "NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, left: "t", right: note, rightSide: "old_")))"
+    }
+
+    /// Captures the notes `e` that meet a condition.
+    ///
+    /// `countLater` is the SQL of how many of them follow the note.
+    private func captureNotes(where condition: String, countLater: String) -> String {
         let none = Array(repeating: "NULL", count: columns.count)
         let values = table.columns.map { "e.\(SQLText.name("old_" + $0.name))" } + none
         return """
@@ -205,7 +219,7 @@ struct CaptureTriggers {
                 SELECT \(SQLText.literal(table.name)), s.revision
                 FROM tidemark_state AS s, \(evicted) AS e WHERE \(condition);
             INSERT INTO \(shadow) (\(shadowColumns))
-                SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
+                SELECT (SELECT max(seq) FROM tidemark_capture) - \(countLater),
                     'delete', \(values.joined(separator: ", "))
                 FROM \(evicted) AS e WHERE \(condition);
             DELETE FROM \(evicted) WHERE row IN (SELECT e.row FROM \(evicted) AS e WHERE \(condition));
@@ -242,7 +256,9 @@ struct CaptureTriggers {
     /// Rejects a key that the device cannot send.
     private var keyGuard: String {
         guard guardsNewIds else { return "" }
-        return table.keyKind == .integer ? idGuard : nullGuard
+        guard table.keyKind == .integer else { return nullGuard }
+        // SQLite counts rowids on; the drain replaces those of new rows by temporary ids.
+        return table.hasRowidKey ? "" : idGuard
     }
 
     /// Rejects NULL in a key, which SQLite allows unless the key is declared NOT NULL.
@@ -258,28 +274,17 @@ struct CaptureTriggers {
             """
     }
 
-    /// Rejects a new id that the server could later assign to another record.
+    /// Rejects a new id that no server and no device can hold.
     ///
-    /// A deleted record may return under its id while its deletion is captured or in the outbox.
+    /// A program may choose any other id, as with text keys.
     private var idGuard: String {
-        let idName = table.key[0]
-        let advice =
-            table.isAutoincrement
-            ? "leave \(idName) out, or write a negative one"
-            : "write a negative \(idName), for instance (SELECT min(0, coalesce(min(\(id)), 0)) - 1 FROM \(name))"
         let message = """
-            tidemark: a new record of \(table.name) gets its permanent \(idName) from the server: \(advice)
+            tidemark: \(table.key[0]) of a new record of \(table.name) lies outside -2^52 to 2^53: leave \
+            \(table.key[0]) out, or write an id nearer to 0
             """
         return """
             SELECT RAISE(ABORT, \(SQLText.literal(message)))
-            WHERE (NEW.\(id) BETWEEN 0 AND \(TemporaryID.permanentMax)
-                    OR NEW.\(id) > \(TemporaryID.reservedMax) OR NEW.\(id) <= -\(TemporaryID.reservedMin))
-                AND NOT EXISTS (SELECT 1 FROM \(evicted) AS e
-                    WHERE e.\(SQLText.name("old_" + table.key[0])) = NEW.\(id))
-                AND NOT EXISTS (SELECT 1 FROM tidemark_base AS b
-                    WHERE b.tbl = \(SQLText.literal(table.name)) AND b.key = CAST(NEW.\(id) AS TEXT))
-                AND NOT EXISTS (SELECT 1 FROM \(shadow) AS c
-                    WHERE c.\(SQLText.name("old_" + table.key[0])) = NEW.\(id) AND c.kind = 'delete');
+            WHERE NEW.\(id) > \(TemporaryID.reservedMax) OR NEW.\(id) <= -\(TemporaryID.reservedMin);
 
             """
     }

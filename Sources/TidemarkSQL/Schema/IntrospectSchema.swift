@@ -10,6 +10,9 @@ package struct SchemaIntrospection {
     /// The names of virtual tables and their shadow tables, which stay local to the file.
     package let skippedTables: [String]
 
+    /// The table in which GRDB's migrator counts its migrations; each file has its own.
+    package static let migrationsTable = "grdb_migrations"
+
     /// Creates an introspection of known tables.
     init(tables: [SyncedTable]) {
         self.tables = tables
@@ -18,8 +21,9 @@ package struct SchemaIntrospection {
 
     /// Reads the schema of the main database.
     ///
-    /// Tables in `excluding` stay local to the file.
-    package init(_ db: Database, excluding: Set<String> = []) throws {
+    /// Tables in `excluding` stay local to the file. Without `traits`, the file's own bookkeeping has them.
+    package init(_ db: Database, excluding: Set<String> = [], traits: [String: TableTraits]? = nil) throws {
+        let traits = try traits ?? TraitTable.read(in: db)
         let rows = try Row.fetchAll(
             db,
             sql: """
@@ -33,25 +37,59 @@ package struct SchemaIntrospection {
         )
         var tables: [SyncedTable] = []
         var skippedTables: [String] = []
+        let moduleTables = try Self.moduleTables(in: db)
         for row in rows {
             let name: String = try row.value("name")
-            if try row.value("type") != "table" || name == "grdb_migrations" {
+            if try row.value("type") != "table" || moduleTables.contains(name) || name == Self.migrationsTable {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
-                tables.append(try Self.table(name, sql: row.value("sql"), isWithoutRowid: row.value("wr"), in: db))
+                let table = try Self.table(
+                    name,
+                    sql: row.value("sql"),
+                    isWithoutRowid: row.value("wr"),
+                    traits: traits[name] ?? TableTraits(),
+                    in: db
+                )
+                tables.append(table)
             }
         }
         self.tables = tables
         self.skippedTables = skippedTables
     }
 
-    private static func table(_ name: String, sql: String, isWithoutRowid: Bool, in db: Database) throws -> SyncedTable
-    {
+    /// Returns the tables in which the virtual tables keep their content.
+    ///
+    /// SQLite knows those of its own modules. Those of a module that it does not have are known by name.
+    package static func moduleTables(in db: Database) throws -> Set<String> {
+        try String.fetchSet(
+            db,
+            sql: """
+                SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'
+                UNION
+                SELECT part.name
+                FROM main.sqlite_master AS owner
+                JOIN main.sqlite_master AS part
+                    ON part.type = 'table' AND substr(part.name, 1, length(owner.name) + 1) = owner.name || '_'
+                WHERE owner.sql LIKE 'CREATE VIRTUAL %'
+                    AND NOT EXISTS (
+                        SELECT 1 FROM pragma_module_list AS module
+                        WHERE owner.sql LIKE '% USING ' || module.name || '%')
+                """
+        )
+    }
+
+    private static func table(
+        _ name: String,
+        sql: String,
+        isWithoutRowid: Bool,
+        traits: TableTraits,
+        in db: Database
+    ) throws -> SyncedTable {
         let info = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
-        let key: [String] = try info.filter { try $0.value("pk") as Int > 0 }.sorted {
+        let primaryKey: [String] = try info.filter { try $0.value("pk") as Int > 0 }.sorted {
             try ($0.value("pk") as Int) < $1.value("pk")
         }.map { try $0.value("name") }
-        let columns = try info.filter { try $0.value("hidden") == 0 }.map {
+        var columns = try info.filter { try $0.value("hidden") == 0 }.map {
             SyncedTable.Column(
                 name: try $0.value("name"),
                 type: try $0.value("type"),
@@ -59,26 +97,38 @@ package struct SchemaIntrospection {
                 defaultSQL: try $0.value("dflt_value")
             )
         }
+        let allNames = Set(try info.map { try ($0.value("name") as String).lowercased() })
+        let finder = FindKey(db: db, table: name, columns: columns, allNames: allNames)
+        let key = try primaryKey.isEmpty ? finder.key(declared: traits.key) : primaryKey
+        let isRowid = primaryKey.isEmpty && finder.isRowid(key)
+        let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
+        if isRowid {
+            columns.insert(.init(name: key[0], type: "INTEGER", isNotNull: true, defaultSQL: nil), at: 0)
+        }
         let indexes = try Row.fetchAll(
             db,
-            sql: "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?) ORDER BY name",
+            sql: """
+                SELECT name, "unique", origin, partial FROM pragma_index_list(?)
+                WHERE name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY name
+                """,
             arguments: [name]
         )
         let uniques = try indexes.filter { try $0.value("unique") && $0.value("origin") != "pk" }.map {
             try indexColumns($0.value("name"), in: db)
-        }.filter { !$0.isEmpty }
+        }.filter { !$0.isEmpty && (!primaryKey.isEmpty || Set($0) != Set(key)) }
         let hasKeyIndex = try indexes.contains { try $0.value("origin") == "pk" }
-        let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
-        let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex
+        let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex && !primaryKey.isEmpty
         let references = try references(of: name, in: db)
         // If the key is also a reference, the server does not assign it: it is the parent's key.
-        let isOwnId = isRowidAlias && !references.contains { $0.columns == key }
+        let isOwnId = isRowid || isRowidAlias && !references.contains { $0.columns == key }
+        var traits = traits
+        traits.key = primaryKey.isEmpty && !key.isEmpty ? key : nil
         return SyncedTable(
             name: name,
             columns: columns,
             key: key,
-            keyKind: isOwnId ? .integer : hasTextAffinity(keyType) ? .text : .general,
-            isAutoincrement: isOwnId && SQLText.keywords(sql).contains("AUTOINCREMENT"),
+            keyKind: isOwnId ? .integer : key.count == 1 && hasTextAffinity(keyType) ? .text : .general,
+            isAutoincrement: isOwnId && !isRowid && SQLText.keywords(sql).contains("AUTOINCREMENT"),
             references: references,
             uniques: uniques,
             hasComputedUniques: try hasComputedUniques(name, in: db),
@@ -89,10 +139,12 @@ package struct SchemaIntrospection {
                 sql: """
                     SELECT sql FROM main.sqlite_master
                     WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL
+                        AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                     ORDER BY rowid
                     """,
                 arguments: [name]
-            )
+            ),
+            traits: traits.isEmpty ? nil : traits
         )
     }
 

@@ -1,9 +1,16 @@
+import TidemarkCore
+
 /// Builds pieces of SQL text.
 ///
 /// Names come from an introspected schema, never from a message.
 package enum SQLText {
     /// Returns a name in double quotes.
-    package static func name(_ name: some StringProtocol) -> String { quote(name, by: "\"") }
+    ///
+    /// A rowid stays without quotes: SQLite reads a quoted name that it does not know as a string, and a
+    /// subquery may have no rowid.
+    package static func name(_ name: some StringProtocol) -> String {
+        SyncedTable.rowidNames.contains { $0 == name } ? String(name) : quote(name, by: "\"")
+    }
 
     /// Returns a text literal in single quotes.
     package static func literal(_ text: some StringProtocol) -> String { quote(text, by: "'") }

@@ -15,49 +15,31 @@ extension SchemaIntrospection {
     package func makeSchema(
         policies: [String: ConflictPolicy] = [:],
         history: SchemaHistory = SchemaHistory(),
+        objects: FileObjects = FileObjects(),
         limits: Limits = .standard
     ) throws -> SyncSchema {
         let names = Set(tables.map(\.name))
-        // The cures work in this order: rebuilding a table drops its new indexes, and after a rename
-        // the other cures would not find the table.
+        // The cures work in this order: after a rename, the other cures would not find the table.
         let problems =
             tables.flatMap(keyProblems) + tables.flatMap { referenceProblems($0, among: names) }
             + tables.flatMap { columnProblems($0, limits) + sizeProblems($0, limits) }
             + tables.flatMap { nameProblems($0, limits) }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-        return SyncSchema(tables: tables, policies: policies, history: history)
+        return SyncSchema(tables: tables, policies: policies, history: history, objects: objects)
     }
 
     private func keyProblems(_ table: SyncedTable) -> [SchemaProblem] {
         guard table.key.isEmpty else { return [] }
-        let columns = SQLText.names(table.columns.map(\.name))
-        let newTable = SQLText.name(table.name + "_with_key")
+        let isDeclared = table.traits?.key != nil
         return [
             SchemaProblem(
                 table: table.name,
-                reason: "has no primary key, so its rows cannot be told apart",
-                cure: """
-                    PRAGMA foreign_keys = OFF;
-                    BEGIN;
-                    \(keyedSQL(table, named: newTable))
-                    INSERT INTO \(newTable) (\(columns)) SELECT \(columns) FROM \(SQLText.name(table.name));
-                    DROP TABLE \(SQLText.name(table.name));
-                    ALTER TABLE \(newTable) RENAME TO \(SQLText.name(table.name));
-                    \(table.indexSQL.map { $0 + ";\n" }.joined())COMMIT;
-                    PRAGMA foreign_keys = ON;
-                    """
+                reason: isDeclared
+                    ? "lacks columns of the key that was declared for it"
+                    : "has no primary key, and its columns have all names of the rowid",
+                cure: "-- name the columns that identify a row: --key \(table.name)=COLUMN,COLUMN"
             )
         ]
-    }
-
-    /// Returns the table's statement with a new integer key as its first column.
-    private func keyedSQL(_ table: SyncedTable, named name: String) -> String {
-        let columnNames = Set(table.columns.map { $0.name.lowercased() })
-        let key = ["id", "row_id", "tidemark_id"].first { !columnNames.contains($0) } ?? "record_id"
-        let head = table.sql.range(of: table.name)?.upperBound ?? table.sql.startIndex
-        guard let open = table.sql[head...].firstIndex(of: "(") else { return table.sql + ";" }
-        let rest = table.sql[table.sql.index(after: open)...]
-        return "CREATE TABLE \(name) (\(key) INTEGER PRIMARY KEY AUTOINCREMENT, \(rest);"
     }
 
     /// Converts a name to one that the protocol can carry.
@@ -66,7 +48,7 @@ extension SchemaIntrospection {
     }
 
     private func nameProblems(_ table: SyncedTable, _ limits: Limits) -> [SchemaProblem] {
-        guard WireName.changeSetMembers.contains(table.name) || !isPlain(table.name, limits) else { return [] }
+        guard !isPlain(WireName.member(table: table.name), limits) else { return [] }
         return [
             SchemaProblem(
                 table: table.name,
@@ -80,11 +62,11 @@ extension SchemaIntrospection {
     }
 
     private func columnProblems(_ table: SyncedTable, _ limits: Limits) -> [SchemaProblem] {
-        table.columns.filter { WireName.recordMembers.contains($0.name) || !isPlain($0.name, limits) }.map { column in
+        table.columns.filter { !isPlain(WireName.member(column: $0.name), limits) }.map { column in
             SchemaProblem(
                 table: table.name,
                 column: column.name,
-                reason: "has a name that the protocol reserves or cannot carry",
+                reason: "has a name that the protocol cannot carry",
                 cure: """
                     ALTER TABLE \(SQLText.name(table.name)) RENAME COLUMN \
                     \(SQLText.name(column.name)) TO \

@@ -1,6 +1,4 @@
 import Foundation
-import GRDB
-import GRDBSQLite
 package import TidemarkCore
 
 /// The JSON form of a schema: the CREATE statements as SQLite stores them, policies and history.
@@ -12,19 +10,26 @@ package enum SchemaText {
         let policy: String
         /// The columns' own policies.
         let columnPolicies: [String: String]?
+        /// The key of a table without a primary key: columns, or the rowid.
+        let key: [String]?
+        /// The lowest permanent id, if it is negative.
+        let lowestID: Int64?
+        /// The columns of references in which 0 stands for no record.
+        let zeroReferences: [String]?
         /// The backfill values of added columns, canonical JSON, by column.
         let added: [String: String]?
         /// The current names of columns, by former name.
         let renamed: [String: String]?
         /// The dropped columns; for a dropped table empty, like `sql`.
         let dropped: [String]?
+        /// The other parts of the file, in the last entry, which has an empty name.
+        ///
+        /// Earlier versions read that entry as a dropped table without a name.
+        var file: FileObjects?
 
         /// Whether the table was dropped; old revisions still name it.
         var isDropped: Bool { sql.isEmpty && dropped == [] }
     }
-
-    /// The virtual machine steps after which SQLite stops a statement.
-    private static let stepsMax: Int32 = 100_000
 
     /// Encodes a schema as JSON.
     package static func encode(_ schema: SyncSchema) throws -> String {
@@ -37,6 +42,9 @@ package enum SchemaText {
                 indexes: $0.indexSQL,
                 policy: schema.policy(of: $0.name).rawValue,
                 columnPolicies: columnPolicies(of: $0.name, in: schema),
+                key: $0.traits?.key,
+                lowestID: $0.traits?.lowestID,
+                zeroReferences: $0.traits?.zeroReferences,
                 added: schema.history.fills[$0.name],
                 renamed: schema.history.renames[$0.name],
                 dropped: schema.history.droppedColumns[$0.name]
@@ -49,12 +57,30 @@ package enum SchemaText {
                 indexes: [],
                 policy: "",
                 columnPolicies: nil,
+                key: nil,
+                lowestID: nil,
+                zeroReferences: nil,
                 added: nil,
                 renamed: nil,
                 dropped: []
             )
         }
-        return String(decoding: try encoder.encode(tables + droppedTables), as: UTF8.self)
+        let rest = Table(
+            name: "",
+            sql: "",
+            indexes: [],
+            policy: "",
+            columnPolicies: nil,
+            key: nil,
+            lowestID: nil,
+            zeroReferences: nil,
+            added: nil,
+            renamed: nil,
+            dropped: [],
+            file: schema.objects
+        )
+        let all = tables + droppedTables + (schema.objects.isEmpty ? [] : [rest])
+        return String(decoding: try encoder.encode(all), as: UTF8.self)
     }
 
     private static func columnPolicies(of table: String, in schema: SyncSchema) -> [String: String]? {
@@ -67,12 +93,11 @@ package enum SchemaText {
 
     /// Decodes a schema from an untrusted source.
     ///
-    /// The statements run in a new in-memory database, whose tables are then introspected. Only single
-    /// statements that create a table or an index run, in SQLite's own spelling. So the source can
-    /// neither attach a file nor create a trigger or view, nor hide a second statement.
+    /// The statements of tables and indexes run in a ``ScratchSchema``, whose tables are then introspected.
+    /// So the source can neither attach a file nor hide a second statement. The other objects stay text
+    /// until a device tries them out.
     ///
-    /// - Throws: ``TidemarkCore/UnsyncableSchema``, ``TidemarkCore/TidemarkError`` or
-    ///   `DatabaseError`.
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` or ``TidemarkCore/TidemarkError``.
     package static func decode(_ json: String) throws -> SyncSchema {
         let tables: [Table]
         do { tables = try JSONDecoder().decode([Table].self, from: Data(json.utf8)) } catch {
@@ -93,36 +118,40 @@ package enum SchemaText {
             renames: tables.reduce(into: [:]) { $0[$1.name] = $1.renamed }
         )
         history.droppedColumns = tables.reduce(into: [:]) { $0[$1.name] = $1.dropped }
-        history.droppedTables = tables.filter(\.isDropped).map(\.name)
-        var configuration = Configuration()
-        configuration.foreignKeysEnabled = false
-        configuration.prepareDatabase { db in try db.execute(sql: "PRAGMA trusted_schema = OFF") }
-        let scratch = try DatabaseQueue(configuration: configuration)
-        return try scratch.write { db in
-            // This stops an endless `CREATE TABLE ... AS SELECT`.
-            sqlite3_progress_handler(db.sqliteConnection, stepsMax, { _ in 1 }, nil)
-            for table in tables where !table.isDropped {
-                try run(table.sql, startingWith: "CREATE TABLE ", in: db)
-                for index in table.indexes {
-                    let isUnique = index.hasPrefix("CREATE UNIQUE")
-                    try run(index, startingWith: isUnique ? "CREATE UNIQUE INDEX " : "CREATE INDEX ", in: db)
-                }
+        history.droppedTables = tables.filter { $0.isDropped && !$0.name.isEmpty }.map(\.name)
+        let traits = tables.reduce(into: [String: TableTraits]()) {
+            $0[$1.name] = TableTraits(
+                key: $1.key,
+                lowestID: TableTraits.lowestID(ofRows: $1.lowestID),
+                zeroReferences: $1.zeroReferences
+            )
+        }
+        let scratch = try ScratchSchema()
+        for table in tables where !table.isDropped {
+            try create(FileObjects.Object(kind: .table, name: table.name, sql: table.sql), in: scratch)
+            for sql in table.indexes {
+                try create(FileObjects.Object(kind: .index, name: "", sql: sql), in: scratch)
             }
-            sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil)
-            return try SchemaIntrospection(db).makeSchema(policies: policies, history: history)
+        }
+        let objects = tables.last?.file ?? FileObjects()
+        return try scratch.read {
+            try SchemaIntrospection($0, traits: traits)
+                .makeSchema(policies: policies, history: history, objects: objects)
         }
     }
 
-    /// Runs one statement, which must have a prefix.
-    private static func run(_ statement: String, startingWith prefix: String, in db: Database) throws {
-        guard statement.hasPrefix(prefix) else {
-            throw TidemarkError(
-                .invalidResponse,
-                "The schema that the server sent has a statement that creates no table or index.",
-                fix: "Check the URL; a Tidemark server sends CREATE TABLE and CREATE INDEX only."
-            )
-        }
-        // GRDB rejects text with a second statement.
-        try db.makeStatement(sql: statement).execute()
+    /// Decodes the parts of the zone's file other than its synced tables.
+    package static func objects(in json: String?) throws -> FileObjects {
+        guard let json else { return FileObjects() }
+        return try JSONDecoder().decode([Table].self, from: Data(json.utf8)).last?.file ?? FileObjects()
+    }
+
+    private static func create(_ object: FileObjects.Object, in scratch: ScratchSchema) throws {
+        guard let problem = scratch.create(object) else { return }
+        throw TidemarkError(
+            .invalidResponse,
+            "The schema that the server sent has a statement that creates no \(object.kind.rawValue): \(problem).",
+            fix: "Check the URL; a Tidemark server sends CREATE TABLE and CREATE INDEX only."
+        )
     }
 }

@@ -46,6 +46,45 @@ package enum Coalesce {
                 ORDER BY staged.rec DESC
                 """
         ).execute(arguments: [target, list])
+        if try Delta.isStaged(in: db) { try mergeDeltas(list, into: target, in: db) }
+    }
+
+    /// Adds up the deltas of each record since the last value of their column, and adds them to it.
+    private static func mergeDeltas(_ list: String, into target: Int, in db: Database) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_staged_delta (rec, col, delta)
+                SELECT merged.rec, delta.col, tidemark_sum(delta.delta)
+                FROM temp.tidemark_staged AS merged
+                JOIN temp.tidemark_staged AS staged
+                    ON staged.tbl = merged.tbl AND staged.key = merged.key AND staged.rec >= merged.base
+                        AND staged.ord IN (SELECT value FROM json_each(?2))
+                JOIN temp.tidemark_staged_delta AS delta ON delta.rec = staged.rec
+                WHERE merged.ord = ?1 AND merged.cells IS NULL AND NOT EXISTS (
+                    SELECT 1
+                    FROM temp.tidemark_staged AS later
+                    JOIN temp.tidemark_staged_cell AS cell ON cell.rec = later.rec AND cell.col = delta.col
+                    WHERE later.tbl = merged.tbl AND later.key = merged.key AND later.rec > staged.rec
+                        AND later.ord IN (SELECT value FROM json_each(?2)))
+                GROUP BY merged.rec, delta.col
+                """
+        ).execute(arguments: [target, list])
+        try db.cachedStatement(
+            sql: """
+                UPDATE temp.tidemark_staged_cell
+                SET value = tidemark_add(tidemark_staged_cell.value, delta.delta)
+                FROM temp.tidemark_staged_delta AS delta
+                JOIN temp.tidemark_staged AS merged ON merged.rec = delta.rec AND merged.ord = ?
+                WHERE tidemark_staged_cell.rec = delta.rec AND tidemark_staged_cell.col = delta.col
+                """
+        ).execute(arguments: [target])
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM temp.tidemark_staged_delta
+                WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
+                    AND (rec, col) IN (SELECT rec, col FROM temp.tidemark_staged_cell)
+                """
+        ).execute(arguments: [target])
     }
 }
 
@@ -53,7 +92,15 @@ package enum Coalesce {
 package enum StagedImages {
     /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
     /// set `ord`.
-    package static func stage(_ query: String, arguments: StatementArguments = [], ord: Int, in db: Database) throws {
+    ///
+    /// With `hasDeltas`, attributes may have deltas; images have none.
+    package static func stage(
+        _ query: String,
+        arguments: StatementArguments = [],
+        hasDeltas: Bool = false,
+        ord: Int,
+        in db: Database
+    ) throws {
         let arriving = StagedPurpose.arriving.ord
         // With a constant number at first, the statement texts are constant and prepared once.
         try db.cachedStatement(
@@ -63,7 +110,18 @@ package enum StagedImages {
                 """
         ).execute(arguments: arguments)
         let isNew = "staged.ord = \(arriving)"
-        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "attribute.atom", where: isNew)).execute()
+        let isValue = hasDeltas ? "\(isNew) AND NOT \(Delta.isDelta("attribute"))" : isNew
+        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "attribute.atom", where: isValue)).execute()
+        if hasDeltas {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_staged_delta (rec, col, delta)
+                    SELECT staged.rec, attribute.key, \(Delta.number("attribute.value"))
+                    FROM temp.tidemark_staged AS staged, json_each(staged.attributes) AS attribute
+                    WHERE \(isNew) AND \(Delta.has("staged.attributes")) AND \(Delta.isDelta("attribute"))
+                    """
+            ).execute()
+        }
         try db.cachedStatement(sql: ChangeSetStaging.keyCellSQL(where: isNew)).execute()
         try db.cachedStatement(sql: "UPDATE temp.tidemark_staged SET ord = ? WHERE ord = \(arriving)").execute(
             arguments: [ord])

@@ -31,6 +31,7 @@ package enum EngineConnection {
             try db.execute(sql: Catalog.sql)
         }
         try Catalog.load(schema, in: db)
+        ProgramFunctions.addStandIns(schema.objects, to: db)
     }
 }
 
@@ -66,10 +67,10 @@ package enum Catalog {
     static let sql = """
         CREATE TEMP TABLE tidemark_catalog (text TEXT NOT NULL);
         CREATE TEMP TABLE tidemark_table (
-            tbl TEXT PRIMARY KEY, kind TEXT NOT NULL, parts INTEGER NOT NULL
+            tbl TEXT PRIMARY KEY, kind TEXT NOT NULL, parts INTEGER NOT NULL, lowest INTEGER NOT NULL
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_column (
-            tbl TEXT, col TEXT, key_position INTEGER, PRIMARY KEY (tbl, col)
+            tbl TEXT, col TEXT, key_position INTEGER, adds INTEGER NOT NULL, PRIMARY KEY (tbl, col)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_gone (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_alias (
@@ -92,12 +93,20 @@ package enum Catalog {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
         for table in schema.tables + schema.difference.unknownTables {
-            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?, ?)").execute(arguments: [
-                table.name, table.keyKind.rawValue, table.key.count,
+            try db.cachedStatement(sql: "INSERT INTO temp.tidemark_table VALUES (?, ?, ?, ?)").execute(arguments: [
+                table.name, table.keyKind.rawValue, table.key.count, table.lowestID,
             ])
+            let addingColumns = schema.addingColumns(of: table.name)
             for column in table.columns + schema.difference.unknownColumns[table.name, default: []] {
-                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?)").execute(arguments: [
-                    table.name, column.name, table.key.firstIndex(of: column.name),
+                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_column VALUES (?, ?, ?, ?)").execute(
+                    arguments: [
+                        table.name, column.name, table.key.firstIndex(of: column.name),
+                        addingColumns.contains(column.name),
+                    ])
+            }
+            for column in table.columns where WireName.member(column: column.name) != column.name {
+                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)").execute(arguments: [
+                    table.name, WireName.member(column: column.name), column.name,
                 ])
             }
             let unknownColumns = Set(schema.difference.unknownColumns[table.name, default: []].map(\.name))
@@ -105,13 +114,13 @@ package enum Catalog {
                 if planted(PlantedBug.refusesFormerNames), unknownColumns.contains(column) { continue }
                 try db.execute(
                     sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)",
-                    arguments: [table.name, name, column]
+                    arguments: [table.name, WireName.member(column: name), column]
                 )
             }
             for name in schema.history.droppedColumns[table.name, default: []] {
                 try db.execute(
                     sql: "INSERT OR IGNORE INTO temp.tidemark_alias VALUES (?, ?, NULL)",
-                    arguments: [table.name, name]
+                    arguments: [table.name, WireName.member(column: name)]
                 )
             }
             for (column, parent) in integerReferences(of: table, in: schema) {

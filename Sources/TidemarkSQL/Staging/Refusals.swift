@@ -38,7 +38,7 @@ extension ChangeSetStaging {
                 LEFT JOIN temp.tidemark_staged_member AS member
                     ON member.ord = types.ord AND member.name = element.value
                 WHERE types.name = 'types' AND member.tbl IS NULL
-                    AND element.value NOT IN (SELECT tbl FROM temp.tidemark_gone)
+                    AND \(MemberSQL.name(of: "element.value")) NOT IN (SELECT tbl FROM temp.tidemark_gone)
                 LIMIT 1
                 """
         )
@@ -50,7 +50,7 @@ extension ChangeSetStaging {
                 SELECT member.ord, member.tbl
                 FROM temp.tidemark_staged_member AS member
                 JOIN temp.tidemark_staged_member AS types ON types.ord = member.ord AND types.name = 'types'
-                WHERE member.tbl IS NOT NULL AND member.tbl NOT IN (SELECT value FROM json_each(types.value))
+                WHERE member.tbl IS NOT NULL AND member.name NOT IN (SELECT value FROM json_each(types.value))
                 LIMIT 1
                 """
         )

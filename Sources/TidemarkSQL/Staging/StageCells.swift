@@ -10,7 +10,13 @@ extension ChangeSetStaging {
         do { try db.cachedStatement(sql: strictCellSQL()).execute() } catch let error as DatabaseError
             where [.SQLITE_CONSTRAINT, .SQLITE_ERROR].contains(error.resultCode)
         { try stageCellsWithChecks() }
+        if takesDeltas { try stageDeltas() }
         try db.cachedStatement(sql: Self.keyCellSQL()).execute()
+    }
+
+    /// The condition that an attribute is a value, with `known_column` as its column.
+    private var isValueSQL: String {
+        takesDeltas ? "(known_column.adds IS NOT 1 OR NOT \(Delta.isDelta("attribute")))" : "true"
     }
 
     /// The SQL of a JSON string's value: SQLite's own reading, unless escapes make it inexact.
@@ -24,14 +30,15 @@ extension ChangeSetStaging {
     }
 
     /// The join with the former name that an attribute uses.
-    private static let aliasJoin = """
+    static let aliasJoin = """
         LEFT JOIN temp.tidemark_alias AS former_name
             ON former_name.tbl = staged.tbl AND former_name.name = attribute.key
         """
     /// The join with an attribute's column, after ``aliasJoin``.
-    private static let columnJoin = """
+    static let columnJoin = """
         temp.tidemark_column AS known_column
             ON known_column.tbl = staged.tbl AND known_column.col = coalesce(former_name.col, attribute.key)
+                AND (former_name.col IS NOT NULL OR substr(attribute.key, 1, 1) <> '\(WireName.escape)')
         """
 
     /// Returns the fast statement, which fails for an attribute without a column or with a bad value.
@@ -50,7 +57,7 @@ extension ChangeSetStaging {
             text: textSQL,
             name: "iif(attribute.type = 'integer' AND typeof(attribute.atom) <> 'integer', NULL, known_column.col)",
             joining: joins,
-            where: hasAliases == true ? "NOT (\(isIgnoredSQL))" : "true"
+            where: hasAliases == true ? "NOT (\(isIgnoredSQL)) AND \(isValueSQL)" : isValueSQL
         )
     }
 
@@ -76,7 +83,9 @@ extension ChangeSetStaging {
             place: """
                 SELECT staged.ord, staged.tbl, staged.key, attribute.key AS col
                 FROM temp.tidemark_staged AS staged, json_each(staged.attributes) AS attribute
-                WHERE attribute.key NOT IN ('revision', '__oldId__') AND (attribute.type = 'array'
+                \(Self.aliasJoin)
+                LEFT JOIN \(Self.columnJoin)
+                WHERE attribute.key NOT IN ('revision', '__oldId__') AND \(isValueSQL) AND (attribute.type = 'array'
                     OR tidemark_refusal(staged.attributes -> attribute.fullkey) IS NOT NULL)
                 LIMIT 1
                 """
@@ -86,7 +95,8 @@ extension ChangeSetStaging {
                     sql: Self.cellSQL(
                         text: textSQL,
                         name: "coalesce(former_name.col, attribute.key)",
-                        joining: "\(Self.aliasJoin) JOIN \(Self.columnJoin) AND known_column.key_position IS NULL"
+                        joining: "\(Self.aliasJoin) JOIN \(Self.columnJoin) AND known_column.key_position IS NULL",
+                        where: isValueSQL
                     )
                 ).execute()
             } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
@@ -121,7 +131,7 @@ extension ChangeSetStaging {
     /// may need `joins`. `condition` selects attributes.
     static func cellSQL(
         text: String,
-        name: String = "attribute.key",
+        name: String = MemberSQL.name(of: "attribute.key"),
         joining joins: String = "",
         where condition: String = "true"
     ) -> String {

@@ -20,6 +20,8 @@ package struct ChangeSetStaging {
     let db: Database
     let unknownNames: UnknownNames
     let hasUnicodeEscapes: Bool
+    /// Whether updates may add to columns with the policy `add`; a server takes deltas and sends none.
+    let takesDeltas: Bool
     /// The hashes of the change sets with removed parts, by number.
     private let hashes: [Int: String]
 
@@ -31,12 +33,14 @@ package struct ChangeSetStaging {
         body: [UInt8],
         limits: Limits,
         unknownNames: UnknownNames = .reject,
+        takesDeltas: Bool = false,
         bound: ValueBound? = nil,
         in db: Database
     ) throws {
         let scan = try JSONScan(body, limits: limits)
         self.db = db
         self.unknownNames = unknownNames
+        self.takesDeltas = try takesDeltas && Self.hasAddingColumns(db)
         hasUnicodeEscapes = scan.hasUnicodeEscapes
         try StagingTables.clear(in: db)
         let bulk =
@@ -51,6 +55,7 @@ package struct ChangeSetStaging {
         let scans = try bodies.map { try JSONScan($0, limits: limits) }
         self.db = db
         unknownNames = .reject
+        takesDeltas = try Self.hasAddingColumns(db)
         outline = ""
         hashes = [:]
         hasUnicodeEscapes = scans.contains(where: \.hasUnicodeEscapes)
@@ -142,7 +147,7 @@ package struct ChangeSetStaging {
             """
             INTO temp.tidemark_staged_member (ord, name, tbl, type, value)
             SELECT change_set.ord, member.key,
-                iif(member.key IN (\(members.joined(separator: ", "))), NULL, member.key),
+                iif(member.key IN (\(members.joined(separator: ", "))), NULL, \(MemberSQL.name(of: "member.key"))),
                 member.type, member.value
             FROM temp.tidemark_staged_set AS change_set, json_each(change_set.json) AS member
             """,
@@ -218,7 +223,7 @@ package struct ChangeSetStaging {
     }
 
     /// Inserts the members of objects; `duplicate` is a query for a name that occurs twice.
-    private func stageOnce(_ insertion: String, orRefuse duplicate: String) throws {
+    func stageOnce(_ insertion: String, orRefuse duplicate: String) throws {
         do { try db.cachedStatement(sql: "INSERT \(insertion)").execute() } catch let error as DatabaseError
             where error.resultCode == .SQLITE_CONSTRAINT
         {

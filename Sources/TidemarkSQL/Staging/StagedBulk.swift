@@ -48,8 +48,11 @@ struct StagedBulk {
 
     // MARK: The statements
 
+    /// The SQL of a piece's table.
+    private static let pieceTable = MemberSQL.name(of: "(?2 ->> '$')")
+
     private static func keysOfPiece(_ hasUnicodeEscapes: Bool) -> String {
-        keys("?1, ?2 ->> '$', ?3, ?4 + element.key", list: "?5", hasUnicodeEscapes, from: "json_each(?5) AS element")
+        keys("?1, \(pieceTable), ?3, ?4 + element.key", list: "?5", hasUnicodeEscapes, from: "json_each(?5) AS element")
     }
 
     private static func keysOfOutline(_ hasUnicodeEscapes: Bool) -> String {
@@ -78,10 +81,10 @@ struct StagedBulk {
     }
 
     private static let attributesOfPiece = attributes(
-        "?1, ?2 ->> '$', ?4 + record.id",
+        "?1, \(pieceTable), ?4 + record.id",
         from: """
             json_each(?5) AS record
-            LEFT JOIN temp.tidemark_table AS known_table ON known_table.tbl = ?2 ->> '$'
+            LEFT JOIN temp.tidemark_table AS known_table ON known_table.tbl = \(pieceTable)
             """
     )
     private static let attributesOfOutline = attributes(

@@ -14,6 +14,7 @@ package import GRDB
 /// | `tidemark_staged_attributes` | a record's attributes |
 /// | `tidemark_staged` | a change to a record; `cells` refers to another record with the same values |
 /// | `tidemark_staged_cell` | a value, decoded to its stored form |
+/// | `tidemark_staged_delta` | an integer to add to a column |
 /// | `tidemark_answered` | an answered change set with its members that are not tables |
 /// | `tidemark_confirmed` | a record that an answer confirms as sent |
 /// | `tidemark_assigned` | a temporary id with its permanent id |
@@ -22,6 +23,8 @@ package import GRDB
 /// | `tidemark_group` | on a device: a range of captured changes that becomes one change set |
 /// | `tidemark_division` | on a device: a captured change with its group and part |
 /// | `tidemark_held` | on a device: a value of a column that only the file has, while records are rewritten |
+/// | `tidemark_previous` | on a device: a row before the server's rows replace it |
+/// | `tidemark_found` | on a device: an edit that no trigger captured; `place` is its table's |
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
@@ -55,6 +58,9 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_staged_cell (
             rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
         ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_staged_delta (
+            rec INTEGER, col TEXT, delta INTEGER NOT NULL, PRIMARY KEY (rec, col)
+        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_answered (
             ord INTEGER PRIMARY KEY, id TEXT, revision INTEGER, conflict INTEGER, reasons TEXT, wrong INTEGER
         );
@@ -85,6 +91,13 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_held (
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
         ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_previous (
+            tbl TEXT, key TEXT, image TEXT, PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
+        CREATE TEMP TABLE tidemark_found (
+            place INTEGER, tbl TEXT, key TEXT, operation TEXT, base TEXT, mine TEXT, theirs TEXT,
+            PRIMARY KEY (tbl, key)
+        ) WITHOUT ROWID;
         """
 
     /// Returns the SQL of the number of a staged record's cells; `alias` names its row.
@@ -94,7 +107,7 @@ package enum StagingTables {
     package static func clear(in db: Database) throws {
         for table in [
             "staged_set", "staged_member", "staged_part", "staged_key", "staged_attributes", "staged", "staged_cell",
-            "answered", "confirmed", "assigned",
+            "staged_delta", "answered", "confirmed", "assigned",
         ] { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute() }
     }
 }

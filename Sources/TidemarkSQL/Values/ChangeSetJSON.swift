@@ -63,7 +63,7 @@ package enum ChangeSetJSON {
 
     /// Joins an envelope and the tables' parts to a change set.
     package static func text(_ envelope: [String], _ parts: [Part]) -> String {
-        let names = parts.map { quote($0.table) }
+        let names = parts.map { quote(WireName.member(table: $0.table)) }
         let members = zip(names, parts).map { "\($0):\($1.json)" }
         let types = #""types":[\#(names.joined(separator: ","))]"#
         return "{\((envelope + [types] + members).joined(separator: ","))}"
@@ -89,10 +89,10 @@ package enum ChangeSetJSON {
     ) throws -> Int {
         var pieces = TextPieces(take)
         var count = 0
-        let types = sources.map { quote($0.table.name) }.joined(separator: ",")
+        let types = sources.map { quote(WireName.member(table: $0.table.name)) }.joined(separator: ",")
         try pieces.append("{\((envelope + [#""types":[\#(types)]"#]).joined(separator: ","))".utf8)
         for source in sources {
-            try pieces.append(",\(quote(source.table.name)):".utf8)
+            try pieces.append(",\(quote(WireName.member(table: source.table.name))):".utf8)
             count += try append(source, to: &pieces, in: db)
         }
         try pieces.append("}".utf8)

@@ -117,6 +117,9 @@ enum DecodedValue: Equatable {
     }
 
     private static func decodeTagged(_ json: String) throws(InvalidValue) -> Self {
+        guard !json.hasPrefix(Delta.prefix) else {
+            throw InvalidValue(reason: "is a delta; only a column with the policy add has one")
+        }
         let object = parse(json) as? [String: String] ?? [:]
         guard object.count == 1, let (tag, content) = object.first, json.ranges(of: "\"\(tag)\"").count == 1 else {
             throw InvalidValue(reason: unknownTag)

@@ -15,7 +15,7 @@ package enum RowJSON {
     /// `prefix` precedes the quoted name, for instance `t.`, and `side` precedes the name within the
     /// quotes, for instance `old_`.
     package static func object(_ columns: [String], prefix: String = "", side: String = "") -> String {
-        call("tidemark_members", columns, size: 60) { "\(SQLText.literal($0)), \(prefix)\(SQLText.name(side + $0))" }
+        call("tidemark_members", columns, size: 60) { "\(member($0)), \(prefix)\(SQLText.name(side + $0))" }
     }
 
     /// Returns the SQL of a row's hashed form: a JSON object of all columns except the key, by name.
@@ -27,19 +27,21 @@ package enum RowJSON {
 
     /// Returns the names of the columns of a row's hashed form, in their order.
     package static func hashedColumns(_ table: SyncedTable) -> [String] {
-        table.valueColumns.map(\.name).sorted {
-            ChangeSetJSON.quote($0).utf8.dropFirst().dropLast().lexicographicallyPrecedes(
-                ChangeSetJSON.quote($1).utf8.dropFirst().dropLast()
-            )
+        let order = { (column: String) in
+            ChangeSetJSON.quote(WireName.member(column: column)).utf8.dropFirst().dropLast()
         }
+        return table.valueColumns.map(\.name).sorted { order($0).lexicographicallyPrecedes(order($1)) }
     }
 
     /// Returns the SQL of an object of columns that differ in `first_row.old_...` and `last_row.new_...`.
     package static func changes(_ columns: [String]) -> String {
         call("tidemark_changes", columns, size: 40) {
-            "\(SQLText.literal($0)), first_row.\(SQLText.name("old_" + $0)), last_row.\(SQLText.name("new_" + $0))"
+            "\(member($0)), first_row.\(SQLText.name("old_" + $0)), last_row.\(SQLText.name("new_" + $0))"
         }
     }
+
+    /// Returns the SQL of a column's member in the object.
+    private static func member(_ column: String) -> String { SQLText.literal(WireName.member(column: column)) }
 
     private static func call(_ function: String, _ columns: [String], size: Int, arguments: (String) -> String)
         -> String

@@ -16,6 +16,8 @@ import GRDBSQLite
 /// | `tidemark_refusal(json)` | the reason why `tidemark_canonical` would fail, or NULL |
 /// | `tidemark_tagged(json)` | a JSON string in its tagged form, `{"$text":"<base64>"}` |
 /// | `tidemark_canonical(json)` | a key's JSON, a value or an array of values, in canonical form |
+///
+/// ``Sums`` adds deltas.
 enum SQLFunctions {
     /// The prefix that distinguishes failures of ``DecodedValue`` from SQLite's own errors.
     static let invalidValueMark = "tidemark invalid value: "
@@ -40,6 +42,7 @@ enum SQLFunctions {
         try add("tidemark_tagged", to: db) { context, _, values in SQLFunctions.tag(context, values) }
         try add("tidemark_refusal", to: db) { context, _, values in SQLFunctions.refusal(context, values) }
         try add("tidemark_canonical", to: db) { context, _, values in SQLFunctions.canonical(context, values) }
+        try Sums.register(on: db)
     }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>

@@ -27,8 +27,12 @@ package final class FileTemplates {
     /// The files for the tables of a version with policies of tables and columns.
     func pair(_ policies: [String: ConflictPolicy], version: Int) throws -> Pair {
         if let pair = pairs[policies] { return pair }
-        let isShapes = version == Shapes.version
-        let sql = isShapes ? Shapes.sql + Shapes.rows : ZoneSchema.sql + ZoneSchema.rows
+        let sql =
+            switch version {
+            case Shapes.version: Shapes.sql + Shapes.rows
+            case Stocks.version: Stocks.sql + Stocks.rows
+            default: ZoneSchema.sql + ZoneSchema.rows
+            }
         let number = pairs.count
         let zone = try storage.open("zone-\(number)")
         try zone.writeWithoutTransaction { try $0.execute(sql: sql) }

@@ -94,20 +94,20 @@ enum Migrations {
         tables.append(prize)
     }
 
-    /// The tables of each version, and those that no migration leads to: ``Shapes``.
+    /// The tables of each version, and those that no migration leads to: ``Shapes``, ``Stocks``.
     static let versions: [[ZoneSchema.Table]] =
         steps.reduce(into: [ZoneSchema.tables]) {
             var next = $0[$0.count - 1]
             $1.alter(&next)
             $0.append(next)
-        } + [Shapes.tables]
+        } + [Shapes.tables, ZoneSchema.tables + [Stocks.table]]
 
     /// Every table that a world may have, in its last version.
-    static let allTables = versions[steps.count] + Shapes.tables
+    static let allTables = versions[steps.count] + Shapes.tables + [Stocks.table]
 
     /// The steps that lead to a version.
     private static func steps(to version: Int) -> ArraySlice<Step> {
-        version == Shapes.version ? [] : steps.prefix(version)
+        version > steps.count ? [] : steps.prefix(version)
     }
 
     /// The layout of a version's tables, as the history has it.
@@ -135,6 +135,7 @@ enum Migrations {
 
     /// The statements for the tables of a version, besides ``Statements/all``.
     static func statements(_ version: Int) -> [Statement] {
+        if version == Stocks.version { return Stocks.statements }
         let retired = steps(to: version).reduce(Set<String>()) { $0.union($1.retired) }
         return steps(to: version).flatMap(\.statements).filter { !retired.contains($0.name) }
     }

@@ -3,8 +3,8 @@ import TidemarkHistory
 /// The tables of worlds of the profile `shapes`.
 ///
 /// They refer to themselves under unique and partial indexes. They include a strict table with a
-/// generated column, texts that differ in case only, a composite foreign key, a trigger of the app
-/// at the server, and values at the ends of their types.
+/// generated column, texts that differ in case only, a table without a primary key, a composite
+/// foreign key, a trigger of the app at the server, and values at the ends of their types.
 enum Shapes {
     /// The version that stands for these tables among ``Migrations/versions``.
     static let version = Migrations.steps.count + 1
@@ -19,8 +19,8 @@ enum Shapes {
             book TEXT NOT NULL, number INTEGER NOT NULL, text TEXT, weight REAL, image BLOB,
             next_book TEXT, next_number INTEGER,
             folder_id INTEGER REFERENCES folder ON DELETE CASCADE, length INTEGER,
-            PRIMARY KEY (book, number),
-            FOREIGN KEY (next_book, next_number) REFERENCES page ON DELETE SET NULL);
+            UNIQUE (book, number),
+            FOREIGN KEY (next_book, next_number) REFERENCES page (book, number) ON DELETE SET NULL);
         CREATE INDEX page_folder ON page (folder_id);
         CREATE INDEX page_next ON page (next_book, next_number);
         CREATE TABLE pin (

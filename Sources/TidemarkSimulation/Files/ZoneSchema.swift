@@ -20,6 +20,8 @@ enum ZoneSchema {
         var unique: [Rules.Unique] = []
         /// The columns that the app's triggers at the server write.
         var triggered: Set<String> = []
+        /// The least integers that a CHECK allows, by column.
+        var minimums: [String: Int64] = [:]
         /// The later names of renamed columns.
         private(set) var renames: [String: String] = [:]
         /// The query for all rows in key order.

@@ -13,7 +13,7 @@ extension PlantedCase {
         PlantedCase(.sendsWholeRow, rule: 1, group: "D", seed: 1),
         PlantedCase(.sendsOverUnseenValues, rule: 1, group: "D", profile: .schema, seed: 6),
         PlantedCase(.leavesChildrenOutOfTruth, rule: 1, group: "C", seed: 1),
-        PlantedCase(.lastArrivalWins, rule: 1, group: "B", profile: .policies, seed: 1),
+        PlantedCase(.lastArrivalWins, rule: 1, group: "B", profile: .policies, seed: 4),
         PlantedCase(.believesAnyTime, rule: 1, group: "B", profile: .policies, seed: 8),
         PlantedCase(.forgetsTimesSeen, rule: 1, group: "C", profile: .policies, seed: 8),
         PlantedCase(.commitsWithoutDeletions, rule: 2, group: "A", seed: 1),
@@ -22,6 +22,7 @@ extension PlantedCase {
         PlantedCase(.cutsLongSets, rule: 2, group: "C", profile: .live, seed: 1),
         PlantedCase(.splitsTransactions, rule: 2, group: "C", seed: 1),
         PlantedCase(.forgetsAcceptedVerdict, rule: 3, group: "B", seed: 1),
+        PlantedCase(.forgetsVerdictOfSums, rule: 3, group: "B", profile: .policies, seed: 2),
         PlantedCase(.forgetsRefusal, rule: 3, group: "B", seed: 2),
         PlantedCase(.answersBeforeFlush, rule: 4, group: "A", scenario: .unflushed),
         PlantedCase(.ignoresAfter, rule: 5, group: "B", scenario: .tooEarly),
@@ -44,8 +45,8 @@ extension PlantedCase {
         PlantedCase(.losesOwnColumns, rule: 10, group: "D", profile: .schema, seed: 23),
         PlantedCase(.refusesFormerNames, rule: 10, group: "D", profile: .schema, seed: 11),
         PlantedCase(.forgetsRenamedValues, rule: 10, group: "D", profile: .schema, seed: 8),
-        PlantedCase(.tellsNoLosers, rule: 11, group: "B", profile: .policies, seed: 1),
-        PlantedCase(.dropsValuesInVain, rule: 11, group: "C", profile: .policies, seed: 1),
+        PlantedCase(.tellsNoLosers, rule: 11, group: "B", profile: .policies, seed: 2),
+        PlantedCase(.dropsValuesInVain, rule: 11, group: "C", profile: .policies, seed: 2),
         PlantedCase(.losesConflictRecords, rule: 11, group: "C", seed: 1),
         PlantedCase(.thawsSentSets, rule: 12, group: "C", seed: 1),
         PlantedCase(.dropsCreationsDeletedLater, rule: 12, group: "C", seed: 2),
@@ -85,6 +86,8 @@ extension PlantedCase {
         PlantedCase(.takesNamesTwice, rule: 21, group: "E", scenario: .nameTwice),
         PlantedCase(.trustsSnapshot, rule: 22, group: "E", scenario: .activeSnapshot),
         PlantedCase(.datesSnapshotBack, rule: 22, group: "D", seed: 1),
+        PlantedCase(.sendsSumsAsValues, rule: 39, group: "C", profile: .policies, seed: 1),
+        PlantedCase(.forgetsSumsInReplay, rule: 39, group: "D", profile: .policies, seed: 1),
     ]
 }
 #endif

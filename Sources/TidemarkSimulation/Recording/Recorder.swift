@@ -57,7 +57,8 @@ struct Recorder {
                 columnPolicies: Dictionary(uniqueKeysWithValues: own).compactMapValues { $0 },
                 references: table.references.map { Rules.Reference(columns: $0.columns, parent: $0.parent) },
                 unique: table.unique,
-                triggered: table.triggered
+                triggered: table.triggered,
+                minimums: table.minimums
             )
         }
         checker = HistoryChecker(rules: Rules(tables: tables))

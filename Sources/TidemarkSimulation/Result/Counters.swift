@@ -70,7 +70,8 @@ package enum Profile: String, CaseIterable, Sendable {
     ///
     /// Besides the faults of network and crash.
     case live
-    /// Where two values meet, the column's policy picks one, and the other one is kept.
+    /// Where two values meet, the column's policy picks one, and the other one is kept; or it adds up what
+    /// devices add: see ``Stocks``.
     ///
     /// Besides the faults of network and crash.
     case policies
@@ -88,7 +89,7 @@ package enum Profile: String, CaseIterable, Sendable {
     /// Whether policies decide between values, some of them by the clock.
     var decides: Bool { self == .policies }
     /// The version of the tables that a world begins with.
-    var firstVersion: Int { self == .shapes ? Shapes.version : 0 }
+    var firstVersion: Int { self == .shapes ? Shapes.version : decides ? Stocks.version : 0 }
     /// Whether files are copied and restored, and logs are short.
     var copies: Bool { self == .restore }
     /// Whether tables are altered.

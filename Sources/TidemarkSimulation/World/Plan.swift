@@ -65,12 +65,16 @@ struct Plan {
         mix([.columns, .reject, .columns, .reject, .columns]),
     ]
 
-    /// Mixes in which a policy decides every pair of values.
+    /// Mixes in which a policy decides every pair of values, or adds up.
     private static let decidingMixes: [[String: ConflictPolicy]] = [
-        mix(Array(repeating: .lastWriter, count: 5)), mix(Array(repeating: .latest, count: 5)),
-        mix([.latest, .columns, .lastWriter, .latest, .reject]).merging([
-            "player.name": .lastWriter, "player.score": .latest,
-        ]) { $1 },
+        Stocks.policies(mix(Array(repeating: .lastWriter, count: 5)), table: .reject),
+        Stocks.policies(mix(Array(repeating: .latest, count: 5)), table: .latest),
+        Stocks.policies(
+            mix([.latest, .columns, .lastWriter, .latest, .reject]).merging([
+                "player.name": .lastWriter, "player.score": .latest,
+            ]) { $1 },
+            table: .columns
+        ),
     ]
 
     /// Mixes for the tables of ``Shapes``.
@@ -106,6 +110,7 @@ struct Plan {
         server.deltaBytesMin = server.revisionsPerAnswerMax == 5 ? 300 : 1 << 20
         device.changeSetsPerRequestMax = decisions.pick([10_000, 10_000, 3, 1])
         device.outgoingBytesTarget = decisions.pick([8 << 20, 8 << 20, 400])
+        device.lendsIDs = device.outgoingBytesTarget != 400
         return (server, device)
     }
 }

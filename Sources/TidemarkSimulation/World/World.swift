@@ -91,7 +91,8 @@ final class World {
         recorder = Recorder(
             policies: plan.policies.mapValues(\.rawValue),
             version: options.profile.firstVersion,
-            tellsTime: options.profile.decides,
+            // Otherwise the server sends no times.
+            tellsTime: plan.policies.values.contains(.latest),
             migrates: options.profile.migrates
         )
         let version = options.profile.firstVersion
@@ -115,11 +116,14 @@ final class World {
 
     /// Adds a device with an existing file: made by a join, or a copy of another device's.
     func add(_ number: Int, _ virtual: VirtualEnvironment, copyOf original: SimulatedDevice? = nil) throws {
+        var limits = plan.deviceLimits
+        // Each store lends ids of its own, so a journal for the other one has none.
+        if server.journal != nil { limits.lendsIDs = false }
         let device = try SimulatedDevice(
             number: number,
             in: storage,
             virtual,
-            limits: plan.deviceLimits,
+            limits: limits,
             version: server.version
         )
         devices.append(device)

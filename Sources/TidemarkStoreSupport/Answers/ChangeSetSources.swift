@@ -6,8 +6,15 @@ extension ChangeSetJSON.Source {
     /// The records of a table that the last commit changed.
     ///
     /// With `ord`, the number of the staged change set, it includes the temporary ids for the
-    /// author's copy.
+    /// author's copy, and respelled keys of records that did not change otherwise.
     package init(effectOn table: SyncedTable, revision: Int64, authorOf ord: Int?) {
+        let unchangedSQL = """
+            UNION ALL
+            SELECT staged.key, 'update', '"__oldId__":' || staged.old_key || ',"revision":' || ?2
+            FROM temp.tidemark_staged AS staged
+            WHERE staged.ord = ?3 AND staged.tbl = ?1 AND staged.operation = 'update' AND staged.old_key IS NOT NULL
+                AND staged.key NOT IN (SELECT key FROM temp.tidemark_reduced WHERE tbl = ?1)
+            """
         let oldId = "CASE WHEN staged.old_key IS NULL THEN '' ELSE '\"__oldId__\":' || staged.old_key || ',' END"
         self.init(
             table: table,
@@ -19,6 +26,7 @@ extension ChangeSetJSON.Source {
                 LEFT JOIN temp.tidemark_staged AS staged
                     ON staged.ord = ?3 AND staged.tbl = reduced.tbl AND staged.key = reduced.key
                 WHERE reduced.tbl = ?1
+                \(ord == nil || table.keyKind == .integer ? "" : unchangedSQL)
                 """,
             arguments: [table.name, revision, ord]
         )

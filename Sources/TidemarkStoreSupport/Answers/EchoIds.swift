@@ -94,7 +94,7 @@ extension StagedRequest {
                 WHERE cell.rec = staged.rec
                     AND cell.col = \(SQLText.literal(column)) AND typeof(cell.value) = 'integer')
                 """
-            let path = SQLText.literal("$.\"\(column)\"")
+            let path = SQLText.literal(MemberSQL.path(column))
             // `json_replace` ignores a path that the object does not have.
             return "iif(\(cell) IS NULL, '$.\"\"', \(path)), \(cell)"
         }

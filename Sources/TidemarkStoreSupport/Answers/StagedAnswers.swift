@@ -22,7 +22,21 @@ extension StagedRequest {
         authorOf ord: Int? = nil,
         take: @escaping (_ number: Int, _ piece: String) throws -> Void
     ) throws {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
+        let names = try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl
+                    FROM temp.tidemark_reduced
+                    UNION
+                    SELECT respelled.tbl
+                    FROM temp.tidemark_staged AS respelled
+                    JOIN temp.tidemark_table AS synced USING (tbl)
+                    WHERE respelled.ord = ? AND respelled.operation = 'update' AND respelled.old_key IS NOT NULL
+                        AND synced.kind <> 'integer'
+                    """
+            ),
+            arguments: [ord]
+        )
         try ChangeSetJSON.render(
             envelope: envelope.members,
             schema.tables.filter { names.contains($0.name) }.map {

@@ -14,13 +14,15 @@ struct PlanRecords: Sendable {
     /// The changes of one change set.
     struct Changes: Sendable {
         var records: [(name: Name, operation: TidemarkCore.Operation, movesUnique: Bool)] = []
+        /// The number of records that it creates under temporary ids, by table.
+        var temporaryCreations: [String: Int] = [:]
         /// The records that it refers to by integer keys.
         var references: [Name] = []
     }
 
     /// The changes by the number of the change set.
     private(set) var changes: [Int: Changes] = [:]
-    /// The highest permanent ids that change sets refer to, by number and table.
+    /// The highest permanent ids that change sets refer to or create, by number and table.
     private(set) var highestIds: [Int: [String: Int64]] = [:]
     /// The requests that name temporary ids of earlier change sets.
     private(set) var requestsWithOlderIds: Set<Int> = []
@@ -49,12 +51,18 @@ struct PlanRecords: Sendable {
             let movesUnique = try operation != .update || uniqueUpdates.contains(row.value(4))
             changes[ord, default: Changes()].records.append((name, operation, movesUnique))
             if operation == .create {
-                if isTemporary { creations.append(name) }
+                if isTemporary {
+                    creations.append(name)
+                    changes[ord, default: Changes()].temporaryCreations[name.table, default: 0] += 1
+                } else if let id = Int64(name.key), tables.hasIntegerKey(name.table) {
+                    raiseHighestId(to: id, in: name.table, of: ord)
+                }
             } else if isTemporary {
                 temporaryNames.append((ChangeSetStaging.list(of: ord), name))
             }
         }
         try readReferences(tables, in: db) { temporaryNames.append($0) }
+        requestsWithOlderIds = try StagedRequest.requestsWithStrays(in: db)
         guard !temporaryNames.isEmpty else { return }
         let ownCreations = Set(creations)
         for (list, name) in temporaryNames where !ownCreations.contains(name) { requestsWithOlderIds.insert(list) }
@@ -82,15 +90,19 @@ struct PlanRecords: Sendable {
             let ord: Int = try row.value(0)
             let table: String = try row.value(1)
             let id: Int64 = try row.value(2)
-            let (name, _) = tables.name(table, key: "\(id)", ord)
+            let (name, isTemporary) = tables.name(table, key: "\(id)", ord)
             changes[ord, default: Changes()].references.append(name)
-            if id < 0 {
+            if isTemporary {
                 temporary((ChangeSetStaging.list(of: ord), name))
             } else {
-                let highestId = highestIds[ord, default: [:]][table] ?? 0
-                highestIds[ord, default: [:]][table] = max(highestId, id)
+                raiseHighestId(to: id, in: table, of: ord)
             }
         }
+    }
+
+    private mutating func raiseHighestId(to id: Int64, in table: String, of ord: Int) {
+        let highestId = highestIds[ord, default: [:]][table] ?? 0
+        highestIds[ord, default: [:]][table] = max(highestId, id)
     }
 
     /// Returns the numbers of the staged updates that set a unique column.

@@ -6,7 +6,8 @@ struct PlanTables: Sendable {
     /// The columns of each table's unique constraints; nil if they include expressions.
     let uniques: [String: Set<String>?]
     let haveReferences: Bool
-    private let integerKeyed: Set<String>
+    /// The lowest permanent id of each integer-keyed table.
+    private let lowestIDs: [String: Int64]
     /// The tables to which others refer, so a deletion may cascade or be restricted.
     private let parents: Set<String>
     /// The tables to which others refer by columns that are not the key.
@@ -15,7 +16,8 @@ struct PlanTables: Sendable {
     private let valueParents: [String: Set<String>]
 
     init(_ schema: SyncSchema) {
-        integerKeyed = Set(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
+        let integerKeyed = schema.tables.filter { $0.keyKind == .integer }
+        lowestIDs = Dictionary(uniqueKeysWithValues: integerKeyed.map { ($0.name, $0.lowestID) })
         let references = schema.tables.flatMap(\.references)
         haveReferences = !references.isEmpty
         parents = Set(references.map(\.parent))
@@ -23,10 +25,10 @@ struct PlanTables: Sendable {
             schema.byName[reference.parent]?.key == reference.parentColumns
         }
         parentsByValue = Set(references.filter { !isToKey($0) }.map(\.parent))
-        let integerKeyed = integerKeyed
+        let integerKeyedNames = Set(integerKeyed.map(\.name))
         valueParents = Dictionary(
             uniqueKeysWithValues: schema.tables.map { table in
-                let others = table.references.filter { !isToKey($0) || !integerKeyed.contains($0.parent) }
+                let others = table.references.filter { !isToKey($0) || !integerKeyedNames.contains($0.parent) }
                 return (table.name, Set(others.map(\.parent)))
             }
         )
@@ -41,12 +43,15 @@ struct PlanTables: Sendable {
 
     /// Returns the name of a change set's record, and whether its key is a temporary id.
     func name(_ table: String, key: String, _ ord: Int) -> (name: PlanRecords.Name, isTemporary: Bool) {
-        guard key.utf8.first == UInt8(ascii: "-"), integerKeyed.contains(table) else {
+        guard key.utf8.first == UInt8(ascii: "-"), let lowestID = lowestIDs[table], Int64(key) ?? .min < lowestID else {
             return (PlanRecords.Name(table: table, key: key), false)
         }
         let list = ChangeSetStaging.list(of: ord)
         return (PlanRecords.Name(table: table, key: "\(list):\(key)"), true)
     }
+
+    /// Whether a table has integer ids of its own.
+    func hasIntegerKey(_ table: String) -> Bool { lowestIDs[table] != nil }
 
     /// Whether a table has unique values besides its key.
     func haveUniques(_ table: String) -> Bool { uniques.keys.contains(table) }

@@ -170,6 +170,8 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     // MARK: Impossible before the write
 
+    package func lend(_ tables: [String]) throws -> [String: [LentIDs]] { throw GroupNeedsSerialExecution() }
+
     package func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int)
         throws -> String
     { throw GroupNeedsSerialExecution() }

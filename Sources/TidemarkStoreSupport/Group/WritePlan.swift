@@ -75,7 +75,7 @@ extension PlannedTransaction {
     private func nameRecords(of changeSets: [GroupPlan.PlannedChangeSet], _ segment: StagedSets) throws {
         let staged = base.staged
         for table in staged.schema.tables where table.keyKind == .integer {
-            let count = changeSets.map { records.changes[$0.envelope.ord]?.creationCount(in: table.name) ?? 0 }
+            let count = changeSets.map { records.changes[$0.envelope.ord]?.temporaryCreations[table.name] ?? 0 }
                 .reduce(0, +)
             guard count > 0 else { continue }
             let ids = try base.reserveIdentities(count, of: table)
@@ -88,12 +88,5 @@ extension PlannedTransaction {
         }
         try staged.nameIdentities(segment)
         if changeSets.count > 1, try staged.namesTwice(segment) { throw GroupNeedsSerialExecution() }
-    }
-}
-
-extension PlanRecords.Changes {
-    /// The number of records that the change set creates in a table.
-    fileprivate func creationCount(in table: String) -> Int {
-        records.count { $0.operation == .create && $0.name.table == table }
     }
 }

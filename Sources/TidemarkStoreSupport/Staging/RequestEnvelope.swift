@@ -64,6 +64,7 @@ package struct RequestEnvelope {
             echo: echo,
             related: numbers.related.map { Int($0) },
             lap: exchange.lap,
+            lend: exchange.lend,
             question: exchange.question,
             changeSets: sets
         )

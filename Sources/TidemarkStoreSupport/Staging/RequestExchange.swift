@@ -9,8 +9,10 @@ struct RequestExchange {
     let lap: SyncRequest.Lap?
     let question: SyncRequest.Question?
     let isSettled: Bool
+    /// The tables for which the device wants ids.
+    let lend: [String]
 
-    /// Reads `lap`, `settled`, `recall` and `known` of a request.
+    /// Reads `lap`, `settled`, `lend`, `recall` and `known` of a request.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when one is invalid.
     init(_ members: RequestMembers, limits: Limits, in db: Database) throws {
@@ -19,6 +21,7 @@ struct RequestExchange {
         guard !isSettled || members.type("settled") == "true" else {
             throw RequestMembers.error("settled is not true.", "true, or left out")
         }
+        lend = members.type("lend") == nil ? [] : try Self.tables(members.array("lend"), in: db)
         guard members.type("recall") != nil || members.type("known") != nil else {
             question = nil
             return
@@ -43,6 +46,18 @@ struct RequestExchange {
                 "for requests that only ask for news"
             )
         }
+    }
+
+    /// Reads names of tables, which the zone may not have, or no longer.
+    private static func tables(_ json: String?, in db: Database) throws -> [String] {
+        let listed = try Row.fetchAll(
+            db.cachedStatement(sql: "SELECT type, value FROM json_each(?)"),
+            arguments: [json]
+        )
+        guard json != nil, try listed.allSatisfy({ try $0.value("type") == "text" }) else {
+            throw RequestMembers.error("lend is not an array of strings.", "the names of tables")
+        }
+        return Set(try listed.map { try $0.value("value") as String }).sorted()
     }
 
     private static func lap(_ json: String?, _ limits: Limits, in db: Database) throws -> SyncRequest.Lap {

@@ -9,7 +9,8 @@ extension StagedRequest {
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         try clearEarlierRequests()
         return try placing {
-            let staging = try ChangeSetStaging(body: body, limits: limits, bound: ValueBound(limits), in: db)
+            let bound = ValueBound(limits)
+            let staging = try ChangeSetStaging(body: body, limits: limits, takesDeltas: true, bound: bound, in: db)
             let envelope = try RequestEnvelope(body, outline: staging.outline, limits: limits, in: db)
             try staging.stage(changeSets: envelope.changeSets, max: limits.changeSetsPerRequestMax)
             return try envelope.request(bringing: envelopes(staging))
@@ -133,7 +134,7 @@ extension StagedRequest {
         )
     }
 
-    /// Refuses new records with a permanent integer key, which only the server assigns.
+    /// Refuses new records with an integer key in the region of temporary ids, which no record has.
     private func refuseForeignIds() throws {
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -141,7 +142,8 @@ extension StagedRequest {
                     SELECT ord, tbl, key
                     FROM temp.tidemark_staged
                     JOIN temp.tidemark_table AS synced_table USING (tbl)
-                    WHERE synced_table.kind = 'integer' AND operation = 'create' AND key NOT LIKE '-%'
+                    WHERE synced_table.kind = 'integer' AND operation = 'create'
+                        AND CAST(key AS INTEGER) > \(TemporaryID.permanentMax)
                     LIMIT 1
                     """
             )
@@ -149,8 +151,8 @@ extension StagedRequest {
         guard let row else { return }
         throw TidemarkError(
             .invalidKey,
-            "A record of this table is created under a temporary id, which is negative.",
-            fix: "Create it as -1, -2 and so on; the answer tells the permanent id.",
+            "A new record's id is above 2^52 - 1.",
+            fix: "Create it under an id of its own below that, or as -1, -2 and so on; then the server gives the id.",
             place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key"))
         )
     }

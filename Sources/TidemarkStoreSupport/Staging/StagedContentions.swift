@@ -84,6 +84,7 @@ extension StagedRequest {
     /// Returns the contended records with the changes that their author has not seen, oldest first.
     package func contentions(_ histories: [RecordName: History], stamp: Stamp, isCascade: Bool) throws -> [Contention] {
         let differing = isCascade ? [:] : try differingColumns()
+        let sums = isCascade ? [] : try sums()
         return try Row.fetchAll(
             db.cachedStatement(
                 sql: """
@@ -99,7 +100,11 @@ extension StagedRequest {
             let operation = try TidemarkCore.Operation(rawValue: row.value("operation")) ?? .update
             let exists: Bool = try row.value("present")
             let history = histories[record] ?? []
-            let missed = UnseenChange.selectUnseen(from: history, columns: Set(table?.valueColumns.map(\.name) ?? []))
+            let missed = UnseenChange.selectUnseen(
+                from: history,
+                columns: Set(table?.valueColumns.map(\.name) ?? []),
+                adding: schema.addingColumns(of: record.table)
+            )
             // The author has replaced all other changes. A record without a known history stays
             // contended.
             let isReplaced = missed.isEmpty && !history.isEmpty
@@ -109,6 +114,7 @@ extension StagedRequest {
                 key: record.key,
                 operation: operation,
                 differingColumns: isCascade ? Set(references) : differing[record] ?? [],
+                isSum: sums.contains(record),
                 unseen: missed,
                 exists: exists,
                 stamp: stamp,
@@ -117,7 +123,31 @@ extension StagedRequest {
         }
     }
 
+    /// Returns the contended records whose staged updates only add to columns.
+    private func sums() throws -> Set<RecordName> {
+        guard try Delta.isStaged(in: db) else { return [] }
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT contended.tbl, contended.key
+                    FROM temp.tidemark_contended AS contended
+                    WHERE contended.operation = 'update'
+                        AND EXISTS (SELECT 1 FROM temp.tidemark_staged_delta AS delta WHERE delta.rec = contended.rec)
+                        AND NOT EXISTS (
+                            SELECT 1
+                            FROM temp.tidemark_staged_cell AS cell
+                            JOIN temp.tidemark_column AS known_column
+                                ON known_column.tbl = contended.tbl AND known_column.col = cell.col
+                            WHERE cell.rec = contended.rec AND known_column.key_position IS NULL)
+                    """
+            )
+        )
+        return try Set(rows.map { try RecordName(table: $0.value("tbl"), key: $0.value("key")) })
+    }
+
     /// Returns the columns in which staged updates and creations differ from the current rows.
+    ///
+    /// A column to which an update adds differs if it has no integer now.
     private func differingColumns() throws -> [RecordName: Set<String>] {
         var differing: [RecordName: Set<String>] = [:]
         let rows = try Row.fetchCursor(
@@ -126,9 +156,15 @@ extension StagedRequest {
                     SELECT contended.tbl, contended.key, cell.col
                     FROM temp.tidemark_contended AS contended, json_each(contended.image) AS member
                     JOIN temp.tidemark_staged_cell AS cell
-                        ON cell.rec = contended.rec AND cell.col = member.key
+                        ON cell.rec = contended.rec AND cell.col = \(MemberSQL.name(of: "member.key"))
                     WHERE contended.operation <> 'delete'
                         AND tidemark_key(cell.value) IS NOT (contended.image -> member.fullkey)
+                    UNION ALL
+                    SELECT contended.tbl, contended.key, delta.col
+                    FROM temp.tidemark_contended AS contended
+                    JOIN temp.tidemark_staged_delta AS delta ON delta.rec = contended.rec
+                    JOIN json_each(contended.image) AS member ON member.key = delta.col
+                    WHERE member.type <> 'integer'
                     """
             )
         )

@@ -30,6 +30,7 @@ extension StagedRequest {
                 AND synced_table.kind = 'integer'
                 AND staged.operation <> 'create'
                 AND staged.key LIKE '-%'
+                AND CAST(staged.key AS INTEGER) < synced_table.lowest
             """
         let references = """
             SELECT DISTINCT reference.parent AS tbl, cell.value AS temporary
@@ -38,15 +39,18 @@ extension StagedRequest {
                 ON staged.ord BETWEEN ?1 AND ?2 AND staged.tbl = reference.tbl
             CROSS JOIN temp.tidemark_staged_cell AS cell
                 ON cell.rec = staged.rec AND cell.col = reference.col
-            WHERE typeof(cell.value) = 'integer' AND cell.value < 0
+            WHERE typeof(cell.value) = 'integer'
+                AND cell.value < 0
+                AND cell.value < (SELECT lowest FROM temp.tidemark_table WHERE tbl = reference.parent)
             """
         let hasReferences = schema.tables.contains { !$0.references.isEmpty }
         return try (hasReferences ? [references, keys] : [keys]).flatMap {
             try Row.fetchAll(db.cachedStatement(sql: $0), arguments: [first, last])
         }.map { try WantedIdentity(table: $0.value("tbl"), temporary: $0.value("temporary")) }
+            + strayIdentities(from: first, to: last)
     }
 
-    /// Returns the integer-keyed tables in which a change set creates records.
+    /// Returns the integer-keyed tables in which a change set creates records under temporary ids.
     package func tablesWithTemporaryCreates(_ ord: Int) throws -> [SyncedTable] {
         try String.fetchAll(
             db.cachedStatement(
@@ -54,7 +58,8 @@ extension StagedRequest {
                     SELECT DISTINCT staged.tbl
                     FROM temp.tidemark_staged AS staged
                     JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
-                    WHERE ord = ? AND operation = 'create' AND synced_table.kind = 'integer'
+                    WHERE ord = ? AND operation = 'create' AND synced_table.kind = 'integer' AND key LIKE '-%'
+                        AND CAST(key AS INTEGER) < synced_table.lowest
                     ORDER BY staged.tbl
                     """
             ),
@@ -62,18 +67,35 @@ extension StagedRequest {
         ).compactMap { schema.byName[$0] }
     }
 
-    /// Counts the records that a change set creates in a table.
+    /// Counts the records that a change set creates in a table under temporary ids.
     package func creationCount(_ table: SyncedTable, _ ord: Int) throws -> Int {
         try Int.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT count(*)
                     FROM temp.tidemark_staged
-                    WHERE ord = ? AND tbl = ? AND operation = 'create'
+                    WHERE ord = ? AND tbl = ? AND operation = 'create' AND key LIKE '-%'
+                        AND CAST(key AS INTEGER) < \(table.lowestID)
                     """
             ),
             arguments: [ord, table.name]
         ) ?? 0
+    }
+
+    /// Returns the ids above `least` that the staged requests choose for new records of a table.
+    ///
+    /// The store assigns none of them to a record with a temporary id.
+    package func chosenIDs(of table: SyncedTable, from least: Int64) throws -> Set<Int64> {
+        try Int64.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT CAST(key AS INTEGER)
+                    FROM temp.tidemark_staged
+                    WHERE tbl = ?1 AND operation = 'create' AND key NOT LIKE '-%' AND CAST(key AS INTEGER) >= ?2
+                    """
+            ),
+            arguments: [table.name, least]
+        )
     }
 
     /// Assigns ids to the new records of a table, in their order.
@@ -84,7 +106,7 @@ extension StagedRequest {
                 sql: """
                     SELECT min(rec), max(rec), count(*)
                     FROM temp.tidemark_staged
-                    WHERE \(Self.isCreation(in: sets))
+                    WHERE \(Self.isCreation(of: table, in: sets))
                     """
             ),
             arguments: [sets.number, table.name]
@@ -104,8 +126,11 @@ extension StagedRequest {
         }
     }
 
-    private static func isCreation(in sets: StagedSets) -> String {
-        "\(sets.contains("ord")) AND tbl = ?2 AND operation = 'create'"
+    private static func isCreation(of table: SyncedTable, in sets: StagedSets) -> String {
+        """
+        \(sets.contains("ord")) AND tbl = ?2 AND operation = 'create' AND key LIKE '-%' \
+        AND CAST(key AS INTEGER) < \(table.lowestID)
+        """
     }
 
     /// Assigns each record its number plus an offset as its id, and replaces the temporary ids.
@@ -115,7 +140,7 @@ extension StagedRequest {
                 INSERT INTO temp.tidemark_given
                 SELECT \(Self.list("ord")), tbl, CAST(key AS INTEGER), rec + ?3
                 FROM temp.tidemark_staged
-                WHERE \(Self.isCreation(in: sets))
+                WHERE \(Self.isCreation(of: table, in: sets))
                 """
         ).execute(arguments: [sets.number, table.name, offset])
         try refusingDuplicateKeys(sets.number) {
@@ -123,7 +148,7 @@ extension StagedRequest {
                 sql: """
                     UPDATE temp.tidemark_staged
                     SET old_key = key, key = CAST(rec + ?3 AS TEXT)
-                    WHERE \(Self.isCreation(in: sets))
+                    WHERE \(Self.isCreation(of: table, in: sets))
                     """
             ).execute(arguments: [sets.number, table.name, offset])
         }
@@ -145,7 +170,7 @@ extension StagedRequest {
                     creation AS MATERIALIZED (
                         SELECT ord, key, row_number() OVER (ORDER BY ord, rec) - 1 AS place
                         FROM temp.tidemark_staged
-                        WHERE \(Self.isCreation(in: sets))
+                        WHERE \(Self.isCreation(of: table, in: sets))
                     )
                 SELECT \(Self.list("creation.ord")), ?2, CAST(creation.key AS INTEGER), id.value
                 FROM creation
@@ -181,6 +206,7 @@ extension StagedRequest {
             try rewriteReferences(sets)
             if let unknown = try unknownReference(sets) { throw try unknownTemporaryId(unknown) }
         }
+        try nameStrays(sets)
     }
 
     /// Replaces the known temporary ids of a refused change set; those of its new records stay.
@@ -291,7 +317,10 @@ extension StagedRequest {
                     SELECT staged.ord, staged.tbl, staged.key
                     FROM temp.tidemark_staged AS staged
                     JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = staged.tbl
-                    WHERE \(sets.contains("staged.ord")) AND synced_table.kind = 'integer' AND key LIKE '-%'
+                    WHERE \(sets.contains("staged.ord"))
+                        AND synced_table.kind = 'integer'
+                        AND key LIKE '-%'
+                        AND CAST(key AS INTEGER) < synced_table.lowest
                     """
             ),
             arguments: [sets.number]
@@ -308,7 +337,10 @@ extension StagedRequest {
                     JOIN temp.tidemark_staged_cell AS cell USING (rec)
                     JOIN temp.tidemark_reference AS reference
                         ON reference.tbl = staged.tbl AND reference.col = cell.col
-                    WHERE \(sets.contains("staged.ord")) AND typeof(cell.value) = 'integer' AND cell.value < 0
+                    WHERE \(sets.contains("staged.ord"))
+                        AND typeof(cell.value) = 'integer'
+                        AND cell.value < 0
+                        AND cell.value < (SELECT lowest FROM temp.tidemark_table WHERE tbl = reference.parent)
                     """
             ),
             arguments: [sets.number]

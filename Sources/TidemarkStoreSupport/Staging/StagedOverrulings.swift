@@ -102,7 +102,7 @@ extension StagedRequest {
                     FROM temp.tidemark_overruled_row AS overruled_row, json_each(overruled_row.before) AS member
                     WHERE overruled_row.tbl = tidemark_overruling.tbl
                         AND overruled_row.key = tidemark_overruling.key
-                        AND member.key = tidemark_overruling.col
+                        AND \(MemberSQL.name(of: "member.key")) = tidemark_overruling.col
                 ) END
                 """
         ).execute(arguments: [ord])
@@ -143,12 +143,12 @@ extension StagedRequest {
     /// For a deleted record, the object has the whole row, so the device can create it again.
     private static let recordSQL = """
         SELECT overruling.loser, '{"table":' || json_quote(overruling.tbl) || ',"key":' || overruling.key
-            || ',"lost":{' || group_concat(json_quote(overruling.col) || ':' || overruling.lost) || '}'
+            || ',"lost":{' || group_concat(json_quote(\(MemberSQL.member(column: "overruling.col"))) || ':' || overruling.lost) || '}'
             || CASE WHEN overruled_row.after IS NULL THEN ',"kept":null,"row":' || overruled_row.before
-                ELSE ',"kept":{' || group_concat(json_quote(overruling.col) || ':' || (
+                ELSE ',"kept":{' || group_concat(json_quote(\(MemberSQL.member(column: "overruling.col"))) || ':' || (
                     SELECT overruled_row.after -> member.fullkey
                     FROM json_each(overruled_row.after) AS member
-                    WHERE member.key = overruling.col))
+                    WHERE \(MemberSQL.name(of: "member.key")) = overruling.col))
                 || '}' END || '}' AS record
         FROM (SELECT * FROM temp.tidemark_overruling ORDER BY tbl, length(key), key, col) AS overruling
         JOIN temp.tidemark_overruled_row AS overruled_row USING (tbl, key)

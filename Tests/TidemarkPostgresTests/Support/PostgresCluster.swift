@@ -27,11 +27,17 @@ final class PostgresCluster: DeviceHome {
     }
 
     /// Adopts the tables that PostgreSQL statements create.
-    convenience init(adopting sql: String) async throws {
+    convenience init(
+        adopting sql: String,
+        keys: [String: [String]] = [:],
+        configure: (inout PostgresStore.Options) -> Void = { _ in }
+    ) async throws {
         let database = try await TestDatabase()
         try await database.connect().execute(sql)
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
         options.adopts = true
+        options.keys = keys
+        configure(&options)
         try await self.init(database, options)
     }
 

@@ -44,7 +44,7 @@ extension PostgresTransaction {
                     SELECT json_group_array(json_object('tbl', change.tbl, 'key', change.key,
                         'revision', planned.revision, 'operation', change.operation,
                         'columns', CASE change.operation WHEN 'update'
-                            THEN (SELECT json_group_array(name.key) FROM json_each(change.attributes) AS name) END))
+                            THEN (SELECT json_group_array(\(MemberSQL.name(of: "name.key"))) FROM json_each(change.attributes) AS name) END))
                     FROM temp.tidemark_planned AS planned
                     JOIN temp.tidemark_staged AS staged USING (ord)
                     JOIN temp.tidemark_reduced AS change
@@ -75,7 +75,7 @@ extension PostgresTransaction {
             INSERT INTO tidemark.identity AS stored (zone, tbl, next)
             SELECT $1, tbl, max(key::bigint) + 1
             FROM entry
-            WHERE tbl = ANY ($9::text[])
+            WHERE CASE WHEN tbl = ANY ($9::text[]) THEN key::bigint <= \(TemporaryID.assignedMax) END
             GROUP BY tbl
             ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
             """,

@@ -51,9 +51,9 @@ extension PostgresTransaction: PlannableTransaction {
             spareIDsByTable[table.name, default: []] += ids
             return ids
         }
-        let first = try nextIDByTable[table.name] ?? nextIdentity(stored)
-        nextIDByTable[table.name] = first + Int64(count)
-        return Array(first..<(first + Int64(count)))
+        let (ids, next) = try idsInOrder(count, of: stored, from: nextIDByTable[table.name] ?? nextIdentity(stored))
+        nextIDByTable[table.name] = next
+        return ids
     }
 
     func chain(at revision: Int64) throws -> String {
@@ -168,7 +168,7 @@ extension PostgresTransaction: PlannableTransaction {
         let sql: String? =
             switch operation {
             case .create: createSQL(table, columns)
-            case .update: updateSQL(table, columns)
+            case .update: updateSQL(table, columns, adding: item.adding)
             case .delete: deleteSQL(table)
             }
         // An update without columns still needs an existing record.
@@ -214,6 +214,7 @@ extension PostgresTransaction: PlannableTransaction {
                     JOIN temp.tidemark_staged AS staged USING (ord)
                     JOIN temp.tidemark_table AS synced ON synced.tbl = staged.tbl AND synced.kind = 'integer'
                     WHERE planned.segment = ? AND planned.device IS NOT NULL AND staged.operation = 'create'
+                        AND staged.old_key IS NOT NULL
                     """
             ),
             arguments: [segment.number]

@@ -1,0 +1,150 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Gives new ids to new records whose drawn id another record has.
+///
+/// Two files draw the same id only if one is a copy of the other, or if another program at the server takes
+/// an id that it lent. The server refuses the second creation, because no record may overwrite another one.
+/// Nobody chose the id, so the device makes the records again under its next ids, and with them the change
+/// sets that depend on them. An id that a program chose stays a conflict.
+struct RenumberTaken {
+    let db: Database
+    let schema: SyncSchema
+
+    /// The resolved conflicts and the events that replace theirs.
+    struct Outcome {
+        var ids: [String] = []
+        var events: [SyncEvent] = []
+
+        /// Returns a sync's events without those of the resolved conflicts.
+        func replacing(_ others: [SyncEvent]) -> [SyncEvent] {
+            others.filter { event in !ids.contains { event == .conflict(id: $0) } } + events
+        }
+    }
+
+    /// Whether a change set is parked because of an id that another record has.
+    static func mayBeNeeded(in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql:
+                    "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE reasons LIKE '%\"\(ConflictRule.exists.rawValue)\"%')"
+            )
+        ) ?? false
+    }
+
+    /// Renumbers the records of all parked change sets that wait for nothing else, in the caller's transaction.
+    ///
+    /// The caller does not enforce references.
+    func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> Outcome {
+        var outcome = Outcome()
+        let parked = try Conflict.all(db).filter { $0.kind == .refused }
+        guard try parked.contains(where: { try !takenRecords($0).isEmpty }) else { return outcome }
+        try EngineConnection.prepare(db, schema: schema)
+        let outbox = DrainCapture(db: db, schema: schema)
+        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        for conflict in parked {
+            let taken = try takenRecords(conflict)
+            // Each change set that depends on a renumbered one waits for nothing but that.
+            let follows = conflict.after.contains(where: outcome.ids.contains) && conflict.waitsForPredecessors
+            guard !taken.isEmpty || follows else { continue }
+            let occupied = follows ? try occupiedRecords(conflict) : taken
+            guard let occupied, try makeAgain(conflict, renumbering: occupied, &outcome) else { continue }
+            try outbox.drain(boundaries: .all, now: now, newID: newID)
+            outcome.ids.append(conflict.id)
+        }
+        return outcome
+    }
+
+    /// Returns the new records whose drawn id is taken; none if the change set was refused for another reason.
+    private func takenRecords(_ conflict: Conflict) throws -> [Conflict.Record] {
+        let reasons = conflict.reasons.filter { $0.rule != ConflictRule.predecessor.rawValue }
+        let taken = conflict.records.filter { record in
+            record.operation == TidemarkCore.Operation.create.rawValue
+                && reasons.contains { $0.table == record.table && $0.key == record.key }
+        }
+        guard !taken.isEmpty, taken.count == reasons.count,
+            reasons.allSatisfy({ $0.rule == ConflictRule.exists.rawValue })
+        else { return [] }
+        let areDrawn = try taken.allSatisfy { record in
+            guard let table = schema.byName[record.table], table.keyKind == .integer, let id = Int64(record.key)
+            else { return false }
+            return try DrawnIDs.wasDrawn(id, from: table, in: db)
+        }
+        return areDrawn ? taken : []
+    }
+
+    /// Returns the new records of a change set that waits, whose drawn id a row has by now.
+    ///
+    /// To make such a record again under its id would overwrite that row.
+    ///
+    /// - Returns: The records; nil if a row has a key that a program chose, so that a person decides.
+    private func occupiedRecords(_ conflict: Conflict) throws -> [Conflict.Record]? {
+        var occupied: [Conflict.Record] = []
+        for record in conflict.records where record.operation == TidemarkCore.Operation.create.rawValue {
+            guard let table = schema.byName[record.table],
+                try RowValues(db: db).current(table, key: record.key) != nil
+            else { continue }
+            guard table.keyKind == .integer, let id = Int64(record.key),
+                try DrawnIDs.wasDrawn(id, from: table, in: db)
+            else { return nil }
+            occupied.append(record)
+        }
+        return occupied
+    }
+
+    /// Makes a parked change set again, with new ids for some records.
+    ///
+    /// - Returns: Whether it fits the rows; otherwise a person decides.
+    private func makeAgain(
+        _ conflict: Conflict,
+        renumbering taken: [Conflict.Record],
+        _ outcome: inout Outcome
+    ) throws -> Bool {
+        var events: [SyncEvent] = []
+        do {
+            try db.inSavepoint {
+                events = try renumber(taken)
+                try ResolveConflict(db: db, schema: schema).resolve(conflict.id, .retry)
+                // References are not enforced where an answer is applied.
+                guard try ForeignKeyCheck(db, schema: schema).all(limit: 1).isEmpty else {
+                    throw RecordDecision.misfit("a reference points at nothing")
+                }
+                return .commit
+            }
+        } catch let error as TidemarkError
+            where [.constraintViolated, .invalidArgument].contains(error.code)
+        { return false }
+        outcome.events += events
+        return true
+    }
+
+    /// Gives records their next ids, in this conflict and in those that depend on it.
+    private func renumber(_ records: [Conflict.Record]) throws -> [SyncEvent] {
+        guard !records.isEmpty else { return [] }
+        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+        var events: [SyncEvent] = []
+        for (name, records) in Dictionary(grouping: records, by: \.table).sorted(by: { $0.key < $1.key }) {
+            guard let table = schema.byName[name] else { continue }
+            let old = records.compactMap { Int64($0.key) }.sorted()
+            let pairs = zip(old, try DrawnIDs.next(old.count, of: table, in: db)).map { ($0, $1) }
+            for (id, new) in pairs {
+                try db.execute(
+                    sql: "INSERT INTO temp.tidemark_assigned VALUES (?, ?, ?)",
+                    arguments: [name, id, new]
+                )
+            }
+            events.append(.identitiesAssigned(table: name, ids: Dictionary(uniqueKeysWithValues: pairs)))
+        }
+        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+        return events
+    }
+}
+
+extension Conflict {
+    /// Whether the change set was refused only because an earlier one was.
+    fileprivate var waitsForPredecessors: Bool {
+        reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue }
+    }
+}

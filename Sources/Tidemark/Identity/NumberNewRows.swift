@@ -1,0 +1,84 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Gives new rows of tables without a key temporary row numbers.
+///
+/// SQLite numbers a new row with the highest rowid plus one. Other devices and the server do the same, so that
+/// number is another record's. The device replaces it when it drains the captured change, which is before it
+/// applies any answer. The server then assigns the permanent rowid, as it assigns ids.
+struct NumberNewRows {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Renumbers the new rows in `temp.tidemark_reduced`, in the tables, and in the captured changes.
+    ///
+    /// `first` is the number of the first captured change that `temp.tidemark_reduced` combines. Later changes of
+    /// a row name it by the same number.
+    func run(from first: Int64) throws {
+        for table in schema.tables where table.hasRowidKey {
+            guard try findNewRows(of: table) > 0 else { continue }
+            try db.cachedStatement(sql: Self.renumberReduced).execute(arguments: [table.name])
+            let key = SQLText.name(table.key[0])
+            try DeviceFile.whileApplying(db) {
+                try db.cachedStatement(
+                    sql: """
+                        UPDATE main.\(SQLText.name(table.name)) AS app_row
+                        SET \(key) = renumbered.fresh
+                        FROM temp.tidemark_renumbered AS renumbered
+                        WHERE app_row.\(key) = renumbered.old
+                        """
+                ).execute()
+            }
+            for side in ["old_", "new_"] {
+                let column = SQLText.name(side + table.key[0])
+                try db.cachedStatement(
+                    sql: """
+                        UPDATE \(SQLText.name(CaptureTables.shadow(table))) AS captured
+                        SET \(column) = renumbered.fresh
+                        FROM temp.tidemark_renumbered AS renumbered
+                        WHERE captured.seq >= ? AND captured.\(column) = renumbered.old
+                        """
+                ).execute(arguments: [first])
+            }
+        }
+    }
+
+    private static let renumberReduced = """
+        UPDATE temp.tidemark_reduced AS reduced
+        SET key = CAST(renumbered.fresh AS TEXT)
+        FROM temp.tidemark_renumbered AS renumbered
+        WHERE reduced.tbl = ? AND reduced.key = CAST(renumbered.old AS TEXT)
+        """
+
+    /// Fills `temp.tidemark_renumbered`.
+    ///
+    /// - Returns: The number of new rows.
+    private func findNewRows(of table: SyncedTable) throws -> Int {
+        let key = SQLText.name(table.key[0])
+        let lowest = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
+        try db.cachedStatement(
+            sql: """
+                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)
+                """
+        ).execute()
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_renumbered").execute()
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_renumbered
+                SELECT CAST(key AS INTEGER),
+                    min((SELECT next FROM tidemark_temporary), \(lowest)) - row_number() OVER (ORDER BY seq) + 1
+                FROM temp.tidemark_reduced
+                WHERE tbl = ?
+                    AND operation = 'create'
+                    AND CAST(key AS INTEGER) BETWEEN \(table.lowestID) AND \(TemporaryID.permanentMax)
+                """
+        ).execute(arguments: [table.name])
+        let count = db.changesCount
+        guard count > 0 else { return 0 }
+        try db.cachedStatement(
+            sql: "UPDATE tidemark_temporary SET next = (SELECT min(fresh) - 1 FROM temp.tidemark_renumbered)"
+        ).execute()
+        return count
+    }
+}

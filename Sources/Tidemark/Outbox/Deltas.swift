@@ -1,0 +1,36 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Derives deltas from captured updates of columns with the policy `add`.
+///
+/// An app writes `SET stock = stock - 2`, and capture sees 7 become 5. The first old and the last new
+/// value are exact for this change set alone, whatever other change sets wait: each has its own delta.
+struct Deltas {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Replaces new integers in `temp.tidemark_reduced` by what they add to the old ones.
+    ///
+    /// Other values stay, as does an integer that is further away than 64 bits can say.
+    func deriveReduced() throws {
+        if planted(PlantedBug.sendsSumsAsValues) { return }
+        for table in schema.tables {
+            for column in schema.addingColumns(of: table.name).sorted() {
+                let path = SQLText.literal(MemberSQL.path(column))
+                let delta = "((attributes ->> \(path)) - (before ->> \(path)))"
+                try db.cachedStatement(
+                    sql: """
+                        UPDATE temp.tidemark_reduced
+                        SET attributes = json_set(attributes, \(path), json_object('$add', \(delta)))
+                        WHERE tbl = ?
+                            AND operation = 'update'
+                            AND json_type(attributes, \(path)) = 'integer'
+                            AND json_type(before, \(path)) = 'integer'
+                            AND typeof(\(delta)) = 'integer'
+                        """
+                ).execute(arguments: [table.name])
+            }
+        }
+    }
+}

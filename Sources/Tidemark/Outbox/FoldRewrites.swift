@@ -1,0 +1,126 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Gives rows their ids back that another program deleted and inserted again unchanged.
+///
+/// Some programs write a table whole: they delete all rows and insert them again, under new ids.
+/// Captured as it is, a session is as many deletions and creations as the table has rows, and the
+/// sessions of two devices double the table. So a new row that equals a deleted one, in a table that
+/// was rewritten whole, is the old record, and neither change is sent. The file's map of ids leads
+/// from the new id to the old one.
+///
+/// This holds only for integer keys to which nothing refers: no table declares a reference, and no
+/// value of the same change set equals the new id. Another key is the same after the rewriting.
+struct FoldRewrites {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Removes the pairs from `temp.tidemark_reduced`, and renames their rows.
+    ///
+    /// `groups` are the change sets of other programs in it; no later change is captured.
+    ///
+    /// - Returns: The number of removed changes.
+    func run(_ groups: [TransactionGroups.Group]) throws -> Int {
+        guard !groups.isEmpty else { return 0 }
+        let bounds = groups.map { "[\($0.range.lowerBound),\($0.range.upperBound)]" }
+        let list = "[" + bounds.joined(separator: ",") + "]"
+        var removed = 0
+        for table in try rewrittenTables() {
+            try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+            try pair(table, groups: list)
+            guard db.changesCount > 0 else { continue }
+            try rename(table)
+            removed += try removeChanges(of: table)
+        }
+        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
+        return removed
+    }
+
+    /// Returns the tables in which every row is new.
+    private func rewrittenTables() throws -> [SyncedTable] {
+        let counts = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl, count(*) FILTER (WHERE operation = 'create') AS created
+                    FROM temp.tidemark_reduced
+                    GROUP BY tbl
+                    HAVING created > 0 AND count(*) FILTER (WHERE operation = 'delete') > 0
+                    """
+            )
+        )
+        let referenced = Set(schema.tables.flatMap(\.references).map(\.parent))
+        return try counts.compactMap { row in
+            guard let table = try schema.byName[row.value("tbl")], table.keyKind == .integer,
+                !referenced.contains(table.name)
+            else { return nil }
+            let rows = try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(SQLText.name(table.name))")
+            return try rows == row.value("created") ? table : nil
+        }
+    }
+
+    /// Pairs deleted rows with equal new ones, within a change set.
+    private func pair(_ table: SyncedTable, groups: String) throws {
+        let key = SQLText.name(table.key[0])
+        let rows = { (operation: String, image: String) in
+            """
+            SELECT reduced.key, reduced.\(image) AS image, bounds.key AS grp, row_number() OVER (
+                    PARTITION BY bounds.key, reduced.\(image) ORDER BY CAST(reduced.key AS INTEGER)) AS place
+                FROM temp.tidemark_reduced AS reduced
+                JOIN json_each(?2) AS bounds
+                    ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
+                WHERE reduced.tbl = ?1 AND reduced.operation = '\(operation)'
+            """
+        }
+        let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "app_row.")
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
+                SELECT ?1, CAST(creation.key AS INTEGER), CAST(deletion.key AS INTEGER)
+                FROM (\(rows("create", "attributes"))) AS creation
+                JOIN (\(rows("delete", "before"))) AS deletion
+                    ON deletion.image = creation.image AND deletion.grp = creation.grp
+                        AND deletion.place = creation.place
+                JOIN main.\(SQLText.name(table.name)) AS app_row
+                    ON app_row.\(key) = CAST(creation.key AS INTEGER) AND \(image) = creation.image
+                WHERE creation.key NOT IN (
+                    SELECT CAST(cell.value AS TEXT)
+                    FROM temp.tidemark_reduced AS other
+                    JOIN json_each(other.attributes) AS cell
+                    WHERE cell.type IN ('integer', 'text'))
+                """,
+            arguments: [table.name, groups]
+        )
+    }
+
+    private func rename(_ table: SyncedTable) throws {
+        let key = SQLText.name(table.key[0])
+        try DeviceFile.whileApplying(db) {
+            try db.execute(
+                sql: """
+                    UPDATE OR ABORT main.\(SQLText.name(table.name)) AS app_row
+                    SET \(key) = assigned.permanent
+                    FROM temp.tidemark_assigned AS assigned
+                    WHERE app_row.\(key) = assigned.temporary
+                    """
+            )
+        }
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
+        )
+    }
+
+    private func removeChanges(of table: SyncedTable) throws -> Int {
+        try db.execute(
+            sql: """
+                DELETE FROM temp.tidemark_reduced
+                WHERE tbl = ? AND CAST(key AS INTEGER) IN (
+                    SELECT temporary FROM temp.tidemark_assigned
+                    UNION ALL
+                    SELECT permanent FROM temp.tidemark_assigned)
+                """,
+            arguments: [table.name]
+        )
+        return db.changesCount
+    }
+}

@@ -1,0 +1,332 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Parks edits that no trigger captured, before the device replaces their rows by the server's.
+///
+/// A program can switch triggers off (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); browsers do. Its edits are in
+/// the rows alone, so whatever replaces a row would lose them. They become a conflict with the rule
+/// `uncaptured`, in the transaction that replaces the row. So neither a crash nor a repetition doubles
+/// or loses one.
+///
+/// | what replaces the row | how the device finds the edit |
+/// | --- | --- |
+/// | a repair | ``RepairRows`` compares the row with the server's, at the same revision |
+/// | an answer during a comparison | ``keepRows(stagedAs:)`` and ``parkReplaced(since:)`` |
+/// | a snapshot | ``keepAllRows()`` and ``parkReplaced(since:)`` |
+/// | the rewinding of a pending edit | ``parkOverPending()`` |
+///
+/// A damaged page can look like an edit. Its values are parked as well, because no rule tells them
+/// apart; its missing rows are not.
+struct UncapturedEdits {
+    /// The possible reasons why rows differ from the server's.
+    enum Suspicion {
+        /// They are as the server confirmed them: the server has changed unseen.
+        case none
+        /// Edits that no trigger captured, and damage that SQLite reports.
+        case damage
+        /// Edits that no trigger captured.
+        case edits
+
+        /// Returns whether a differing record can be an edit here.
+        func isEdit(_ difference: Verification.Record.Difference) -> Bool {
+            switch self {
+            case .none: false
+            case .damage: difference != .missing
+            case .edits: true
+            }
+        }
+    }
+
+    /// The most records of one conflict.
+    static let recordsMax = 10_000
+
+    let db: Database
+    let schema: SyncSchema
+    let now: String
+    let newID: () -> UUID
+
+    // MARK: Edits on top of pending ones
+
+    /// Parks values of records with pending changes that neither the base nor a pending change has.
+    ///
+    /// The caller has drained captured changes, and rewinds next. A pending change that does not fit
+    /// is not in the row; the row then has the values of the base.
+    func parkOverPending() throws -> [SyncEvent] {
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
+        guard !names.isEmpty else { return [] }
+        for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
+            try findValuesOverPending(table, place)
+            try findDeletionsOverPending(table, place)
+        }
+        return try park().events
+    }
+
+    private func findValuesOverPending(_ table: SyncedTable, _ place: Int) throws {
+        let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
+        let columns = table.valueColumns.map(\.name).filter { !unserved.contains($0) }
+        guard !columns.isEmpty else { return }
+        let name = SQLText.literal(table.name)
+        let entry = "tidemark_outbox AS entry WHERE entry.tbl = \(name) AND entry.key = pending_row.key"
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
+                SELECT ?, \(name), pending_row.key, 'update', pending_row.image,
+                    json_group_object(cell.key, json(pending_row.own -> cell.fullkey)), pending_row.image
+                FROM (
+                    SELECT base.key, base.image, \(RowJSON.object(columns, prefix: "app_row.")) AS own
+                    FROM tidemark_base AS base
+                    JOIN main.\(SQLText.name(table.name)) AS app_row
+                        ON \(KeySQL.match(table, key: "base.key", alias: "app_row."))
+                    WHERE base.tbl = \(name)
+                ) AS pending_row
+                JOIN json_each(pending_row.own) AS cell
+                WHERE (pending_row.own -> cell.fullkey) IS NOT (pending_row.image -> cell.fullkey)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM \(entry)
+                            AND (entry.attributes -> cell.fullkey) IS (pending_row.own -> cell.fullkey))
+                    AND NOT \(isPendingSum(table))
+                    AND CASE WHEN pending_row.image IS NULL
+                        THEN EXISTS (
+                            SELECT 1 FROM \(entry) AND json_type(entry.attributes, cell.fullkey) IS NOT NULL)
+                        ELSE json_type(pending_row.image, cell.fullkey) IS NOT NULL END
+                GROUP BY pending_row.key
+                """
+        ).execute(arguments: [place])
+    }
+
+    /// The condition under which a value is the sum of an integer and pending deltas.
+    ///
+    /// All deltas are in the row, or those up to one, or all but one that does not fit.
+    private func isPendingSum(_ table: SyncedTable) -> String {
+        let columns = schema.addingColumns(of: table.name)
+        guard !columns.isEmpty else { return "false" }
+        let isPending = "tbl = \(SQLText.literal(table.name)) AND key = pending_row.key"
+        let value = { (entry: String) in "json_extract(\(entry).attributes, cell.fullkey || '.\"$add\"')" }
+        let plain = "tidemark_outbox WHERE \(isPending) AND json_type(attributes, cell.fullkey) = 'integer'"
+        let start = """
+            coalesce(
+                (SELECT attributes ->> cell.fullkey FROM \(plain) ORDER BY seq DESC LIMIT 1),
+                pending_row.image ->> cell.fullkey)
+            """
+        let sum = { (condition: String) in
+            """
+            (SELECT sum(\(value("added"))) FROM tidemark_outbox AS added
+                WHERE \(isPending) AND added.seq > coalesce((SELECT max(seq) FROM \(plain)), \(Int64.min + 1)) AND \(condition))
+            """
+        }
+        return """
+            (cell.key IN (\(columns.sorted().map { SQLText.literal(WireName.member(column: $0)) }.joined(separator: ", ")))
+                AND json_type(pending_row.own, cell.fullkey) = 'integer'
+                AND EXISTS (
+                    SELECT 1 FROM tidemark_outbox AS delta
+                    WHERE \(isPending) AND \(value("delta")) IS NOT NULL
+                        AND (pending_row.own ->> cell.fullkey) - \(start) IN (
+                            \(sum("added.seq <= delta.seq")), coalesce(\(sum("added.seq <> delta.seq")), 0))))
+            """
+    }
+
+    private func findDeletionsOverPending(_ table: SyncedTable, _ place: Int) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, theirs)
+                SELECT ?1, base.tbl, base.key, 'delete', base.image, base.image
+                FROM tidemark_base AS base
+                WHERE base.tbl = ?2 AND base.image IS NOT NULL
+                    AND NOT EXISTS (
+                        SELECT 1 FROM main.\(SQLText.name(table.name)) AS app_row
+                        WHERE \(KeySQL.match(table, key: "base.key", alias: "app_row.")))
+                    AND NOT EXISTS (
+                        SELECT 1 FROM tidemark_outbox AS entry
+                        WHERE entry.tbl = base.tbl AND entry.key = base.key AND entry.operation = 'delete')
+                """
+        ).execute(arguments: [place, table.name])
+    }
+
+    // MARK: Replaced rows
+
+    /// Keeps the current rows of a staged change set, to compare them after it is written.
+    func keepRows(stagedAs ord: Int) throws {
+        try db.execute(sql: "DELETE FROM temp.tidemark_previous")
+        for table in schema.tables {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_previous (tbl, key, image)
+                    SELECT staged.tbl, staged.key, \(image(table))
+                    FROM temp.tidemark_staged AS staged
+                    JOIN main.\(SQLText.name(table.name)) AS app_row
+                        ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
+                    WHERE staged.ord = ? AND staged.tbl = ?
+                    """
+            ).execute(arguments: [ord, table.name])
+        }
+    }
+
+    /// Keeps all rows, without their pending changes.
+    func keepAllRows() throws {
+        try db.execute(sql: "DELETE FROM temp.tidemark_previous")
+        for table in schema.tables {
+            try db.execute(
+                sql: """
+                    INSERT INTO temp.tidemark_previous (tbl, key, image)
+                    SELECT ?1, own_row.key, iif(base.key IS NULL, own_row.image, base.image)
+                    FROM (
+                        SELECT \(RowJSON.key(table, alias: "app_row.")) AS key, \(image(table)) AS image
+                        FROM main.\(SQLText.name(table.name)) AS app_row
+                    ) AS own_row
+                    LEFT JOIN tidemark_base AS base ON base.tbl = ?1 AND base.key = own_row.key
+                    WHERE base.key IS NULL OR base.image IS NOT NULL
+                    """,
+                arguments: [table.name]
+            )
+        }
+    }
+
+    /// The revision at which the kept rows were compared with the server's.
+    enum Since {
+        /// An earlier one, so that other devices may have changed the rows as well.
+        case earlier
+        /// The same one, so that every difference is an edit here.
+        case same(withDeletions: Bool)
+    }
+
+    /// Parks what the server's rows have replaced of the kept rows.
+    func parkReplaced(since: Since) throws -> [SyncEvent] {
+        var hasBase = false
+        if case .same = since { hasBase = true }
+        for (place, table) in schema.tables.enumerated() {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
+                    SELECT ?1, compared.tbl, compared.key, iif(compared.theirs IS NULL, 'create', 'update'),
+                        iif(?3, compared.theirs, NULL), compared.mine, compared.theirs
+                    FROM (
+                        SELECT kept.tbl, kept.key, kept.theirs, (
+                            SELECT json_group_object(cell.key, json(kept.image -> cell.fullkey))
+                            FROM json_each(kept.image) AS cell
+                            WHERE kept.theirs IS NULL
+                                OR (kept.image -> cell.fullkey) IS NOT (kept.theirs -> cell.fullkey)) AS mine
+                        FROM (
+                            SELECT previous.tbl, previous.key, previous.image,
+                                (\(Images.current(table, key: "previous.key"))) AS theirs
+                            FROM temp.tidemark_previous AS previous
+                            WHERE previous.tbl = ?2
+                        ) AS kept
+                        WHERE kept.image IS NOT kept.theirs
+                    ) AS compared
+                    WHERE compared.theirs IS NULL OR compared.mine <> '{}'
+                    """
+            ).execute(arguments: [place, table.name, hasBase])
+            if case .same(withDeletions: true) = since { try findDeletions(table, place) }
+        }
+        try db.execute(sql: "DELETE FROM temp.tidemark_previous")
+        return try park().events
+    }
+
+    /// Finds rows of the server's that the kept rows lacked.
+    private func findDeletions(_ table: SyncedTable, _ place: Int) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, theirs)
+                SELECT ?1, ?2, new_row.key, 'delete', new_row.image, new_row.image
+                FROM (
+                    SELECT \(RowJSON.key(table, alias: "app_row.")) AS key, \(image(table)) AS image
+                    FROM main.\(SQLText.name(table.name)) AS app_row
+                ) AS new_row
+                WHERE NOT EXISTS (
+                        SELECT 1 FROM temp.tidemark_previous AS previous
+                        WHERE previous.tbl = ?2 AND previous.key = new_row.key)
+                    AND NOT EXISTS (
+                        SELECT 1 FROM tidemark_base AS base WHERE base.tbl = ?2 AND base.key = new_row.key)
+                """,
+            arguments: [place, table.name]
+        )
+    }
+
+    private func image(_ table: SyncedTable) -> String {
+        RowJSON.object(table.valueColumns.map(\.name), prefix: "app_row.")
+    }
+
+    // MARK: Parking
+
+    /// Adds a record that a repair is about to replace; `columns` are the differing ones.
+    func add(_ record: Verification.Record, mine: String?, theirs: String?) throws {
+        let operation: TidemarkCore.Operation
+        switch record.difference {
+        case .changed: operation = .update
+        case .missing: operation = .delete
+        case .surplus: operation = .create
+        case .unsent: return
+        }
+        let columns = "[" + record.columns.map(ChangeSetJSON.quote).joined(separator: ",") + "]"
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
+                SELECT ?1, ?2, ?3, ?4, ?6, iif(?4 <> 'update', ?5, (
+                    SELECT json_group_object(cell.key, json(?5 -> cell.fullkey)) FROM json_each(?5) AS cell
+                    WHERE cell.key IN (SELECT value FROM json_each(?7)))), ?6
+                """
+        ).execute(arguments: [
+            schema.tables.firstIndex { $0.name == record.table } ?? 0, record.table, record.key, operation.rawValue,
+            operation == .delete ? nil : mine, operation == .create ? nil : theirs, columns,
+        ])
+    }
+
+    /// Moves the found records to the conflicts, at most ``recordsMax`` to one, parents first.
+    ///
+    /// It adds them to the conflict `current`, if that has room for them. So the edits that one
+    /// comparison finds stay together.
+    ///
+    /// - Returns: The conflict of the last record, and an event for each new conflict.
+    func park(extending current: String? = nil) throws -> (id: String?, events: [SyncEvent]) {
+        var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
+        var events: [SyncEvent] = []
+        while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
+            let target = id ?? newID().uuidString.lowercased()
+            try db.cachedStatement(
+                sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
+            ).execute(arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
+            if db.changesCount > 0 { events.append(.conflict(id: target)) }
+            try move(to: target)
+            // The next ones, if any, get a conflict of their own.
+            let isDone = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_found)")
+            id = isDone == true ? target : nil
+            if isDone == true { return (target, events) }
+        }
+        return (current, events)
+    }
+
+    private func move(to id: String) throws {
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
+                SELECT ?1, tbl, key, operation, base, mine, theirs
+                FROM temp.tidemark_found
+                ORDER BY place, length(key), key
+                LIMIT ?2 - (SELECT count(*) FROM tidemark_conflict_record WHERE id = ?1)
+                """
+        ).execute(arguments: [id, Self.recordsMax])
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM temp.tidemark_found
+                WHERE (tbl, key) IN (SELECT tbl, key FROM tidemark_conflict_record WHERE id = ?)
+                """
+        ).execute(arguments: [id])
+    }
+
+    /// Whether a conflict has room for the found records, and has none of them already.
+    private func hasRoom(_ id: String) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT count(*) < ?2 AND count(found.key) = 0
+                    FROM tidemark_conflict_record AS record
+                    LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
+                    WHERE record.id = ?1
+                    """
+            ),
+            arguments: [id, Self.recordsMax]
+        ) ?? false
+    }
+}

@@ -1,0 +1,58 @@
+import ArgumentParser
+import TidemarkCore
+import TidemarkEmbedded
+
+/// `--trigger` and `--collation`: what the server knows of the program's own triggers and collations.
+struct ObjectOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            """
+            Where a trigger that writes synced tables runs: server, the default, or device, which is where the \
+            program writes; may be repeated.
+            """,
+            discussion: "The zone keeps the choice. At `device` the trigger gets a condition, here and on devices.",
+            valueName: "name=device|server"
+        )
+    ) var trigger: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            A built-in collation that orders values like one that only the program has: BINARY, NOCASE or RTRIM; \
+            may be repeated.
+            """,
+            discussion: "The zone keeps it, and devices use it where the program's own is missing.",
+            valueName: "name=collation"
+        )
+    ) var collation: [String] = []
+
+    /// Whether nothing is declared.
+    var isEmpty: Bool { trigger.isEmpty && collation.isEmpty }
+
+    /// Parses the declarations.
+    func read() throws -> ObjectDeclarations {
+        let triggers = try trigger.reduce(into: [String: Bool]()) { triggers, text in
+            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+            guard parts.count == 2, ["device", "server"].contains(parts[1]) else {
+                throw TidemarkError(
+                    .invalidArgument,
+                    "\(text) does not say where a trigger runs.",
+                    fix: "Write name=device or name=server."
+                )
+            }
+            triggers[parts[0]] = parts[1] == "device"
+        }
+        let collations = try collation.reduce(into: [String: String]()) { collations, text in
+            let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
+            guard parts.count == 2 else {
+                throw TidemarkError(
+                    .invalidArgument,
+                    "\(text) names no collation that stands for another.",
+                    fix: "Write name=BINARY, name=NOCASE or name=RTRIM."
+                )
+            }
+            collations[parts[0]] = parts[1].uppercased()
+        }
+        return ObjectDeclarations(triggers: triggers, collations: collations)
+    }
+}

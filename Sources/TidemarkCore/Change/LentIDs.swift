@@ -1,0 +1,109 @@
+/// Ids that a server lends to one device: a place of equal width in each stride of a region.
+///
+/// SQLite draws the next id above the highest row, also above those of others, so a contiguous range is of no use
+/// after a row of another device with a higher id arrives. With a place in each stride, the device goes on
+/// in its next place above that row, at once and without the server.
+package struct LentIDs: Hashable, Sendable {
+    /// The first id of the first place.
+    package let first: Int64
+    /// The last id of the region.
+    package let last: Int64
+    /// The distance between the places.
+    package let stride: Int64
+    /// The ids in each place.
+    package let width: Int64
+
+    /// Makes lent ids; nil if the numbers describe none.
+    package init?(first: Int64, last: Int64, stride: Int64, width: Int64) {
+        guard (0...TemporaryID.permanentMax).contains(last), (0...last).contains(first),
+            (1...TemporaryID.permanentMax).contains(stride), (1...stride).contains(width)
+        else { return nil }
+        self.first = first
+        self.last = last
+        self.stride = stride
+        self.width = width
+    }
+
+    /// Returns the lowest id from `least` on in whose place `room` ids follow or the place begins.
+    package func next(from least: Int64, room: Int64 = 1) -> Int64? {
+        guard least > first else { return first + width - 1 <= last ? first : nil }
+        guard least <= last else { return nil }
+        let place = first + (least - first) / stride * stride
+        if place + width - 1 <= last, least == place || least + room <= place + width { return least }
+        let next = place + stride
+        return next + width - 1 <= last ? next : nil
+    }
+
+    /// Whether an id lies in one of the places.
+    package func contains(_ id: Int64) -> Bool {
+        (first...last).contains(id) && (id - first) % stride < width
+    }
+}
+
+/// The layout of a table's ids, by which a server lends them.
+///
+/// The server numbers its lendings from 1; number 0 is its own. So no id is lent twice, and the server
+/// keeps nothing but the last number.
+package enum IDLayout: Hashable, Sendable {
+    /// Ids of 64 bits, as in SQLite.
+    case wide
+    /// Ids of 64 bits beside a sequence that counts from 1.
+    case besideSequence
+    /// Ids of 32 bits beside a sequence that counts from 1.
+    case narrow
+
+    /// A region with places of one width for a limited count of lendings.
+    private struct Region {
+        let start: Int64
+        let end: Int64
+        let width: Int64
+        let places: Int64
+
+        func lent(_ number: Int64) -> LentIDs? {
+            guard number < places else { return nil }
+            return LentIDs(first: start + number * width, last: end - 1, stride: width * places, width: width)
+        }
+    }
+
+    /// How many lendings a restored server skips, because the lost history may have had them.
+    package static let lostMax = 64
+
+    /// Narrow strides come first, so that ids stay short as long as few devices create records.
+    private var regions: [Region] {
+        switch self {
+        case .wide: [Region(start: 0, end: 1 << 49, width: 1 << 15, places: 1 << 10)] + Self.far
+        case .besideSequence: [Region(start: 1 << 32, end: 1 << 49, width: 1 << 15, places: 1 << 10)] + Self.far
+        case .narrow: [Region(start: 1 << 30, end: 1 << 31, width: 1 << 8, places: 1 << 6)]
+        }
+    }
+
+    private static let far = [
+        Region(start: 1 << 49, end: 1 << 51, width: 1 << 14, places: 1 << 14),
+        Region(start: 1 << 51, end: 1 << 52, width: 1 << 12, places: 1 << 20),
+    ]
+
+    /// The highest value of a table's sequence up to which a server lends ids above it.
+    package var sequenceMax: Int64 { regions[0].start / 2 }
+
+    /// Returns the SQL condition that the server of a SQLite file may assign an id.
+    package static func isOwnSQL(_ id: String) -> String {
+        let region = IDLayout.wide.regions[0]
+        return "\(id) % \(region.width * region.places) < \(region.width)"
+    }
+
+    /// Returns the ids of a lending; empty if there is no place for it.
+    package func lent(_ number: Int64) -> [LentIDs] { regions.compactMap { $0.lent(number) } }
+
+    /// Returns the server's own ids from `least` on up to the end of their place; nil if none are left.
+    ///
+    /// Ids below the first region are the server's, or a sequence's. Ids that programs choose above
+    /// ``TemporaryID/assignedMax`` do not use up the server's.
+    package func own(from least: Int64) -> ClosedRange<Int64>? {
+        guard least >= regions[0].start else { return least...(regions[0].start - 1) }
+        for place in lent(0) {
+            guard let id = place.next(from: least), id <= TemporaryID.assignedMax else { continue }
+            return id...(id + place.width - 1 - (id - place.first) % place.stride)
+        }
+        return nil
+    }
+}

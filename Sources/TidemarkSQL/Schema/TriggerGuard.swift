@@ -1,0 +1,47 @@
+/// The condition under which a trigger of the program runs only where the program writes.
+///
+/// The condition is false while a device applies the server's rows (`applying` is 1), because these rows
+/// contain the trigger's effect. It is false while a server writes a device's change set (2), because the
+/// change set contains the effect.
+package enum TriggerGuard {
+    /// The value of `applying` while a server writes a device's change set without guarded triggers.
+    package static let suspended = 2
+    private static let condition = "(SELECT applying FROM tidemark_state) = 0"
+
+    /// Whether a statement has the guard.
+    package static func isGuarded(_ sql: String) -> Bool { sql.contains(condition) }
+
+    /// Returns a `CREATE TRIGGER` statement with the guard; nil if the text has no place for it.
+    package static func guarded(_ sql: String) -> String? {
+        guard !isGuarded(sql) else { return sql }
+        let words = topWords(sql)
+        guard let begin = words.first(where: { $0.word == "BEGIN" }) else { return nil }
+        guard let when = words.first(where: { $0.word == "WHEN" }), when.range.lowerBound < begin.range.lowerBound
+        else {
+            return sql[..<begin.range.lowerBound] + "WHEN \(condition) " + sql[begin.range.lowerBound...]
+        }
+        let own = sql[when.range.upperBound..<begin.range.lowerBound]
+        // The line break ends a comment at the end of the program's own condition.
+        return sql[..<when.range.upperBound] + " \(condition) AND (\(own)\n) " + sql[begin.range.lowerBound...]
+    }
+
+    /// Returns the unquoted words outside parentheses, without qualified names such as `NEW.begin`.
+    private static func topWords(_ sql: String) -> [(word: String, range: Range<String.Index>)] {
+        let token = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*.*?\*\/|[\p{L}_][\p{L}\p{N}_$]*|[().]/
+            .dotMatchesNewlines()
+        var depth = 0
+        var previous = ""
+        var words: [(String, Range<String.Index>)] = []
+        for match in sql.matches(of: token) {
+            let text = String(match.output)
+            if text == "(" { depth += 1 }
+            if text == ")" { depth -= 1 }
+            if depth == 0, previous != ".", text.first?.isLetter == true {
+                words.append((text.uppercased(), match.range))
+            }
+            previous = text
+        }
+        // The first three words are CREATE TRIGGER and the name, unless the name is quoted.
+        return Array(words.dropFirst(3))
+    }
+}

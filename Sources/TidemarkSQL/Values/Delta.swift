@@ -1,0 +1,53 @@
+package import GRDB
+
+/// SQL for deltas: `{"$add":n}` in place of a column's value adds `n` to it.
+package enum Delta {
+    /// The beginning of a delta in JSON without white space.
+    ///
+    /// A string cannot contain it, because JSON escapes quotation marks.
+    package static let prefix = #"{"$add":"#
+
+    /// The reason why a table refuses a delta, in words.
+    package static let failure = "adding gives no integer that fits"
+
+    /// Returns the condition that a row of `json_each` is a delta.
+    package static func isDelta(_ attribute: String) -> String {
+        // Other values than objects are not even rendered.
+        "(\(attribute).type = 'object' AND substr(\(attribute).value, 1, \(prefix.count)) = '\(prefix)')"
+    }
+
+    /// Returns the condition that a JSON object of columns has a delta.
+    package static func has(_ attributes: String) -> String { "(instr(\(attributes), '\(prefix)') > 0)" }
+
+    /// Returns the condition that a JSON object of columns has deltas only.
+    package static func hasOnly(_ attributes: String) -> String {
+        """
+        (\(has(attributes)) AND NOT EXISTS (
+            SELECT 1 FROM json_each(\(attributes)) AS change_member WHERE NOT \(isDelta("change_member"))))
+        """
+    }
+
+    /// Returns SQL for the number in a delta, given as JSON.
+    package static func number(_ json: String) -> String { "(\(json) ->> '$.\"$add\"')" }
+
+    /// Whether any delta is staged.
+    package static func isStaged(in db: Database) throws -> Bool {
+        try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged_delta)")) ?? false
+    }
+
+    /// Returns the columns of a table to which staged records add.
+    package static func columns(of table: String, in sets: StagedSets, _ db: Database) throws -> Set<String> {
+        guard try isStaged(in: db) else { return [] }
+        return try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT delta.col
+                    FROM temp.tidemark_staged AS staged
+                    JOIN temp.tidemark_staged_delta AS delta ON delta.rec = \(StagingTables.cells(of: "staged"))
+                    WHERE \(sets.contains("staged.ord")) AND staged.tbl = ?2
+                    """
+            ),
+            arguments: [sets.number, table]
+        )
+    }
+}

@@ -1,0 +1,212 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// A program that switches triggers off edits a device's file: whatever replaces its rows keeps its
+/// edits as a conflict.
+@Suite struct UncapturedEditTests {
+    static let schema = """
+        CREATE TABLE page (id INTEGER PRIMARY KEY, title TEXT, body TEXT, likes INTEGER CHECK (likes >= 0));
+        CREATE TABLE link (code TEXT PRIMARY KEY, page_id INTEGER REFERENCES page, note TEXT);
+        CREATE INDEX link_page ON link (page_id);
+        """
+    static let seed = """
+        WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+        INSERT INTO page SELECT i, 'T' || i, 'B' || i, i FROM n;
+        INSERT INTO link SELECT 'L' || id, id, NULL FROM page WHERE id % 4 = 0;
+        """
+
+    private func pair(limits: Limits = .standard) async throws -> (Cluster, TestDevice, TestDevice) {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, limits: limits)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        return (cluster, anna, ben)
+    }
+
+    private func records(_ device: TestDevice) async throws -> [String] {
+        try await device.engine.conflicts().flatMap(\.records).map {
+            "\($0.operation) \($0.table) \($0.key) \(try sorted($0.mine)) over \(try sorted($0.base))"
+        }
+    }
+
+    private func sorted(_ image: String?) throws -> String {
+        guard let image else { return "-" }
+        let object = try JSONSerialization.jsonObject(with: Data(image.utf8))
+        return String(decoding: try JSONSerialization.data(withJSONObject: object, options: .sortedKeys), as: UTF8.self)
+    }
+
+    @Test func `rule 1: a browser with triggers off edits, adds and deletes rows; all is kept and can be sent`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await pair()
+        try ben.corrupt(
+            """
+            UPDATE page SET body = 'my edit' WHERE id = 7;
+            INSERT INTO link VALUES ('mine', 7, 'my link');
+            DELETE FROM link WHERE code = 'L8'
+            """
+        )
+        let events = try await ben.events { try await ben.engine.sync() }
+        let conflicts = try await ben.engine.conflicts()
+        let conflict = try #require(conflicts.first)
+        #expect(conflicts.count == 1 && events.contains(.conflict(id: conflict.id)))
+        #expect(conflict.reasons.map(\.rule) == ["uncaptured"])
+        #expect(
+            try await records(ben) == [
+                #"delete link "L8" - over {"note":null,"page_id":8}"#,
+                #"create link "mine" {"note":"my link","page_id":7} over -"#,
+                #"update page 7 {"body":"my edit"} over {"body":"B7","likes":7,"title":"T7"}"#,
+            ]
+        )
+        #expect(try await ben.engine.status().uncapturedRecords == 3)
+        #expect(try await ben.rows("SELECT body FROM page WHERE id = 7") == ["B7"])
+
+        try await ben.engine.resolve(conflict.id, .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT body FROM page WHERE id = 7") == ["my edit"])
+        #expect(try await anna.rows("SELECT code FROM link WHERE code IN ('L8', 'mine')") == ["mine"])
+        #expect(try await ben.engine.status().uncapturedRecords == 0)
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 1: accept discards uncaptured edits; a second repair parks nothing again`() async throws {
+        let (cluster, _, ben) = try await pair()
+        try ben.corrupt("UPDATE page SET body = 'my edit' WHERE id = 7")
+        try await cluster.converge(ben)
+        _ = try await ben.engine.verify(repairing: true)
+        try await cluster.converge(ben)
+        let conflicts = try await ben.engine.conflicts()
+        #expect(conflicts.count == 1)
+        try await ben.engine.resolve(conflicts[0].id, .accept)
+        try await cluster.converge(ben)
+        #expect(try await ben.engine.conflicts().isEmpty)
+        #expect(try await cluster.rows("SELECT body FROM page WHERE id = 7") == ["B7"])
+    }
+
+    @Test func `rule 1: a row added with triggers off under a permanent id never takes another author's row`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await pair()
+        try ben.corrupt("INSERT INTO page VALUES (41, 'mine', 'b', 0); INSERT INTO link VALUES ('m', 41, 'n')")
+        try await ben.engine.sync()
+        try await anna.write("INSERT INTO page (title) VALUES ('theirs')")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.rows("SELECT title FROM page WHERE id = 41") == ["theirs"])
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        try await ben.engine.resolve(conflict.id, .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT title FROM page WHERE id >= 41") == ["theirs", "mine"])
+        #expect(
+            try await anna.rows("SELECT title FROM link JOIN page ON page.id = page_id WHERE code = 'm'") == ["mine"]
+        )
+    }
+
+    @Test func `rule 1: an uncaptured edit on top of a waiting edit is kept when the answer rewinds the row`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await pair()
+        try await anna.write("UPDATE page SET title = 'anna' WHERE id = 30")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE page SET title = 'ben' WHERE id = 7; UPDATE page SET likes = 70 WHERE id = 8")
+        try ben.corrupt("UPDATE page SET body = 'uncaptured' WHERE id = 7; DELETE FROM link WHERE code = 'L8'")
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT title, body FROM page WHERE id = 7") == ["ben|B7"])
+        let parked = try await records(ben)
+        #expect(parked.contains { $0.hasPrefix(#"update page 7 {"body":"uncaptured"}"#) }, "\(parked)")
+        #expect(parked.contains { $0.hasPrefix(#"delete link "L8""#) }, "\(parked)")
+        for conflict in try await ben.engine.conflicts() { try await ben.engine.resolve(conflict.id, .retry) }
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT title, body FROM page WHERE id = 7") == ["ben|uncaptured"])
+    }
+
+    @Test func `rule 1: a row edited with triggers off and then edited by another device keeps both versions`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await pair()
+        try ben.corrupt("UPDATE page SET body = 'mine' WHERE id = 7")
+        try await anna.write("UPDATE page SET body = 'theirs' WHERE id = 7; DELETE FROM page WHERE id = 9")
+        try await anna.engine.sync()
+        try ben.corrupt("UPDATE page SET body = 'kept' WHERE id = 9")
+        try await cluster.converge(ben, anna)
+        let parked = try await records(ben)
+        #expect(parked.contains { $0.hasPrefix(#"update page 7 {"body":"mine"}"#) }, "\(parked)")
+        #expect(parked.contains { $0.hasPrefix("create page 9") && $0.contains(#""body":"kept""#) }, "\(parked)")
+        #expect(try await ben.rows("SELECT body FROM page WHERE id IN (7, 9)") == ["theirs"])
+    }
+
+    @Test func `rule 1: a snapshot that replaces all rows keeps uncaptured edits, in conflicts of 10,000 records`()
+        async throws
+    {
+        let rows = 12_000
+        let cluster = try Cluster(
+            schema: "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT)",
+            seed: """
+                WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < \(rows))
+                INSERT INTO item SELECT i, 'N' || i FROM n
+                """
+        )
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(ben)
+        try ben.corrupt("UPDATE item SET name = name || '!' WHERE id <= 11000; DELETE FROM item WHERE id = 11500")
+        var limits = Limits.standard
+        limits.repairRangesMax = 8
+        limits.fingerprintRowsMax = 20_000
+        let engine = try await SyncEngine(
+            ben.database,
+            server: "http://cluster.test",
+            transport: ben.transport,
+            limits: limits
+        )
+        try await engine.sync()
+        let counts = try await ben.engine.conflicts().map(\.records.count)
+        #expect(counts.reduce(0, +) == 11_001 && (counts.max() ?? 0) <= 10_000, "\(counts)")
+        try await cluster.converge(ben)
+        #expect(try await ben.engine.conflicts().map(\.records.count) == counts)
+    }
+
+    @Test func `rule 10: a row inserted with triggers off, under a temporary id, survives a snapshot`() async throws {
+        let (cluster, anna, ben) = try await pair()
+        try ben.corrupt("INSERT INTO page (title) VALUES ('mine')")
+        try await cluster.restore(cluster.backUp(), isSaid: true)
+        try await cluster.converge(ben, anna)
+        let titles = try await anna.rows("SELECT title FROM page WHERE title = 'mine'")
+        let parked = try await records(ben)
+        #expect(titles == ["mine"] && parked.isEmpty, "\(parked)")
+    }
+
+    @Test
+    func `rule 17: a device that is merely behind parks nothing when others' rows or a snapshot replace its rows`()
+        async throws
+    {
+        var limits = Limits.standard
+        limits.revisionsKept = 2
+        limits.compactionStepMin = 1
+        limits.compactionStepMax = 3
+        let (cluster, anna, ben) = try await pair(limits: limits)
+        try await ben.write("UPDATE page SET likes = 1 WHERE id = 39")
+        for number in 1...5 {
+            let edit = "UPDATE page SET body = '\(number)' WHERE id < 20"
+            try await anna.write("\(edit); DELETE FROM page WHERE id = \(20 + 4 * number + 1)")
+            try await anna.engine.sync()
+        }
+        try await cluster.restore(cluster.backUp(), isSaid: true)
+        try await cluster.converge(ben, anna)
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
+    @Test(arguments: 1...4)
+    func `rule 10: a sync that is cut at any request loses no uncaptured edit and doubles none`(cut: Int) async throws {
+        let (cluster, _, ben) = try await pair()
+        try ben.corrupt("UPDATE page SET body = 'mine' WHERE id IN (3, 17, 31); DELETE FROM link WHERE code = 'L4'")
+        for _ in 1..<cut { ben.transport.faults.add(.none) }
+        ben.transport.faults.add(.answerLost)
+        await ben.syncInVain()
+        try await cluster.converge(ben)
+        let parked = try await records(ben)
+        #expect(parked.count == 4 && Set(parked).count == 4, "\(parked)")
+    }
+}
