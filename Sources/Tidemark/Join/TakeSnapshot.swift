@@ -49,8 +49,8 @@ package struct TakeSnapshot {
     /// Applies the snapshot to a file that has the zone's tables.
     ///
     /// If the file's state has changed since the request, nothing is applied. The caller must not be
-    /// in a transaction; this function runs one with `foreign_keys` off.
-    func take() throws -> ApplyResult {
+    /// in a transaction; this function runs one with `foreign_keys` off, and `finally` at its end.
+    func take(finally: (ApplyResult) throws -> Void) throws -> ApplyResult {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
             var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
@@ -60,6 +60,7 @@ package struct TakeSnapshot {
                 }
                 applied = try header.since.map { try takeDelta(header, since: $0) } ?? replaceRows(header)
                 try DrawnIDs(db: db, schema: DeviceFile(db).schema).settle(newID: newID)
+                try finally(applied)
             }
             return applied
         }

@@ -243,10 +243,13 @@ package struct SyncRound: Sendable {
         snapshot.consent = consent
         snapshot.requestState = requestState
         do {
-            let applied = try snapshot.take()
+            var renumbered = RenumberTaken.Outcome()
+            let applied = try snapshot.take { applied in
+                if applied.hasConflicts { renumbered = try renumberTaken(in: db) }
+            }
             // The snapshot may be outdated and not applied; then the next request tries again.
             need = .request
-            return applied.hasConflicts ? try renumberParked(applied.events, in: db) : applied.events
+            return renumbered.replacing(applied.events)
         } catch let deletion as MassDeletion {
             try requireConfirmation(of: deletion)
             return []
@@ -320,16 +323,6 @@ package struct SyncRound: Sendable {
     }
 
     /// Gives new ids to refused new records whose drawn id is taken; this sync sends them.
-    private mutating func renumberParked(_ events: [SyncEvent], in db: Database) throws -> [SyncEvent] {
-        var outcome = RenumberTaken.Outcome()
-        try Transaction.withoutForeignKeys(db) {
-            outcome = try renumberTaken(in: db)
-            if isEven, outcome.ids.isEmpty, merge.isEmpty { try lock.release(db) }
-        }
-        if !outcome.ids.isEmpty { isEven = false }
-        return outcome.replacing(events)
-    }
-
     private func renumberTaken(in db: Database) throws -> RenumberTaken.Outcome {
         try RenumberTaken(db: db, schema: DeviceFile(db).schema).run(
             boundaries: boundaries(),

@@ -88,7 +88,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     /// The name, as declared.
     package let name: String
     /// The synced columns in table order, including the key.
-    package let columns: [Column]
+    package private(set) var columns: [Column]
     /// The names of the key's columns, in key order.
     ///
     /// A table without a primary key may have `rowid` as its key; then `columns` has it, too.
@@ -98,7 +98,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     /// Whether an `INSERT` without an id takes it from `sqlite_sequence`.
     package let isAutoincrement: Bool
     /// The foreign keys.
-    package let references: [Reference]
+    package private(set) var references: [Reference]
     /// The columns of each unique constraint or unique index except the primary key.
     package let uniques: [[String]]
     /// Whether a unique index covers an expression or a generated column.
@@ -114,7 +114,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     /// The `CREATE INDEX` statements, in creation order.
     package let indexSQL: [String]
     /// Properties that the statement does not show; nil for an ordinary table.
-    package let traits: TableTraits?
+    package private(set) var traits: TableTraits?
 
     /// Creates a description from introspected parts.
     package init(
@@ -147,38 +147,17 @@ package struct SyncedTable: Hashable, Sendable, Codable {
 
     /// Returns the table with other columns and references.
     package func with(columns: [Column], references: [Reference]) -> SyncedTable {
-        SyncedTable(
-            name: name,
-            columns: columns,
-            key: key,
-            keyKind: keyKind,
-            isAutoincrement: isAutoincrement,
-            references: references,
-            uniques: uniques,
-            hasComputedUniques: hasComputedUniques,
-            partiallyUnique: partiallyUnique,
-            sql: sql,
-            indexSQL: indexSQL,
-            traits: traits
-        )
+        var table = self
+        table.columns = columns
+        table.references = references
+        return table
     }
 
     /// Returns the table with other traits.
     package func with(traits: TableTraits?) -> SyncedTable {
-        SyncedTable(
-            name: name,
-            columns: columns,
-            key: key,
-            keyKind: keyKind,
-            isAutoincrement: isAutoincrement,
-            references: references,
-            uniques: uniques,
-            hasComputedUniques: hasComputedUniques,
-            partiallyUnique: partiallyUnique,
-            sql: sql,
-            indexSQL: indexSQL,
-            traits: traits
-        )
+        var table = self
+        table.traits = traits
+        return table
     }
 
     /// The columns that are not part of the key.

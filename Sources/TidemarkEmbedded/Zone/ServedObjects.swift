@@ -236,7 +236,10 @@ extension SchemaProblem {
         SchemaProblem(
             table: table,
             reason: "has the trigger \(trigger), which cannot run here: \(reason)",
-            cure: "DROP TRIGGER \(SQLText.name(trigger)); -- or leave the table local with --exclude \(table)"
+            cure: """
+                -- change the trigger so that it compiles (strings stand in 'single quotes'), or
+                -- leave the table local with --exclude \(table)
+                """
         )
     }
 

@@ -3,7 +3,7 @@ package import TidemarkCore
 
 /// The JSON form of a schema: the CREATE statements as SQLite stores them, policies and history.
 package enum SchemaText {
-    private struct Table: Codable {
+    fileprivate struct Table: Codable {
         let name: String
         let sql: String
         let indexes: [String]
@@ -50,35 +50,8 @@ package enum SchemaText {
                 dropped: schema.history.droppedColumns[$0.name]
             )
         }
-        let droppedTables = schema.history.droppedTables.map {
-            Table(
-                name: $0,
-                sql: "",
-                indexes: [],
-                policy: "",
-                columnPolicies: nil,
-                key: nil,
-                lowestID: nil,
-                zeroReferences: nil,
-                added: nil,
-                renamed: nil,
-                dropped: []
-            )
-        }
-        let rest = Table(
-            name: "",
-            sql: "",
-            indexes: [],
-            policy: "",
-            columnPolicies: nil,
-            key: nil,
-            lowestID: nil,
-            zeroReferences: nil,
-            added: nil,
-            renamed: nil,
-            dropped: [],
-            file: schema.objects
-        )
+        let droppedTables = schema.history.droppedTables.map { Table(dropped: $0) }
+        let rest = Table(dropped: "", file: schema.objects)
         let all = tables + droppedTables + (schema.objects.isEmpty ? [] : [rest])
         return String(decoding: try encoder.encode(all), as: UTF8.self)
     }
@@ -152,6 +125,26 @@ package enum SchemaText {
             .invalidResponse,
             "The schema that the server sent has a statement that creates no \(object.kind.rawValue): \(problem).",
             fix: "Check the URL; a Tidemark server sends CREATE TABLE and CREATE INDEX only."
+        )
+    }
+}
+
+extension SchemaText.Table {
+    /// Makes an entry without a table: of a dropped one, or of the other parts of the file.
+    fileprivate init(dropped name: String, file: FileObjects? = nil) {
+        self.init(
+            name: name,
+            sql: "",
+            indexes: [],
+            policy: "",
+            columnPolicies: nil,
+            key: nil,
+            lowestID: nil,
+            zeroReferences: nil,
+            added: nil,
+            renamed: nil,
+            dropped: [],
+            file: file
         )
     }
 }
