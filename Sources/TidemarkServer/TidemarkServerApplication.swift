@@ -3,9 +3,9 @@ internal import Hummingbird
 public import Logging
 internal import NIOCore
 internal import ServiceLifecycle
-// Errors and limits come along, so that a program imports what its package names.
+// Errors, limits and `SyncService` come along, so that a program imports what its package names.
 @_exported public import TidemarkCore
-public import TidemarkEngine
+@_exported public import TidemarkEngine
 internal import UnixSignals
 
 /// A ``TidemarkEngine/SyncService`` behind HTTP.

@@ -15,6 +15,7 @@ import TidemarkEngine
         let listener = try other.fanOut.listen(to: "main")
         let start = try await other.latest(zone: "main")
         listener.acknowledge(start)
+        try await zone.untilHeard(by: 2)
         _ = try await zone.sync(at: 0, Self.team)
         let message = await listener.next()
         #expect(message == .moved(try await zone.store.latest(zone: "main")))
@@ -25,6 +26,7 @@ import TidemarkEngine
         let zone = try await PostgresZone()
         let listener = try zone.store.fanOut.listen(to: "main")
         listener.acknowledge(try await zone.store.latest(zone: "main"))
+        try await zone.untilHeard(by: 1)
         try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (1, 'Kiel')")
         guard case .moved(let revision) = await listener.next() else {
             Issue.record("no news")

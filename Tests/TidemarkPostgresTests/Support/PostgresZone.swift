@@ -47,6 +47,17 @@ final class PostgresZone: Sendable {
         return try await PostgresStore(options)
     }
 
+    /// Waits until so many nodes receive notifications: one that is sent earlier is lost, and a timer is behind it.
+    func untilHeard(by nodes: Int) async throws {
+        let observer = try await database.connect()
+        let listening = """
+            SELECT count(*) >= \(nodes) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()
+                AND state = 'idle' AND query LIKE '%LISTEN tidemark%'
+            """
+        while try await observer.column(listening) != ["t"] { await Task.yield() }
+    }
+
     /// The number of rows that PostgreSQL has read of each table.
     func rowsRead() async throws -> [String: Int] {
         let observer = try await database.connect()
