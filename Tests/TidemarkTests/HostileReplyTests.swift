@@ -277,6 +277,9 @@ struct Scene: Sendable {
         return answer.replacing(old, with: named(reply.new))
     }
 
+    /// The answers of the last sync, as Anna's device received them.
+    var answers: String { spoiling.changedAnswers.joined(separator: "\n") }
+
     /// A text with the placeholders of the tests replaced by this scene's ids.
     func named(_ text: String) -> String {
         text.replacing("ACCEPTED", with: ids[1]).replacing("CONFLICT", with: ids[2])

@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import Tidemark
 import TidemarkCore
 
@@ -38,6 +39,12 @@ struct BehindDevice: Sendable {
         self.way = way
         place = try await Workplace(setting, zone)
         template = try await place.join()
+        // The first sync lends the file its ids. A file that asks for ids once per copy would look
+        // like several devices with one identity.
+        let first = try await place.device(at: template)
+        try await first.engine.sync()
+        _ = try await first.database.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        try first.close()
         writer = try await place.join()
         let base = try await place.digest().revision
         let device = try await place.device(at: writer)

@@ -9,7 +9,10 @@ final class SpoilingTransport: ForwardingTransport {
     private let spoil: Mutex<@Sendable (String) throws -> String>
     private let offersSnapshots: Mutex<Bool>
     private let offered = Mutex(0)
+    private let answers = Mutex<[String]>([])
 
+    /// The answers since the last ``change(offersSnapshots:with:)``, as the device received them.
+    var changedAnswers: [String] { answers.withLock(\.self) }
     /// The number of snapshots that the device has taken.
     var snapshotCount: Int { offered.withLock(\.self) }
 
@@ -28,6 +31,7 @@ final class SpoilingTransport: ForwardingTransport {
     func change(offersSnapshots: Bool, with spoil: @escaping @Sendable (String) throws -> String) {
         self.spoil.withLock { $0 = spoil }
         self.offersSnapshots.withLock { $0 = offersSnapshots }
+        answers.withLock { $0 = [] }
     }
 
     func snapshot(
@@ -46,6 +50,8 @@ final class SpoilingTransport: ForwardingTransport {
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         let answer = try await real.sync(zone: zone, body: body)
         let spoil = spoil.withLock { $0 }
-        return Array(try spoil(String(decoding: answer, as: UTF8.self)).utf8)
+        let changed = try spoil(String(decoding: answer, as: UTF8.self))
+        answers.withLock { $0.append(changed) }
+        return Array(changed.utf8)
     }
 }
