@@ -185,6 +185,21 @@ import TidemarkTestSupport
         try await scene.expectGoodEnd()
     }
 
+    @Test func `rule 10: a refusal of another change set's records changes nothing`() async throws {
+        let scene = try await Scene()
+        let before = try await scene.everything()
+        let error = await scene.sync(offersSnapshots: false) { answer in
+            // A device with a doubtful identity asks for the verdicts of its change sets.
+            guard answer.contains(#""known":["#) else { throw TidemarkError(.identityInUse, "m", fix: "f") }
+            return answer.replacing(scene.named("ACCEPTED"), with: "other")
+                .replacing(scene.named("CONFLICT"), with: scene.named("ACCEPTED"))
+                .replacing("other", with: scene.named("CONFLICT"))
+        }
+        #expect(error?.code == .invalidResponse)
+        #expect(try await scene.everything() == before)
+        try await scene.expectGoodEnd()
+    }
+
     @Test func `rule 10: new records missing from an accepted set's answer become conflicts`() async throws {
         let scene = try await Scene()
         _ = await scene.sync { answer in

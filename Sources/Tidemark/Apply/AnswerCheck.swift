@@ -55,6 +55,7 @@ struct AnswerCheck {
         try checkKeys()
         try checkOldIDs()
         try checkNewRecords()
+        try checkRefusedRecords()
     }
 
     /// Checks that no record has the ids of the new records, while the tables hold the confirmed
@@ -275,6 +276,36 @@ struct AnswerCheck {
                     ON staged.tbl = named.tbl AND staged.key = named.key AND staged.ord < named.ord
                 JOIN temp.tidemark_answered AS answered ON answered.ord = staged.ord
                 WHERE NOT answered.conflict
+                LIMIT 1
+                """
+        )
+    }
+
+    /// Checks that a refusal is about the records of its change set, not about those of another one.
+    ///
+    /// A refusal names every record of its change set. If two ids were exchanged, the device would
+    /// take the refused change set for an accepted one, and drop it. Only records with permanent
+    /// integer ids are compared: they have one spelling on both sides.
+    private func checkRefusedRecords() throws {
+        try refuse(
+            "A refusal is about other records than its change set.",
+            sql: """
+                SELECT answered.ord, entry.tbl, entry.key
+                FROM temp.tidemark_answered AS answered
+                JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                JOIN tidemark_outbox AS entry ON entry.seq = changeset.seq AND entry.operation = 'update'
+                JOIN temp.tidemark_table AS synced_table
+                    ON synced_table.tbl = entry.tbl AND synced_table.kind = 'integer'
+                WHERE answered.conflict
+                    AND CAST(entry.key AS INTEGER) BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
+                    AND EXISTS (
+                        SELECT 1
+                        FROM temp.tidemark_staged AS staged
+                        WHERE staged.ord = answered.ord AND staged.tbl = entry.tbl)
+                    AND NOT EXISTS (
+                        SELECT 1
+                        FROM temp.tidemark_staged AS staged
+                        WHERE staged.ord = answered.ord AND staged.tbl = entry.tbl AND staged.key = entry.key)
                 LIMIT 1
                 """
         )
