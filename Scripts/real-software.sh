@@ -38,9 +38,10 @@ install_packages() {
     echo "installing $(grep -cv '^#' "$wanted") packages from PyPI, into .build/real-software"
     rm -rf "$packages"
     if ! { python3 -m venv "$packages" &&
-        timeout 300 "$packages/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"; } \
-        > "$work/pip.log" 2>&1; then
-        echo "skipped: the packages cannot be installed: $(tail -n 1 "$work/pip.log")"
+        timeout 300 "$packages/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 10 \
+            --requirement "$wanted"; } > "$work/pip.log" 2>&1; then
+        # The first line has the cause, such as a network that is away.
+        echo "skipped: the packages cannot be installed: $(head -n 1 "$work/pip.log" | cut -c 1-300)"
         return 1
     fi
     cp "$wanted" "$packages/requirements.txt"
@@ -59,7 +60,19 @@ step() {
     printf '%-16s %-40s %-7s %3d s  %s\n' "$application" "$text" "$result" $((SECONDS - start)) "$last"
     [ "$status" -eq 0 ] && return 0
     failures=$((failures + 1))
-    sed 's/^/    | /' "$work/step.log" | tail -n 12 | cut -c 1-300
+    {
+        echo "$* ended with $status"
+        [ "$status" -ne 124 ] || echo "The time is over; set TIDEMARK_REAL_SOFTWARE_SECONDS to more than ${limit}."
+        # A report begins with the reason, and a Python error ends with it.
+        if [ "$(wc -l < "$work/step.log")" -le 24 ]; then
+            cat "$work/step.log"
+        else
+            head -n 12 "$work/step.log"
+            echo "..."
+            tail -n 8 "$work/step.log"
+        fi
+        echo "To look into its files: KEEP=1 Scripts/real-software.sh $binary $application"
+    } | cut -c 1-300 | sed 's/^/    | /'
     return 1
 }
 
@@ -166,7 +179,8 @@ run_application() {
 }
 
 install_packages || exit 0
-deadline=$((SECONDS + ${TIDEMARK_REAL_SOFTWARE_SECONDS:-150}))
+limit=${TIDEMARK_REAL_SOFTWARE_SECONDS:-150}
+deadline=$((SECONDS + limit))
 [ $# -gt 0 ] || set -- django django-postgres anki gnucash
 for name in "$@"; do
     run_application "$name"

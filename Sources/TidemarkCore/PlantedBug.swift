@@ -21,6 +21,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case forgetsAcceptedVerdict, forgetsVerdictOfSums, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
     case leavesChildrenOutOfTruth, countsRevisionThatDidNotFit, datesSnapshotBack
     case ignoresEpoch, keepsEpochWhenPutBack, believesAnyLap, forgetsHorizon
+    case lendsPlacesTwice
     case swallowsRefusal, takesNamesTwice, answersBeforeFlush, believesAnyTag
     // A device's captures and requests.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
@@ -34,9 +35,11 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies
     case acknowledgesNewerEdits, forgetsSumsInReplay
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
+    case keepsLentIDsOfCopy, renumbersOntoRows
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot
+    case dropsUncapturedEdits, parksEditsTwice, foldsChangedRows
     // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues

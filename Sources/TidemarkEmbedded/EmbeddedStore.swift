@@ -21,6 +21,8 @@ public final class EmbeddedStore: SyncService {
     public var skippedTables: [String] { file.skippedTables }
     /// The changes of conflict policies that opening the store made.
     public var policyChanges: [PolicyChange] { file.policyChanges }
+    /// The columns that seem to be references and are not declared; only when the file is adopted.
+    public var undeclaredReferences: [UndeclaredReference] { file.undeclaredReferences }
     /// Triggers that cannot run at the server, although the zone's tables have them.
     public var warnings: [SchemaProblem] { file.warnings }
     /// The zone's name.

@@ -70,7 +70,7 @@ final class OutsideWatch: Sendable {
         if let cached = state.withLock(\.head), cached.version == version, cached.head.state.schema == schema.hash {
             return cached.head
         }
-        guard try ServedSchema.version(of: db) == schema.version, let head = try reading.head() else { return nil }
+        guard try ServedSchema.Version(of: db) == schema.version, let head = try reading.head() else { return nil }
         state.withLock { $0.head = (version, head) }
         return head
     }

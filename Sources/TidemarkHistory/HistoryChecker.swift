@@ -21,6 +21,8 @@ package struct HistoryChecker: Sendable {
     var wires: [String: [String: String]] = [:]
     /// The change sets that a server has forgotten and a device has offered again.
     var offeredAgain: Set<String> = []
+    /// The ids that the server has lent, by epoch.
+    var lendings: [String: [Lending]] = [:]
     /// The losing values that must be kept.
     var ledger = Ledger()
     var requests: [Int: Request] = [:]

@@ -84,12 +84,38 @@ package struct Answer: Sendable {
     package let maxRevision: Int64
     /// The change sets in it, in order.
     package let replies: [Reply]
+    /// The ids that it lends.
+    package let lent: [Places]
+
+    /// Places of equal width at equal distances, in which a device has all ids of a table.
+    package struct Places: Sendable {
+        /// The table.
+        package let table: String
+        /// The first id of the first place.
+        package let first: Int64
+        /// The last id in question.
+        package let last: Int64
+        /// The distance between two places.
+        package let stride: Int64
+        /// The ids in a place.
+        package let width: Int64
+
+        /// Makes places.
+        package init(table: String, first: Int64, last: Int64, stride: Int64, width: Int64) {
+            self.table = table
+            self.first = first
+            self.last = last
+            self.stride = stride
+            self.width = width
+        }
+    }
 
     /// Makes an answer.
-    package init(epoch: String, maxRevision: Int64, replies: [Reply]) {
+    package init(epoch: String, maxRevision: Int64, replies: [Reply], lent: [Places] = []) {
         self.epoch = epoch
         self.maxRevision = maxRevision
         self.replies = replies
+        self.lent = lent
     }
 }
 

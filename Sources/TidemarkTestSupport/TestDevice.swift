@@ -23,7 +23,7 @@ extension DeviceHome {
         _ name: String,
         over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
-        limits: Limits = .withoutLending,
+        limits: Limits = .standard,
         merge: [String: MergeFunction] = [:]
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
@@ -56,6 +56,7 @@ public final class TestDevice: Sendable {
     /// Keeps the folder of its file alive.
     private let home: any DeviceHome
     private let clock: (@Sendable () -> Int64)?
+    private let limits: Limits
     private let merge: [String: MergeFunction]
 
     init(
@@ -64,10 +65,11 @@ public final class TestDevice: Sendable {
         over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
         environment: SyncEngine.Environment? = nil,
-        limits: Limits = .withoutLending,
+        limits: Limits = .standard,
         merge: [String: MergeFunction] = [:],
         in home: any DeviceHome
     ) async throws {
+        self.limits = limits
         self.merge = merge
         self.path = path
         self.transport = transport
@@ -89,13 +91,16 @@ public final class TestDevice: Sendable {
         )
     }
 
-    /// Opens the same file again, as after a crash or a restart of the app.
-    public func reopened(environment: SyncEngine.Environment? = nil) async throws -> TestDevice {
+    /// Opens the same file again, as after a crash or a restart of the app, perhaps with other limits.
+    public func reopened(environment: SyncEngine.Environment? = nil, limits: Limits? = nil) async throws
+        -> TestDevice
+    {
         try await TestDevice(
             path: path,
             transport: transport,
             clock: clock,
             environment: environment,
+            limits: limits ?? self.limits,
             merge: merge,
             in: home
         )
@@ -111,6 +116,7 @@ public final class TestDevice: Sendable {
             path: path,
             transport: InProcessTransport(to: home.way),
             clock: clock,
+            limits: limits,
             merge: merge,
             in: home
         )

@@ -62,6 +62,34 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
+        @Test func `adoption names references that nobody declared, and a sync names records that got other ids`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "shop.sqlite",
+                """
+                CREATE TABLE book (id INTEGER PRIMARY KEY, title TEXT);
+                CREATE TABLE note (id INTEGER PRIMARY KEY, object_id INTEGER, other_id INTEGER, grid INTEGER,
+                    page_id INTEGER REFERENCES book);
+                INSERT INTO book VALUES (100, 'a'), (200, 'b');
+                INSERT INTO note VALUES (1, 100, 7, 1000, 200), (2, 200, NULL, 200, 100);
+                """
+            )
+            let server = try await workshop.serve("shop.sqlite")
+            try await workshop.join(server, "a.sqlite")
+            let create = "INSERT INTO book (title) VALUES ('new')"
+            try await workshop.sqlite3("a.sqlite", create)
+            try await workshop.sync("a.sqlite")
+            // A plain insert at the server draws the next id, and so does the device.
+            for file in ["shop.sqlite", "a.sqlite"] { try await workshop.sqlite3(file, create) }
+            let synced = try await workshop.tidemark("device", "sync", workshop.path("a.sqlite"))
+            #expect(synced.output.contains("1 new record got another id: book 32769 -> 32770"), "\(synced.output)")
+            server.program.signalled(SIGTERM)
+            let output = try await server.program.finished().output
+            #expect(output.contains("\n  note.object_id  REFERENCES book (id)\nlistening"), "\(output)")
+        }
+
         @Test func `A6 A7 A8: sync with a conflict exits 3; conflicts lists base, mine, theirs; resolve works`()
             async throws
         {

@@ -135,6 +135,24 @@ import TidemarkCore
         #expect(refusal?.message == "The table refuses a record: adding gives no integer that fits.")
     }
 
+    @Test(arguments: Store.all) func `a counter may have a name that the format of a change set uses itself`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(
+            store,
+            "CREATE TABLE page (id INTEGER PRIMARY KEY, revision INTEGER); INSERT INTO page VALUES (1, 3)",
+            policies: ["page.revision": .add]
+        )
+        let member = WireName.member(column: "revision")
+        let set = { (value: String) in #"{"page":{"update":[1],"attributes":{"1":{"\#(member)":\#(value)}}}}"# }
+        for device in ["a", "b"] { _ = try await zone.sync(at: 1, device: device, set(#"{"$add":1}"#)) }
+        #expect(try await zone.column("SELECT revision FROM page") == ["5"])
+        _ = try await zone.sync(at: 3, device: "a", set("null"))
+        let toNull = try await zone.sync(at: 3, device: "b", set(#"{"$add":1}"#))
+        #expect(toNull.changeSets.last?.rules == ["changed"])
+        #expect(toNull.changeSets.last?.reasons.first?["columns"] as? [String] == ["revision"])
+    }
+
     @Test(arguments: Store.all) func `rule 1: a deletion after an unseen sale is a conflict`(store: Store) async throws
     {
         for policy in [ConflictPolicy.reject, .columns, .lastWriter, .latest] {

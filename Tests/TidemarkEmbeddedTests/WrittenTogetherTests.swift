@@ -19,12 +19,12 @@ import TidemarkStoreSupport
         """
 
     /// Requests of several devices, each with a new team and its player.
-    private static func group(_ count: Int) -> [ZoneRequest] {
+    private static func group(_ count: Int, more: String = "") -> [ZoneRequest] {
         (1...count).map { number in
             let set =
                 #"{"id":"\#(UUID())","team":{"create":[-1],"attributes":{"-1":{"name":"t"}}},"#
                 + #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}}"#
-            let body = #"{"maxRevision":1,"device":"\#(number)","changeSets":[\#(set)]}"#
+            let body = #"{"maxRevision":1,"device":"\#(number)","changeSets":[\#(set)]\#(more)}"#
             return ZoneRequest(.sync, body: Array(body.utf8))
         }
     }
@@ -90,6 +90,15 @@ import TidemarkStoreSupport
             """
         let group = [ZoneRequest(.sync, body: Array(body.utf8))]
         #expect(try await Self.answers(group, besides: unique).answers != nil)
+    }
+
+    @Test func `A9: devices that ask for ids with their first change sets are written together`() async throws {
+        let group = Self.group(10, more: #","lend":["team","player"]"#)
+        let answers = try #require(try await Self.answers(group).answers)
+        let lent = try answers.map { answer in
+            try #require(String(decoding: answer.body, as: UTF8.self).firstMatch(of: /"lent":\{.*?\}/)?.output)
+        }
+        #expect(Set(lent).count == 10)
     }
 
     /// The answers of a zone with rows changed behind the triggers.

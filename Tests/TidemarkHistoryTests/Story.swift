@@ -16,6 +16,13 @@ struct Story {
             ), Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
             Rules.Table(name: "memo", key: ["id"], hasAssignedKeys: false, policy: .lastWriter),
             Rules.Table(name: "wish", key: ["id"], hasAssignedKeys: false, policy: .latest),
+            Rules.Table(
+                name: "stock",
+                key: ["id"],
+                hasAssignedKeys: false,
+                columnPolicies: ["amount": .add],
+                minimums: ["amount": 0]
+            ),
         ],
         caps: ["outbox": 10],
         requestsToDrainMax: 5,

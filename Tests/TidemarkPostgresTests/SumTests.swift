@@ -10,6 +10,8 @@ import TidemarkPostgres
         CREATE TABLE item (
             id integer PRIMARY KEY, small smallint, whole integer DEFAULT 0, large bigint, exact numeric, flag boolean);
         INSERT INTO item VALUES (1, 32760, 2147483640, 5, 5, true);
+        CREATE TABLE price (id integer PRIMARY KEY, amount numeric(3, 2));
+        INSERT INTO price VALUES (1, 5);
         """
 
     private static func store(_ policies: [String: ConflictPolicy]) async throws -> (TestDatabase, PostgresStore) {
@@ -43,6 +45,19 @@ import TidemarkPostgres
             #expect(error?.code == .constraintViolated)
             #expect(error?.message == "The table refuses a record: adding gives no integer that fits.")
         }
+        await store.close()
+    }
+
+    @Test func `rule 9: a number that is too large is not called a sum because another table adds up`() async throws {
+        let (_, store) = try await Self.store(["item.large": .add])
+        let price = #""price":{"update":[1],"attributes":{"1":{"amount":10}}}"#
+        let item = #""item":{"update":[1],"attributes":{"1":{"large":{"$add":1}}}}"#
+        let error = await #expect(throws: TidemarkError.self) {
+            let body = #"{"maxRevision":1,"changeSets":[{\#(item),\#(price)}]}"#
+            return try await store.sync(zone: "main", body: Array(body.utf8))
+        }
+        #expect(error?.code == .invalidValue)
+        #expect(error?.place.table == "price")
         await store.close()
     }
 

@@ -85,15 +85,30 @@ import TidemarkTestSupport
         ("integer[]", "{1, 2}", "{}"),
     ]
 
-    private func events(_ type: String, _ value: String, policy: ConflictPolicy) async throws -> (
-        PostgresCluster, TestDevice, TestDevice
-    ) {
+    private func events(
+        _ type: String,
+        _ value: String,
+        policy: ConflictPolicy,
+        isAdopted: Bool = false,
+        revisionsKept: Int? = nil
+    ) async throws -> (PostgresCluster, TestDevice, TestDevice) {
+        let row = "INSERT INTO event (id, value) VALUES (1, '\(value)');"
         let cluster = try await PostgresCluster(
-            adopting: "CREATE TABLE event (id int PRIMARY KEY, value \(type), note text)"
-        ) { $0.policies = ["event": policy] }
+            adopting: """
+                CREATE TABLE event (id int PRIMARY KEY, value \(type), note text);
+                CREATE TABLE other (id int PRIMARY KEY, n int);
+                INSERT INTO other VALUES (1, 0);
+                \(isAdopted ? row : "")
+                """
+        ) {
+            $0.policies = ["event": policy]
+            guard let revisionsKept else { return }
+            $0.limits.revisionsKept = revisionsKept
+            $0.limits.compactionStepMin = 1
+        }
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
-        try await ben.write("INSERT INTO event (value) VALUES ('\(value)')")
+        if !isAdopted { try await ben.write(row) }
         try await cluster.converge(ben, anna)
         return (cluster, anna, ben)
     }
@@ -111,6 +126,53 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(try await ben.rows("SELECT value, note FROM event") == ["\(spelling.other)|edited"])
+        await cluster.close()
+    }
+
+    @Test(arguments: spellings) func `A6: an untouched value of an adopted row is no edit in another spelling, either`(
+        spelling: (type: String, value: String, other: String)
+    ) async throws {
+        let (cluster, anna, ben) = try await events(spelling.type, spelling.value, policy: .lastWriter, isAdopted: true)
+        try await ben.write("UPDATE event SET value = '\(spelling.other)'")
+        try await ben.engine.sync()
+        try await cluster.psql("UPDATE event SET value = NULL")
+        try await anna.write("UPDATE event SET value = '\(spelling.value)', note = 'edited'")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.engine.conflicts().isEmpty)
+        #expect(try await ben.rows("SELECT value IS NULL, note FROM event") == ["1|edited"])
+        await cluster.close()
+    }
+
+    @Test func `A6: an untouched value from below the log's horizon is no edit in another spelling, either`()
+        async throws
+    {
+        let spelling = Self.spellings[0]
+        let (cluster, anna, ben) = try await events(spelling.0, spelling.1, policy: .lastWriter, revisionsKept: 1)
+        for number in 1...3 {
+            try await ben.write("UPDATE other SET n = \(number)")
+            try await ben.engine.sync()
+        }
+        try await cluster.converge(anna, ben)
+        #expect(try await cluster.rows("SELECT min(revision) > 2 FROM tidemark.revision WHERE body <> ''") == ["true"])
+        try await ben.write("UPDATE event SET value = '\(spelling.2)'")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE event SET value = '\(spelling.1)', note = 'edited'")
+        try await cluster.converge(anna, ben)
+        #expect(try await anna.engine.conflicts().isEmpty)
+        #expect(try await ben.rows("SELECT value, note FROM event") == ["\(spelling.2)|edited"])
+        await cluster.close()
+    }
+
+    @Test func `A6: an untouched value in another spelling is no edit when psql has renamed its column`() async throws {
+        let spelling = Self.spellings[0]
+        let (cluster, anna, ben) = try await events(spelling.0, spelling.1, policy: .lastWriter)
+        try await ben.write("UPDATE event SET value = '\(spelling.2)'")
+        try await ben.engine.sync()
+        try await cluster.psql("ALTER TABLE event RENAME value TO moment")
+        try await anna.write("UPDATE event SET value = '\(spelling.1)', note = 'edited'")
+        try await cluster.settle([anna, ben])
+        #expect(try await anna.engine.conflicts().isEmpty)
+        #expect(try await cluster.rows("SELECT moment = '\(spelling.2)', note FROM event") == ["true|edited"])
         await cluster.close()
     }
 

@@ -60,6 +60,22 @@ import TidemarkTestSupport
         )
     }
 
+    @Test func `the server's first new id follows all adopted ones, not the gap of a deleted record`() async throws {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE book (id INTEGER PRIMARY KEY, title TEXT); CREATE TABLE note (book INTEGER)",
+            seed: """
+                INSERT INTO book VALUES (1, 'first'), (40000, 'last');
+                INSERT INTO note VALUES (2) -- of a deleted book
+                """
+        )
+        let anna = try await cluster.device("anna")
+        try await anna.engine.sync()
+        try await anna.write("INSERT INTO book VALUES (-1, 'typed by hand')")
+        try await anna.engine.sync()
+        let titles = "SELECT id > 40000 FROM book WHERE title = 'typed by hand'"
+        #expect(try await cluster.rows(titles) == ["1"])
+    }
+
     @Test func `a client names an adopted record by its negative id, and a new one by an id below`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let update = #"{"types":["srs"],"srs":{"update":[-1],"attributes":{"-1":{"name":"by hand","revision":1}}}}"#

@@ -21,7 +21,7 @@ import TidemarkTestSupport
 
     @Test func `A15: an id drawn by a plain insert is never drawn again`() async throws {
         let cluster = try Cluster(schema: Self.schema)
-        let anna = try await cluster.device("anna")
+        let anna = try await cluster.device("anna", limits: .withoutLending)
         let draw = "INSERT INTO notes (text) VALUES ('x') RETURNING id"
         let first = try await anna.database.write { try Int64.fetchOne($0, sql: draw) }
         try await anna.engine.sync()
@@ -104,7 +104,6 @@ import TidemarkTestSupport
         }
         try await cluster.converge(anna, second, ben)
         #expect(try await ben.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20|20"])
-        #expect(try await ben.rows("SELECT max(id) FROM notes") == ["20"])
     }
 
     @Test func `A15: a process overtakes another one's snapshot of another history, nothing doubles`() async throws {

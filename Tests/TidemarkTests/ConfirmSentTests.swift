@@ -24,8 +24,8 @@ import TidemarkTestSupport
     /// A cluster, and two devices with the server's fingerprint.
     private func meeting() async throws -> (cluster: Cluster, TestDevice, TestDevice) {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben")
+        let anna = try await cluster.device("anna", limits: .withoutLending)
+        let ben = try await cluster.device("ben", limits: .withoutLending)
         for device in [anna, ben] { try await device.engine.sync() }
         return (cluster, anna, ben)
     }
@@ -156,9 +156,9 @@ import TidemarkTestSupport
 
     @Test func `a short answer without a fingerprint makes the device ask for whole rows`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let setUp = try await cluster.device("anna")
+        let setUp = try await cluster.device("anna", limits: .withoutLending)
         let way = Lying(setUp.transport, #""fingerprint""#, #""fingerprinX""#)
-        let anna = try await cluster.device("liar", over: way)
+        let anna = try await cluster.device("liar", over: way, limits: .withoutLending)
         try await anna.engine.sync()
         try await anna.write("INSERT INTO player (team, name) VALUES (1, 'Cleo')")
         way.isLying = true
@@ -171,9 +171,9 @@ import TidemarkTestSupport
 
     @Test func `a short answer that gives a new record another's id changes nothing`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let setUp = try await cluster.device("anna")
+        let setUp = try await cluster.device("anna", limits: .withoutLending)
         let way = Lying(setUp.transport, #"{"create":[2]"#, #"{"create":[1]"#)
-        let anna = try await cluster.device("liar", over: way)
+        let anna = try await cluster.device("liar", over: way, limits: .withoutLending)
         try await anna.engine.sync()
         try await anna.write("INSERT INTO player (team, name) VALUES (1, 'Cleo')")
         let before = try await anna.rows("SELECT * FROM player")

@@ -90,7 +90,8 @@ private struct Story {
             #expect(status.pendingChangeSets == 0)
             #expect(try await device.rows("PRAGMA foreign_key_check") == [])
             #expect(try await device.rows("PRAGMA integrity_check") == ["ok"])
-            #expect(try await device.rows("SELECT id FROM players WHERE id NOT BETWEEN 1 AND 1000000") == [])
+            let temporary = "SELECT id FROM players WHERE id NOT BETWEEN 1 AND \(TemporaryID.permanentMax)"
+            #expect(try await device.rows(temporary) == [])
         }
     }
 

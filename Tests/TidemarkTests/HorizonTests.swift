@@ -17,7 +17,7 @@ import TidemarkTestSupport
         INSERT INTO tags VALUES ('red', 'a'), ('blue', 'b')
         """
 
-    private static func start(_ policy: ConflictPolicy) async throws -> (
+    private static func start(_ policy: ConflictPolicy, ofDevices: Limits = .standard) async throws -> (
         cluster: Cluster, anna: TestDevice, ben: TestDevice
     ) {
         var limits = Limits.standard
@@ -30,8 +30,8 @@ import TidemarkTestSupport
             policies: ["notes": policy, "tags": policy],
             limits: limits
         )
-        let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben")
+        let anna = try await cluster.device("anna", limits: ofDevices)
+        let ben = try await cluster.device("ben", limits: ofDevices)
         for device in [anna, ben] { try await device.engine.sync() }
         return (cluster, anna, ben)
     }
@@ -104,7 +104,7 @@ import TidemarkTestSupport
     }
 
     @Test func `rule 3: a retry from below the horizon has one effect and gets its ids`() async throws {
-        let (cluster, anna, ben) = try await Self.start(.reject)
+        let (cluster, anna, ben) = try await Self.start(.reject, ofDevices: .withoutLending)
         let draw = "INSERT INTO notes (text) VALUES ('new') RETURNING id"
         let id = try #require(try await ben.database.write { try Int64.fetchOne($0, sql: draw) })
         ben.transport.faults.add(.answerLost)

@@ -78,7 +78,7 @@ import TidemarkTestSupport
             schema: "CREATE TABLE book (id INTEGER PRIMARY KEY, sort TEXT); CREATE VIEW v AS SELECT 1; \(sorts)"
         )
         let anna = try await cluster.device("anna")
-        try await anna.write(sorts)
+        try await anna.write("DROP TRIGGER sorts; \(sorts)")
         _ = try EmbeddedStore(
             path: cluster.zonePath,
             newEpoch: UUID(),

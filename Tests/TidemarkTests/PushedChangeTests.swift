@@ -22,7 +22,7 @@ import TidemarkTestSupport
             cluster = try Cluster(schema: schema, seed: seed, policies: policies)
             anna = try await cluster.device("anna")
             way = InProcessTransport(to: cluster.service)
-            ben = try await cluster.device("ben", over: way)
+            ben = try await cluster.device("ben", over: way, limits: .withoutLending)
             let latest = try await cluster.store.latest(zone: "main")
             let name = try await ben.rows("SELECT device FROM tidemark_device")[0]
             listener = try cluster.store.fanOut.listen(to: "main", since: latest, device: name)

@@ -56,7 +56,7 @@ import TidemarkTestSupport
     func `another error ends the sync, without a second request`(code: ErrorCode) async throws {
         let cluster = try cluster()
         let way = Refusing(InProcessTransport(to: cluster.service), code)
-        let ben = try await cluster.device("ben", over: way)
+        let ben = try await cluster.device("ben", over: way, limits: .withoutLending)
         let error = await #expect(throws: TidemarkError.self) { try await ben.engine.sync() }
         #expect(error?.code == code)
         #expect(way.real.faults.requests.isEmpty)

@@ -49,7 +49,7 @@ import TidemarkTestSupport
         #expect(reason.message.contains("at most 4000"))
         #expect(reason.message.contains("sync the file's path"))
         // Nothing is lost: with a larger limit it is sent.
-        let wider = try await anna.reopened()
+        let wider = try await anna.reopened(limits: .standard)
         for conflict in conflicts { try await wider.engine.resolve(conflict.id, .retry) }
         try await cluster.converge([wider, ben])
         #expect(

@@ -50,6 +50,7 @@ struct ApplyResponse {
         try DeviceClock.receiveStaged(db)
         let answered = try AnsweredSets(after: requested, through: envelope.maxRevision, in: db)
         var applied = ApplyResult(revision: envelope.maxRevision, hasMore: envelope.hasMore)
+        applied.hasRebuilt = file.rebuilt != nil
         if envelope.echoesIds {
             guard let events = try confirm(answered, envelope: envelope, outgoing: outgoing) else {
                 return ApplyResult(revision: file.revision, isStale: true, needsEcho: true)
@@ -93,6 +94,7 @@ struct ApplyResponse {
             let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
             events += try uncaptured.parkOverPending()
             try pending.rewind()
+            try compareRebuilt(newID).yieldIDs(to: answered.stream)
             try check.checkNewIDs()
             events += try write(answered, envelope, parking: uncaptured)
             events += try settle(answered)
@@ -102,6 +104,16 @@ struct ApplyResponse {
             try OwnReferences(db: db, schema: file.schema).settle()
         }
         return events
+    }
+
+    private func compareRebuilt(_ newID: @escaping () -> UUID) throws -> CompareRebuilt {
+        CompareRebuilt(
+            db: db,
+            schema: file.schema,
+            tables: try CompareRebuilt.tables(file),
+            now: Timestamp.text(now),
+            newID: newID
+        )
     }
 
     /// Confirms that the server committed all sent change sets unchanged.
@@ -141,9 +153,10 @@ struct ApplyResponse {
         let rows = RowFingerprints(db, schema: file.schema)
         let deletion = try MassDeletion.find(stagedAs: target, file.schema, limits: limits, in: db)
         if let deletion, case .none = consent { throw deletion }
-        let before = try confirmed.expectedFingerprint.map { try $0 - rows.records(stagedAs: target) }
-        // A comparison is running, because rows of this file differ from the server's.
-        if !comparesFingerprint { try uncaptured.keepRows(stagedAs: target) }
+        let before = try confirmed.servedFingerprint.map { try $0 - rows.records(stagedAs: target) }
+        let isRebuilt = file.rebuilt != nil
+        // A comparison is running or due, because rows of this file differ from the server's.
+        if !comparesFingerprint || isRebuilt { try uncaptured.keepRows(stagedAs: target) }
         try write(target)
         try UnknownValues(db: db, schema: file.schema).store(ord: target)
         if let deletion { try deletion.requireConsent(consent, to: envelope, file: file, rows: rows) }
@@ -151,8 +164,10 @@ struct ApplyResponse {
         try checkReferences(of: target, expecting: after, rows)
         try compare(after, with: envelope)
         var events: [SyncEvent] = []
-        // If a sum is right, the written records, or all, were as the server had confirmed them.
-        if !comparesFingerprint, after == nil || after != envelope.fingerprint, try rows.all() != after {
+        // If a sum is right, the written records, or all, were as the server had confirmed them. Without a sum
+        // a rebuilt table takes the server's values: its columns are new, so a migration computed others.
+        let isWrong = after != envelope.fingerprint && (after != nil || !isRebuilt)
+        if !comparesFingerprint || isRebuilt, isWrong, try rows.all() != after {
             events += try uncaptured.parkReplaced(since: .earlier)
         }
         guard !answered.foreign.isEmpty else { return events }
@@ -186,7 +201,7 @@ struct ApplyResponse {
     }
 
     private func misfit(_ reason: String) -> TidemarkError {
-        guard file.tables.isZones, comparesFingerprint else {
+        guard ConfirmedRows(db: db, file: file).isComparable, comparesFingerprint else {
             return TidemarkError(
                 .snapshotRequired,
                 "The answer does not fit the rows of this file: \(reason).",
@@ -218,6 +233,10 @@ struct ApplyResponse {
     ///   answer.
     private func compare(_ mine: Fingerprint?, with envelope: AnswerEnvelope) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
+        guard file.rebuilt == nil else {
+            // The file's rows differ, so only the server knows the fingerprint of its own.
+            return try confirmed.store(confirmed.servedFingerprint == nil ? nil : envelope.fingerprint)
+        }
         let mine = confirmed.expectedFingerprint == nil ? nil : mine
         if comparesFingerprint, let mine, let theirs = envelope.fingerprint, mine != theirs {
             throw TidemarkError(
@@ -227,6 +246,9 @@ struct ApplyResponse {
             )
         }
         try confirmed.store(mine)
+        if comparesFingerprint, file.checked == nil, mine != nil, mine == envelope.fingerprint {
+            try confirmed.recordCheck(now)
+        }
     }
 
     /// Returns an event for each record that has pending changes and that another author changed.

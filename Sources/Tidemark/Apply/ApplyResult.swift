@@ -15,11 +15,15 @@ package struct ApplyResult: Sendable {
     var needsEcho = false
     /// Whether the file lacks the schema of the answer; then nothing was applied.
     var needsSchema = false
+    /// Whether rebuilt tables wait for their comparison, so that no change set is sent.
+    var hasRebuilt = false
     /// The events for the app.
     var events: [SyncEvent] = []
 
     /// Whether device and server have the same revisions and verdicts.
-    var isInSync: Bool { !hasMore && !hasPending && !isStale }
+    var isInSync: Bool { !hasMore && !hasPending && !isStale && !hasRebuilt }
+    /// Whether the device has the server's latest rows, to compare rebuilt tables with.
+    var canCompareRebuilt: Bool { hasRebuilt && !hasMore && !isStale }
     /// Whether the device parked a refused change set.
     var hasConflicts: Bool {
         events.contains { event in

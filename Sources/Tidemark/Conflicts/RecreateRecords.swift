@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Gives temporary ids to records that a retry or merge creates under an id that is not theirs.
+/// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
 /// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation
 /// may have an id that the server gives, or has given, to another record. Parked changes that
@@ -11,12 +11,11 @@ struct RecreateRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Gives temporary ids to the missing records of a conflict that must exist again, and to
+    /// Gives new ids to the missing records of a conflict that must exist again, and to
     /// uncaptured creations.
     ///
     /// - Returns: The merged records, under their new keys.
     func assignIDs(_ id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
-        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
         let rows = try Row.fetchAll(
             db,
             sql: """
@@ -31,7 +30,7 @@ struct RecreateRecords {
                 """,
             arguments: [id]
         )
-        var keys: [String: String] = [:]
+        var records: [(table: String, id: Int64)] = []
         for row in rows {
             let name: String = try row.value("tbl")
             let key: String = try row.value("key")
@@ -40,12 +39,15 @@ struct RecreateRecords {
                 try isNew ? !TemporaryID.isTemporary(old) : RowValues(db: db).current(table, key: key) == nil,
                 try isWanted(id, table: name, key: key, merged: merged)
             else { continue }
-            let new = try TemporaryIDs.next(db)
-            keys["\(name) \(key)"] = String(new)
-            try db.execute(sql: "INSERT INTO temp.tidemark_assigned VALUES (?, ?, ?)", arguments: [name, old, new])
+            records.append((name, old))
         }
-        guard !keys.isEmpty else { return merged }
-        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+        let renumbering = RenumberRecords(db: db, schema: schema)
+        guard try renumbering.assign(records) else { return merged }
+        try renumbering.renameParked()
+        let new = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned").map {
+            (try "\($0.value("tbl") as String) \($0.value("temporary") as Int64)", try $0.value("permanent") as Int64)
+        }
+        let keys = Dictionary(uniqueKeysWithValues: new).mapValues(String.init)
         return merged.map {
             let key = keys["\($0.table) \($0.key)"] ?? $0.key
             return MergedRecord(table: $0.table, key: key, columns: $0.columns)

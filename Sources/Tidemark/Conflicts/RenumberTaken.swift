@@ -49,8 +49,13 @@ struct RenumberTaken {
             // Each change set that depends on a renumbered one waits for nothing but that.
             let follows = conflict.after.contains(where: outcome.ids.contains) && conflict.waitsForPredecessors
             guard !taken.isEmpty || follows else { continue }
-            let occupied = follows ? try occupiedRecords(conflict) : taken
-            guard let occupied, try makeAgain(conflict, renumbering: occupied, &outcome) else { continue }
+            // The verdict may be older than the rows: other records have taken more ids since.
+            guard let occupied = try occupiedRecords(conflict) else { continue }
+            let isListed = { (record: Conflict.Record) in
+                taken.contains { $0.table == record.table && $0.key == record.key }
+            }
+            let records = taken + occupied.filter { !isListed($0) }
+            guard try makeAgain(conflict, renumbering: records, &outcome) else { continue }
             try outbox.drain(boundaries: .all, now: now, newID: newID)
             outcome.ids.append(conflict.id)
         }
@@ -122,23 +127,12 @@ struct RenumberTaken {
 
     /// Gives records their next ids, in this conflict and in those that depend on it.
     private func renumber(_ records: [Conflict.Record]) throws -> [SyncEvent] {
-        guard !records.isEmpty else { return [] }
-        try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
-        var events: [SyncEvent] = []
-        for (name, records) in Dictionary(grouping: records, by: \.table).sorted(by: { $0.key < $1.key }) {
-            guard let table = schema.byName[name] else { continue }
-            let old = records.compactMap { Int64($0.key) }.sorted()
-            let pairs = zip(old, try DrawnIDs.next(old.count, of: table, in: db)).map { ($0, $1) }
-            for (id, new) in pairs {
-                try db.execute(
-                    sql: "INSERT INTO temp.tidemark_assigned VALUES (?, ?, ?)",
-                    arguments: [name, id, new]
-                )
-            }
-            events.append(.identitiesAssigned(table: name, ids: Dictionary(uniqueKeysWithValues: pairs)))
-        }
-        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
-        return events
+        if planted(PlantedBug.renumbersOntoRows) { return [] }
+        let renumbering = RenumberRecords(db: db, schema: schema)
+        let ids = records.compactMap { record in Int64(record.key).map { (table: record.table, id: $0) } }
+        guard try renumbering.assign(ids) else { return [] }
+        try renumbering.renameParked()
+        return try renumbering.events()
     }
 }
 

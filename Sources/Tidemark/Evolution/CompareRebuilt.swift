@@ -17,6 +17,8 @@ struct CompareRebuilt {
     let tables: [SyncedTable]
     let now: String
     let newID: () -> UUID
+    /// Whether no pending change is in the rows.
+    var isRewound = false
     /// The columns of the former rows to compare with; nil to compare with the snapshot.
     var former: Set<String>?
 
@@ -29,9 +31,9 @@ struct CompareRebuilt {
 
     /// Captures the differences from a snapshot at this file's revision, or from former rows, as edits.
     func capture() throws {
+        try assignIDs()
         for table in tables {
-            try copyZoneRows(table)
-            try assignIDs(table)
+            if tables.count > 1 { try copyZoneRows(table) }
             let match = match(table)
             let before = shared(table).map { own, wire in
                 (own, "(SELECT \(zoneValue(wire)) FROM \(Self.source) WHERE \(match))")
@@ -54,9 +56,9 @@ struct CompareRebuilt {
     /// The device cannot tell which side made them. So the zone's rows stay, and the file's values go
     /// to the conflicts.
     func park() throws {
+        try assignIDs()
         for table in tables {
-            try copyZoneRows(table)
-            try assignIDs(table)
+            if tables.count > 1 { try copyZoneRows(table) }
             try DifferingValues.createTable(in: db)
             for (own, wire) in shared(table) {
                 try db.execute(
@@ -77,9 +79,29 @@ struct CompareRebuilt {
                     message: "A migration rebuilt the table, and its rows differed from the zone's."
                 )
             }
-            try captureCreated(table)
+            // Such a row can be one that another device has changed, under a row number that is lost.
+            if table.hasRowidKey { try parkCreated(table) } else { try captureCreated(table) }
         }
         try dropZoneRows()
+    }
+
+    /// Gives rows whose ids new records of an answer have ids of this device.
+    ///
+    /// When an answer creates a record, a row with its id is none of the server's. No trigger captured it, and
+    /// the comparison will find it. The caller has rewound pending changes and staged the answer as `ords`.
+    func yieldIDs(to ords: [Int]) throws {
+        let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
+        for table in tables where table.keyKind == .integer {
+            let staged = { (operation: String) in
+                """
+                SELECT CAST(key AS INTEGER) FROM temp.tidemark_staged
+                WHERE tbl = \(SQLText.literal(table.name)) AND operation = '\(operation)'
+                    AND ord IN (SELECT value FROM json_each('\(list)'))
+                """
+            }
+            let key = SQLText.name(table.key[0])
+            try renumber(table, where: "\(key) IN (\(staged("create"))) AND \(key) NOT IN (\(staged("delete")))")
+        }
     }
 
     // MARK: The zone's rows
@@ -118,13 +140,59 @@ struct CompareRebuilt {
 
     // MARK: Rows on one side only
 
+    /// Gives this device's rows temporary ids, in all tables before the first row is captured.
+    private func assignIDs() throws {
+        for table in tables {
+            try copyZoneRows(table)
+            if isRewound { try takeSpelling(table) }
+            try assignIDs(table)
+        }
+    }
+
+    /// Gives rows the zone's spelling of their keys, which is no edit.
+    private func takeSpelling(_ table: SyncedTable) throws {
+        guard KeySQL.hasSpellings(table) else { return }
+        let parts = table.key.indices.map {
+            "\(SQLText.name(table.key[$0])) = \(KeySQL.part(table, $0, of: "zone_row.key"))"
+        }
+        try db.execute(
+            sql: """
+                UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS t
+                SET \(parts.joined(separator: ", "))
+                FROM \(Self.source)
+                WHERE \(match(table)) AND zone_row.own <> zone_row.key;
+                UPDATE temp.tidemark_zone_row SET own = key WHERE own <> key;
+                """
+        )
+    }
+
     private func assignIDs(_ table: SyncedTable) throws {
-        let isMissing = "NOT \(isInZone(table, alias: "main.\(SQLText.name(table.name)).")) AND "
+        let alias = "main.\(SQLText.name(table.name))."
+        try renumber(table, where: "NOT \(isInZone(table, alias: alias)) AND \(hasNoPendingChange(table, alias))")
+    }
+
+    /// Gives rows temporary ids, also in pending changes that refer to them.
+    ///
+    /// The server has no such records. So only rows and pending changes of this device refer to them.
+    private func renumber(_ table: SyncedTable, where condition: String) throws {
+        guard table.keyKind == .integer else { return }
         try AdoptTables(db: db, schema: schema, now: now, newID: newID).assignTemporaryIDs(
             table,
-            where: isMissing + hasNoPendingChange(table, "main.\(SQLText.name(table.name))."),
-            shared: { name in Set(schema.byName[name]?.columns.map(\.name) ?? []) }
+            where: condition,
+            shared: { name in former == nil ? [] : Set(schema.byName[name]?.columns.map(\.name) ?? []) }
         )
+        // The zone has had the references to a table that it dropped, so there they are edits.
+        guard former == nil else { return }
+        try db.execute(
+            sql: """
+                DELETE FROM temp.tidemark_assigned;
+                INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
+                SELECT \(SQLText.literal(table.name)), old, fresh FROM temp.tidemark_renumbered;
+                """
+        )
+        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: [
+            "tidemark_outbox", "tidemark_base", "tidemark_held",
+        ])
     }
 
     private func captureCreated(_ table: SyncedTable) throws {
@@ -135,15 +203,28 @@ struct CompareRebuilt {
         )
     }
 
+    /// Parks the rows that the zone lacks, as edits that no trigger captured.
+    private func parkCreated(_ table: SyncedTable) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, mine)
+                SELECT 0, ?, \(RowJSON.key(table, alias: "t.")), 'create',
+                    \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t."))
+                FROM main.\(SQLText.name(table.name)) AS t
+                WHERE NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))
+                """,
+            arguments: [table.name]
+        )
+        _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
+    }
+
     private func captureDeleted(_ table: SyncedTable) throws {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         let values = table.columns.map { unserved.contains($0.name) ? "NULL" : zoneValue(names[$0.name] ?? $0.name) }
         let deletedRows = """
             FROM \(Self.source)
-            WHERE zone_row.own IS NULL AND NOT EXISTS (
-                SELECT 1 FROM tidemark_base AS base
-                WHERE base.tbl = \(SQLText.literal(table.name)) AND base.key = zone_row.key)
+            WHERE zone_row.own IS NULL AND \(hasNoPendingChange(table, key: "zone_row.key"))
             """
         let old = table.columns.map { SQLText.name("old_" + $0.name) }.joined(separator: ", ")
         try db.execute(
@@ -155,6 +236,18 @@ struct CompareRebuilt {
                     'delete', \(values.joined(separator: ", ")) \(deletedRows);
                 """
         )
+    }
+
+    // MARK: Moved rows
+
+    /// Gives the rows of rebuilt tables without a key their row numbers back.
+    ///
+    /// Pending changes are in the rows.
+    func restoreRowids() throws {
+        for table in tables where table.hasRowidKey {
+            let columns = shared(table)
+            try RestoreRowids(db: db, schema: schema, table: table, columns: columns).run()
+        }
     }
 
     // MARK: SQL
@@ -190,13 +283,17 @@ struct CompareRebuilt {
         return "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
     }
 
-    /// Returns the condition that the record has no pending change.
+    /// Returns the condition that a pending change has not altered the row.
     private func hasNoPendingChange(_ table: SyncedTable, _ alias: String) -> String {
-        """
-        NOT EXISTS (
-            SELECT 1 FROM tidemark_base
-            WHERE tidemark_base.tbl = \(SQLText.literal(table.name))
-                AND tidemark_base.key = \(RowJSON.key(table, alias: alias)))
-        """
+        hasNoPendingChange(table, key: RowJSON.key(table, alias: alias))
+    }
+
+    private func hasNoPendingChange(_ table: SyncedTable, key: String) -> String {
+        guard !isRewound else { return "true" }
+        return """
+            NOT EXISTS (
+                SELECT 1 FROM tidemark_base
+                WHERE tidemark_base.tbl = \(SQLText.literal(table.name)) AND tidemark_base.key = \(key))
+            """
     }
 }

@@ -21,9 +21,9 @@ struct FitSchema {
     var boundaries: KnownTransactions = []
     let newID: () -> UUID
 
-    /// Whether a schema of file or zone has changed since the last fit.
+    /// Whether a schema of file or zone has changed since the last fit, or a table was rebuilt.
     static func isNeeded(_ file: DeviceFile) -> Bool {
-        file.fitted.local != file.tables.localText || file.fitted.served != file.served
+        file.fitted.local != file.tables.localText || file.fitted.served != file.served || file.tables.lacksTriggers
     }
 
     /// Fits the file if its tables have changed.
@@ -50,19 +50,24 @@ struct FitSchema {
             return
         }
         let isSame = file.fitted.served == served && fitted == new.localText
-        guard !isSame || isFirst && !rebuilt.isEmpty else { return try install(new.common) }
+        guard !isSame || !rebuilt.isEmpty else { return try install(new.common) }
         let old = try SchemaStep.Side(
             local: FileSchema.tables(fitted),
             served: file.fitted.served,
             renames: file.renames
         )
         let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
-        try drain(step)
+        // What the comparison finds later may belong to any of these changes, so they stay together.
+        try drain(step, boundaries: rebuilt.isEmpty ? boundaries : [])
+        let isConfirmed = try !isFirst && !rebuilt.isEmpty && hasConfirmedRows(old.common, now: new.common, file)
+        if isConfirmed { try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL") }
         try EngineConnection.prepare(db, schema: new.common)
         for (table, names) in step.renames { try RenamePendingColumns(db: db).rename(names, of: table) }
         for name in step.drainedTables { try CaptureTables.forget(name, in: db) }
         try install(new.common)
-        try captureRebuilt(step.new)
+        // Without a key, the rows of a rebuilt table may be other records than before.
+        let comparable = step.new.tables.filter { rebuilt.contains($0.name) && (isConfirmed || !$0.hasRowidKey) }
+        try captureMissedEdits(of: comparable, step.new)
         if let served { try UnknownValues.rename(SchemaText.decode(served).history.renames, in: db) }
         try DeviceFile.whileApplying(db) {
             if isFirst {
@@ -81,6 +86,7 @@ struct FitSchema {
 
     /// Stores the zone's traits of the file's tables, under the file's own names of columns.
     private func storeTraits(_ zone: SyncSchema, renames: [ColumnRename]) throws {
+        var traitsByTable: [String: TableTraits] = [:]
         for table in zone.tables {
             let columns = try String.fetchSet(
                 db,
@@ -96,8 +102,9 @@ struct FitSchema {
             var traits = table.traits ?? TableTraits()
             traits.key = traits.key?.map(local)
             traits.zeroReferences = traits.zeroReferences?.map(local)
-            try TraitTable.store([table.name: traits], in: db)
+            traitsByTable[table.name] = traits
         }
+        try TraitTable.store(traitsByTable, in: db)
     }
 
     private func install(_ schema: SyncSchema) throws {
@@ -121,7 +128,7 @@ struct FitSchema {
     ///
     /// Before the first snapshot the triggers capture all tables. Captures of tables that the zone
     /// lacks are then dropped.
-    private func drain(_ step: SchemaStep) throws {
+    private func drain(_ step: SchemaStep, boundaries: KnownTransactions) throws {
         let drainableTables = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
         // While the schemas did not fit, the triggers captured under the file's new names.
         let formerNames = step.formerNames
@@ -130,7 +137,7 @@ struct FitSchema {
         }
         let schema = SyncSchema(tables: drainableTables)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema, foldsRewrites: false).drain(
+        try DrainCapture(db: db, schema: schema, renumbersRows: false).drain(
             boundaries: boundaries,
             now: now,
             newID: newID
@@ -161,11 +168,26 @@ struct FitSchema {
         )
     }
 
+    /// Whether all rows are those that the server confirmed, in the columns of the former tables.
+    ///
+    /// Then a rebuilt table has no write that the triggers missed, and nothing is to be compared. Records with
+    /// pending changes do not count.
+    private func hasConfirmedRows(_ former: SyncSchema, now: SyncSchema, _ file: DeviceFile) throws -> Bool {
+        guard file.rebuilt == nil, let fingerprint = file.fingerprint,
+            file.fingerprintShape == ContentHash.of(former.shape),
+            former.tables.allSatisfy({ table in
+                Set(now.byName[table.name]?.columns.map(\.name) ?? []).isSuperset(of: table.columns.map(\.name))
+            })
+        else { return false }
+        let rows = RowFingerprints(db, schema: former)
+        return try rows.all() - rows.outboxDifference() == fingerprint
+    }
+
     /// Captures missed edits of records with pending changes in rebuilt tables.
     ///
     /// The outbox has their expected values, and the next answer would rewind the records.
-    private func captureRebuilt(_ schema: SyncSchema) throws {
-        for table in try CompareRebuilt.tables(DeviceFile(db)) {
+    private func captureMissedEdits(of tables: [SyncedTable], _ schema: SyncSchema) throws {
+        for table in tables {
             try CaptureMissedEdits(db: db, schema: schema).capture(table) { column in
                 "tidemark_key(t.\(SQLText.name(column.name)))"
             }
@@ -203,7 +225,7 @@ struct FitSchema {
         let check = ForeignKeyCheck(db, schema: step.new)
         let fits = try step.addedTables.allSatisfy { try check.brokenReferences(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
-        try DrainCapture(db: db, schema: step.new, foldsRewrites: false).drain(
+        try DrainCapture(db: db, schema: step.new, renumbersRows: false).drain(
             boundaries: boundaries,
             now: now,
             newID: newID

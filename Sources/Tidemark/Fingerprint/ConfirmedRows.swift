@@ -17,8 +17,11 @@ struct ConfirmedRows {
     ///
     /// It is invalid if it covers other columns, if the file's tables differ from the zone's, or if the
     /// device has not yet compared rebuilt tables.
-    var expectedFingerprint: Fingerprint? {
-        isComparable && file.fingerprintShape == layoutHash ? file.fingerprint : nil
+    var expectedFingerprint: Fingerprint? { file.rebuilt == nil ? servedFingerprint : nil }
+
+    /// The fingerprint of the server's rows at the file's revision, which rebuilt tables may not have.
+    var servedFingerprint: Fingerprint? {
+        file.tables.isZones && file.fingerprintShape == layoutHash ? file.fingerprint : nil
     }
 
     /// Whether the confirmed rows can have the server's fingerprint.
@@ -65,7 +68,12 @@ struct ConfirmedRows {
             )
         }
         try store(fingerprint)
-        try recordCheck(now)
+        // A first fingerprint may contain edits that no trigger captured, until the server has the same one.
+        if expectedFingerprint == nil {
+            try requireCheck()
+        } else if file.checked != nil {
+            try recordCheck(now)
+        }
         return fingerprint
     }
 
@@ -90,6 +98,8 @@ struct ConfirmedRows {
     }
 
     /// Requires the next sync to check all rows, after a check found differences.
+    ///
+    /// The rows count as unconfirmed until the server has the same fingerprint.
     func requireCheck() throws { try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute() }
 
     // MARK: Private

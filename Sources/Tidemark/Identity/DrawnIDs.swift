@@ -14,20 +14,29 @@ import TidemarkSQL
 /// | column of `tidemark_lent` | contents |
 /// | --- | --- |
 /// | `ids` | the lent ids, a JSON array of arrays of first, last, stride and width; NULL: not asked for yet |
-/// | `used` | the highest id that the device may have drawn from them |
+/// | `used` | the id after which SQLite draws the next one from them |
 /// | `former` | lent ids of a former identity or history; the device draws none of them |
 struct DrawnIDs {
     let db: Database
     let schema: SyncSchema
 
-    /// Moves the sequences of all tables where they have to stand.
+    /// Moves the sequences of all tables without captured changes where they have to stand.
     ///
     /// - Parameter newID: Makes the random start of temporary ids.
     /// - Returns: The tables for which the device has not asked the server to lend ids.
     /// - Throws: `DatabaseError`.
     @discardableResult func settle(newID: () -> UUID) throws -> [String] {
         try skipAdoptedIDs()
-        return try schema.tables.filter(\.isAutoincrement).filter { try !settle($0, newID: newID) }.map(\.name)
+        // The drain compares captured ids with where the sequence stood.
+        let captured = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture"))
+        return try schema.tables.filter { $0.isAutoincrement && !captured.contains($0.name) }.filter {
+            try !settle($0, newID: newID)
+        }.map(\.name)
+    }
+
+    /// Moves the sequences of tables whose captured changes are drained.
+    func settle(_ tables: [SyncedTable], newID: () -> UUID) throws {
+        for table in tables where table.isAutoincrement { _ = try settle(table, newID: newID) }
     }
 
     /// Stores the ids of an answer, a JSON object of tables.
@@ -54,20 +63,131 @@ struct DrawnIDs {
         }
     }
 
-    /// Returns the table's next ids, which a plain `INSERT` would draw.
-    static func next(_ count: Int, of table: SyncedTable, in db: Database) throws -> [Int64] {
-        guard table.isAutoincrement else { return try (0..<count).map { _ in try TemporaryIDs.next(db) } }
-        let last =
-            try Int64.fetchOne(
-                db,
+    // MARK: Drawing without SQLite
+
+    /// Ids that follow each other in the places of ``TidemarkCore/LentIDs``.
+    ///
+    /// The id of a record follows from its number among those that get ids: ``idSQL``.
+    struct Run {
+        /// The number of the first record.
+        let start: Int
+        let count: Int
+        /// The first id of the first place.
+        let first: Int64
+        let stride: Int64
+        let width: Int64
+        /// How many ids of the places are below the first record's id.
+        let ordinal: Int64
+
+        /// The columns of the JSON array `run.value` in SQL.
+        var json: String { "[\(start),\(start + count - 1),\(first),\(stride),\(width),\(ordinal)]" }
+
+        /// The id of a record in the run `run.value`, whose number is in the column `number`.
+        static func idSQL(number: String) -> String {
+            let ordinal = "(run.value ->> 5 + \(number) - (run.value ->> 0))"
+            let place = "\(ordinal) / (run.value ->> 4) * (run.value ->> 3)"
+            return "run.value ->> 2 + \(place) + \(ordinal) % (run.value ->> 4)"
+        }
+    }
+
+    /// Takes the table's next ids, as plain `INSERT`s would, but only from the places of this device.
+    ///
+    /// Where no lent ids are left, the rest are temporary.
+    func take(_ count: Int, of table: SyncedTable) throws -> [Run] {
+        var runs: [Run] = []
+        var missing: Int64 { Int64(count) - Int64(runs.reduce(0) { $0 + $1.count }) }
+        if table.isAutoincrement {
+            let state = try state(of: table)
+            var least = max(state.highest, state.used, state.sequence ?? 0) + 1
+            for lent in state.lent ?? [] {
+                guard missing > 0, let next = lent.next(from: least) else { continue }
+                let ordinal = lent.ordinal(of: next)
+                let taken = min(missing, lent.count - ordinal)
+                runs.append(
+                    Run(
+                        start: count - Int(missing),
+                        count: Int(taken),
+                        first: lent.first,
+                        stride: lent.stride,
+                        width: lent.width,
+                        ordinal: ordinal
+                    )
+                )
+                let last = ordinal + taken - 1
+                least = lent.first + last / lent.width * lent.stride + last % lent.width + 1
+            }
+            if !runs.isEmpty { try move(table, to: least - 1, used: least - 1, from: state) }
+        }
+        guard missing > 0 else { return runs }
+        let next = try takeTemporary(missing, of: table)
+        return runs + [
+            Run(start: count - Int(missing), count: Int(missing), first: next, stride: -1, width: 1, ordinal: 0)
+        ]
+    }
+
+    /// Takes temporary ids below all that records of the table have or had.
+    ///
+    /// - Returns: The first one; the others are below it.
+    private func takeTemporary(_ count: Int64, of table: SyncedTable) throws -> Int64 {
+        let next = try Int64.fetchOne(
+            db,
+            sql: """
+                UPDATE tidemark_temporary SET next = min(next,
+                    (SELECT coalesce(min(\(SQLText.name(table.key[0]))), 0) - 1 FROM main.\(SQLText.name(table.name))),
+                    (SELECT coalesce(min(temporary), 0) - 1 FROM tidemark_idmap WHERE tbl = ?)) - ?
+                RETURNING next
+                """,
+            arguments: [table.name, count]
+        )
+        return (next ?? -1 - count) + count
+    }
+
+    // MARK: Ids beyond a place
+
+    /// New records whose ids SQLite drew beyond the place of this device, where they may be another's.
+    struct Overdrawn {
+        let table: SyncedTable
+        /// The ids from the end of the place to the last one drawn.
+        let ids: ClosedRange<Int64>
+        let lent: [LentIDs]
+
+        /// The SQL condition that an id is one of them.
+        func condition(_ id: String) -> String {
+            let own = lent.map { $0.containsSQL(id) }.joined(separator: " OR ")
+            return "\(id) BETWEEN \(ids.lowerBound) AND \(ids.upperBound) AND NOT (\(own))"
+        }
+    }
+
+    /// Returns the captured records of a table that SQLite numbered beyond the place; nil if there are none.
+    ///
+    /// One statement may insert more rows than a place has ids. SQLite then draws on: the next ids, with
+    /// gaps where an `INSERT OR IGNORE` used some up. An id far from the others is one that a program chose.
+    func overdrawn(_ table: SyncedTable) throws -> Overdrawn? {
+        guard table.isAutoincrement else { return nil }
+        let state = try state(of: table)
+        let next = state.used + 1
+        guard let ids = state.lent, let sequence = state.sequence,
+            let place = ids.first(where: { $0.contains(next) }), sequence > place.end(of: next)
+        else { return nil }
+        let last = try Int64.fetchOne(
+            db.cachedStatement(
                 sql: """
-                    SELECT max(
-                        coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0),
-                        coalesce((SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))), 0))
-                    """,
-                arguments: [table.name]
-            ) ?? 0
-        return (1...max(1, count)).prefix(count).map { last + Int64($0) }
+                    WITH drawn (id) AS (
+                        SELECT DISTINCT \(SQLText.name("new_" + table.key[0]))
+                        FROM \(SQLText.name(CaptureTables.shadow(table)))
+                        WHERE kind = 'insert' AND \(SQLText.name("new_" + table.key[0])) > ?1
+                    ), step (id, length) AS (
+                        SELECT id, id - lag(id, 1, ?1) OVER (ORDER BY id) FROM drawn
+                    )
+                    SELECT max(id) FROM drawn
+                    WHERE id < coalesce((SELECT min(id) FROM step WHERE length > ?2), \(TemporaryID.reservedMin))
+                    """
+            ),
+            arguments: [state.used, max(1, place.width / 4)]
+        )
+        let end = place.end(of: next)
+        guard let last, last > end else { return nil }
+        return Overdrawn(table: table, ids: end + 1...last, lent: ids)
     }
 
     /// Whether a plain `INSERT` into a table draws a permanent id.
@@ -132,65 +252,69 @@ struct DrawnIDs {
         try db.execute(sql: "UPDATE tidemark_temporary SET next = ?1 WHERE next > ?1", arguments: [lowestID - 1])
     }
 
-    /// Moves a table's sequence.
-    ///
-    /// - Returns: Whether the device has asked for ids of the table.
-    private func settle(_ table: SyncedTable, newID: () -> UUID) throws -> Bool {
-        let (lent, used) = try lent(table.name)
-        let ids = lent ?? []
-        let key = SQLText.name(table.key[0])
+    /// The state that decides a table's next id.
+    private struct State {
+        /// The lent ids; nil if the device has not asked for any.
+        let lent: [LentIDs]?
+        let used: Int64
+        let sequence: Int64?
+        let highest: Int64
+    }
+
+    private func state(of table: SyncedTable) throws -> State {
         let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT (SELECT seq FROM sqlite_sequence WHERE name = ?) AS seq,
-                        (SELECT max(\(key)) FROM main.\(SQLText.name(table.name))) AS top
+                    SELECT lent.ids, coalesce(lent.used, -1) AS used,
+                        (SELECT seq FROM sqlite_sequence WHERE name = ?1) AS seq,
+                        (SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))) AS top
+                    FROM (SELECT 1)
+                    LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
                     """
             ),
             arguments: [table.name]
         )
-        let sequence = try row?.value("seq") as Int64?
-        let highest = max(0, try row?.value("top") as Int64? ?? 0)
-        var usedNow = used
-        if let sequence, ids.contains(where: { $0.contains(sequence) }) { usedNow = max(used, sequence) }
-        if usedNow != used {
+        return try State(
+            lent: (row?.value("ids") as String?).flatMap { try Self.decode($0, in: db) },
+            used: row?.value("used") ?? -1,
+            sequence: row?.value("seq"),
+            highest: max(0, row?.value("top") as Int64? ?? 0)
+        )
+    }
+
+    /// Moves a table's sequence to where it has to stand.
+    ///
+    /// - Returns: Whether the device has asked for ids of the table.
+    private func settle(_ table: SyncedTable, newID: () -> UUID) throws -> Bool {
+        let state = try state(of: table)
+        let ids = state.lent ?? []
+        var used = state.used
+        if let sequence = state.sequence, ids.contains(where: { $0.contains(sequence) }) { used = max(used, sequence) }
+        // Half a place is left for the inserts until the engine has the file again.
+        let least = max(state.highest, used) + 1
+        let next = ids.lazy.compactMap { $0.next(from: least, room: $0.width / 2) }.first
+        if let next {
+            try move(table, to: next - 1, used: next - 1, from: state)
+            return true
+        }
+        var wanted = state.sequence ?? 0
+        if wanted < TemporaryID.reservedMin - 1 { wanted = Self.temporaryStart(newID()) - 1 }
+        try move(table, to: max(wanted, state.highest), used: used, from: state)
+        return state.lent != nil
+    }
+
+    private func move(_ table: SyncedTable, to sequence: Int64, used: Int64, from state: State) throws {
+        if used != state.used {
             try db.cachedStatement(sql: "UPDATE tidemark_lent SET used = ? WHERE tbl = ?").execute(arguments: [
-                usedNow, table.name,
+                used, table.name,
             ])
         }
-        let wanted = Self.sequence(ids, highest: highest, used: usedNow, now: sequence, newID: newID)
-        guard wanted != sequence else { return lent != nil }
+        guard sequence != state.sequence else { return }
         try db.cachedStatement(
-            sql: sequence == nil
+            sql: state.sequence == nil
                 ? "INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)"
                 : "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
-        ).execute(arguments: [wanted, table.name])
-        return lent != nil
-    }
-
-    /// Returns the lent ids of a table, and the highest one that the device may have drawn.
-    private func lent(_ table: String) throws -> (ids: [LentIDs]?, used: Int64) {
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT ids, used FROM tidemark_lent WHERE tbl = ?"),
-            arguments: [table]
-        )
-        guard let row else { return (nil, -1) }
-        return (try (row.value("ids") as String?).flatMap { try Self.decode($0, in: db) }, try row.value("used"))
-    }
-
-    /// Returns where a sequence has to stand.
-    ///
-    /// Half a place is left for the inserts until the engine has the file again.
-    private static func sequence(
-        _ ids: [LentIDs],
-        highest: Int64,
-        used: Int64,
-        now: Int64?,
-        newID: () -> UUID
-    ) -> Int64 {
-        let least = max(highest, used) + 1
-        for lent in ids { if let next = lent.next(from: least, room: lent.width / 2) { return next - 1 } }
-        let isTemporary = now.map { $0 >= TemporaryID.reservedMin - 1 } ?? false
-        return isTemporary ? max(now ?? 0, highest) : max(temporaryStart(newID()) - 1, highest)
+        ).execute(arguments: [sequence, table.name])
     }
 
     /// A random start of temporary ids: room for 2^20 records, and 2^32 starts.

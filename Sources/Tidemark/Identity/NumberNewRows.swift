@@ -16,7 +16,14 @@ struct NumberNewRows {
     /// `first` is the number of the first captured change that `temp.tidemark_reduced` combines. Later changes of
     /// a row name it by the same number.
     func run(from first: Int64) throws {
-        for table in schema.tables where table.hasRowidKey {
+        let tables = schema.tables.filter(\.hasRowidKey)
+        guard !tables.isEmpty else { return }
+        try db.cachedStatement(
+            sql: """
+                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)
+                """
+        ).execute()
+        for table in tables {
             guard try findNewRows(of: table) > 0 else { continue }
             try db.cachedStatement(sql: Self.renumberReduced).execute(arguments: [table.name])
             let key = SQLText.name(table.key[0])
@@ -57,11 +64,6 @@ struct NumberNewRows {
     private func findNewRows(of table: SyncedTable) throws -> Int {
         let key = SQLText.name(table.key[0])
         let lowest = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
-        try db.cachedStatement(
-            sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)
-                """
-        ).execute()
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_renumbered").execute()
         try db.cachedStatement(
             sql: """

@@ -26,7 +26,7 @@ extension TakeSnapshot {
                 let traits = schema.tables.reduce(into: [:]) { $0[$1.name] = $1.traits }
                 let local = try SchemaIntrospection(db, traits: traits).makeSchema()
                 let objects = try DeviceObjects(schema.objects, schema: local, as: .copy, in: db)
-                try objects.setNumbers()
+                try objects.setVersions()
                 try objects.create(.beforeRows)
                 for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
                 try SnapshotCheck.rows(of: local, in: db)

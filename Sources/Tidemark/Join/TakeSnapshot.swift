@@ -82,7 +82,7 @@ package struct TakeSnapshot {
                 try TraitTable.store(schema.tables, in: db)
                 let local = try SchemaIntrospection(db).makeSchema(policies: schema.policies)
                 let objects = try DeviceObjects(schema.objects, schema: local, in: db)
-                try objects.setNumbers()
+                try objects.setVersions()
                 try objects.create(.beforeRows)
                 var records = 0
                 for table in local.tables { records += try SnapshotRows.copy(table, local.difference, in: db) }
@@ -106,37 +106,73 @@ package struct TakeSnapshot {
 
     /// Compares rebuilt tables with the snapshot and captures the differences as edits.
     ///
-    /// - Returns: Whether it compared; it requires a snapshot at the file's own revision.
-    func compareRebuilt() throws -> Bool {
+    /// - Returns: The events; nil if it did not compare, because the snapshot is not at the file's own revision.
+    func compareRebuilt() throws -> [SyncEvent]? {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
-            var isCompared = false
+            var events: [SyncEvent]?
             try Transaction.withoutForeignKeys(db) {
                 try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
                 let file = try DeviceFile(db)
                 try EngineConnection.prepare(db, schema: file.schema)
                 try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
-                // Pending changes hide the confirmed rows; the next sync compares them.
-                let isQuiet = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)")
-                guard isQuiet == true, header.since == nil, header.epoch == file.epoch,
-                    header.revision == file.revision, header.schema == file.served
+                guard header.since == nil, header.epoch == file.epoch, header.revision == file.revision,
+                    header.schema == file.served
                 else { return }
-                try DeviceFile.whileApplying(db) { try compare(file).capture() }
-                try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL")
-                isCompared = true
+                do {
+                    try db.inSavepoint {
+                        events = try captureRebuilt(file)
+                        return .commit
+                    }
+                    // The next request checks that the rows are the server's now, with pending changes on top.
+                    try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL, checked = NULL")
+                } catch let error as DatabaseError where error.isCollision {
+                    // A row has a unique value that a pending change took from a confirmed row.
+                    try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
+                    events = []
+                }
             }
-            return isCompared
+            return events
         }
+    }
+
+    /// Captures what the triggers missed, as changes that precede the pending ones.
+    private func captureRebuilt(_ file: DeviceFile) throws -> [SyncEvent] {
+        let pending = PendingChanges(db: db, schema: file.schema)
+        var events: [SyncEvent] = []
+        try StagingTables.clear(in: db)
+        try DeviceFile.whileApplying(db) {
+            let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
+            let comparison = try compare(file, isRewound: true)
+            try comparison.restoreRowids()
+            events += try uncaptured.parkOverPending()
+            try pending.rewind()
+            try comparison.capture()
+        }
+        try drainFound(file)
+        try StagingTables.clear(in: db)
+        try DeviceFile.whileApplying(db) { try pending.replay() }
+        return events
+    }
+
+    /// Drains what a comparison has found.
+    private func drainFound(_ file: DeviceFile) throws {
+        try DrainCapture(db: db, schema: file.schema, renumbersRows: false, precedesPending: true).drain(
+            boundaries: [],
+            now: now,
+            newID: newID
+        )
     }
 
     // MARK: Steps
 
-    private func compare(_ file: DeviceFile) throws -> CompareRebuilt {
+    private func compare(_ file: DeviceFile, isRewound: Bool = false) throws -> CompareRebuilt {
         CompareRebuilt(
             db: db,
             schema: file.schema,
             tables: try CompareRebuilt.tables(file),
             now: Timestamp.text(now),
-            newID: newID
+            newID: newID,
+            isRewound: isRewound
         )
     }
 
@@ -238,8 +274,12 @@ package struct TakeSnapshot {
         // Only this device has unsent rows, so the snapshot must not replace them.
         try UnsentRows(db: db, schema: file.schema).captureAgain()
         try outbox.drain(boundaries: [], now: now, newID: newID)
-        try DeviceFile.whileApplying(db) { try compare(file).park() }
-        try outbox.drain(boundaries: [], now: now, newID: newID)
+        try DeviceFile.whileApplying(db) {
+            let comparison = try compare(file)
+            try comparison.restoreRowids()
+            try comparison.park()
+        }
+        try drainFound(file)
         try StagingTables.clear(in: db)
         if planted(PlantedBug.dropsOutboxOnSnapshot) {
             let all = "SELECT id FROM tidemark_changeset"

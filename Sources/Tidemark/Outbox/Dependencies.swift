@@ -38,6 +38,36 @@ struct Dependencies {
         }
     }
 
+    /// Returns the first unsent change set before `seq` that refers to a record that `seq` creates.
+    func firstReferring(to seq: Int64) throws -> Int64? {
+        try schema.tables.flatMap { child in
+            try child.references.compactMap { reference -> Int64? in
+                guard let parent = schema.byName[reference.parent] else { return nil }
+                let name = ReferenceName(child, reference, to: parent)
+                return try Int64.fetchOne(
+                    db.cachedStatement(
+                        sql: """
+                            SELECT min(child_entry.seq)
+                            FROM (
+                                SELECT \(name.inParent { "attributes -> \($0)" }) AS name
+                                FROM tidemark_outbox
+                                WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
+                            ) AS parent_entry
+                            JOIN (
+                                SELECT seq, \(name.inChild { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
+                                FROM tidemark_outbox
+                                WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation <> 'delete'
+                            ) AS child_entry ON child_entry.name = parent_entry.name
+                            JOIN tidemark_changeset AS changeset
+                                ON changeset.seq = child_entry.seq AND changeset.wire IS NULL
+                            """
+                    ),
+                    arguments: [seq]
+                )
+            }
+        }.min()
+    }
+
     /// Returns the tables in which change sets from `first` on have matching operations.
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(

@@ -13,10 +13,12 @@ import TidemarkSQL
 struct DrainCapture {
     let db: Database
     let schema: SyncSchema
-    /// Whether rows that another program deleted and inserted again get their ids back.
+    /// Whether rows may get other ids.
     ///
-    /// Only where the tables have the columns of `schema`.
-    var foldsRewrites = true
+    /// Only where the tables have the columns of `schema`, and the rows have the pending changes.
+    var renumbersRows = true
+    /// Whether the captured changes were made before the pending ones, and only found now.
+    var precedesPending = false
 
     /// Drains everything captured.
     ///
@@ -27,16 +29,22 @@ struct DrainCapture {
     ///   - newID: Makes the random id of a change set.
     /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
-        guard let range = try ReduceCapture.collectPending(schema, in: db) else { return }
+        guard var range = try ReduceCapture.collectPending(schema, in: db) else { return }
+        let tables = renumbersRows ? try capturedTables() : []
+        if try FoldReinserts(db: db, schema: schema).run(tables) {
+            range = try ReduceCapture.collectPending(schema, in: db) ?? range
+        }
         var clock = try DeviceClock.read(db)
         let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
         guard last < .max else { throw TidemarkError.unreadable("The outbox") }
+        let drawn = DrawnIDs(db: db, schema: schema)
+        let overdrawn = try tables.compactMap(drawn.overdrawn)
         let groups = TransactionGroups(db: db, schema: schema)
         let independent = try IndependentTables(declaredIn: db)
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
             var count = try ReduceCapture.reduce(whole, schema: schema, in: db)
-            if foldsRewrites, whole.upperBound == range.upperBound {
+            if renumbersRows, whole.upperBound == range.upperBound {
                 count -= try FoldRewrites(db: db, schema: schema).run(run.filter(\.isOutside))
             }
             guard count > 0 else { continue }
@@ -56,7 +64,10 @@ struct DrainCapture {
             }
             try enqueueReduced(as: sets)
         }
-        try Dependencies(db: db, schema: schema).store(from: last + 1)
+        try renumber(overdrawn, from: last + 1)
+        try drawn.settle(tables, newID: newID)
+        let first = precedesPending ? try MoveForward(db: db, schema: schema).run(after: last) : last + 1
+        try Dependencies(db: db, schema: schema).store(from: first)
         try DeviceClock.store(clock, in: db)
         try ReduceCapture.deleteCaptures(range, schema: schema, in: db)
         // A remaining entry would become a new change set at every drain.
@@ -64,6 +75,29 @@ struct DrainCapture {
             throw TidemarkError.unreadable("The list of captured changes")
         }
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
+    }
+
+    /// Returns the tables with captured changes.
+    private func capturedTables() throws -> [SyncedTable] {
+        try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture")).compactMap {
+            schema.byName[$0]
+        }
+    }
+
+    /// Gives new records other ids if SQLite drew theirs beyond this device's place.
+    private func renumber(_ overdrawn: [DrawnIDs.Overdrawn], from first: Int64) throws {
+        guard !overdrawn.isEmpty else { return }
+        let records = overdrawn.map {
+            """
+            SELECT tbl, CAST(key AS INTEGER) AS id
+            FROM tidemark_outbox
+            WHERE seq >= ?1 AND tbl = \(SQLText.literal($0.table.name)) AND operation = 'create'
+                AND \($0.condition("CAST(key AS INTEGER)"))
+            """
+        }
+        let renumbering = RenumberRecords(db: db, schema: schema)
+        guard try renumbering.assign(records.joined(separator: " UNION ALL "), arguments: [first]) else { return }
+        try renumbering.renamePending()
     }
 
     /// Divides those groups of a run that other programs wrote, by the declared independent tables.
@@ -150,7 +184,8 @@ struct DrainCapture {
         ).execute()
         // The confirmed row is the row before the first pending change.
         try db.cachedStatement(
-            sql: "INSERT OR IGNORE INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
+            sql:
+                "INSERT OR \(precedesPending ? "REPLACE" : "IGNORE") INTO tidemark_base SELECT tbl, key, before FROM temp.tidemark_reduced"
         ).execute()
     }
 

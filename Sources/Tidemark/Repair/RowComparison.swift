@@ -122,7 +122,8 @@ package struct RowComparison: Sendable {
         -> UncapturedEdits.Suspicion
     {
         let mine = ranges.map(\.fingerprint).reduce(.none, +)
-        guard ConfirmedRows(db: db, file: file).expectedFingerprint != mine else { return .none }
+        let isConfirmed = file.checked != nil && ConfirmedRows(db: db, file: file).expectedFingerprint == mine
+        guard !isConfirmed else { return .none }
         return try String.fetchOne(db, sql: "PRAGMA main.quick_check(1)") == "ok" ? .edits : .damage
     }
 

@@ -69,6 +69,14 @@ struct UncapturedEdits {
         guard !columns.isEmpty else { return }
         let name = SQLText.literal(table.name)
         let entry = "tidemark_outbox AS entry WHERE entry.tbl = \(name) AND entry.key = pending_row.key"
+        // Nearly every row equals its base with the last pending change, and needs no look at its columns. A
+        // patch leaves out NULL, so a row with a new NULL is looked at.
+        let expected = """
+            SELECT iif(pending_row.image IS NULL, entry.attributes, json_patch(pending_row.image, entry.attributes))
+            FROM \(entry)
+            ORDER BY entry.seq DESC
+            LIMIT 1
+            """
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
@@ -82,7 +90,8 @@ struct UncapturedEdits {
                     WHERE base.tbl = \(name)
                 ) AS pending_row
                 JOIN json_each(pending_row.own) AS cell
-                WHERE (pending_row.own -> cell.fullkey) IS NOT (pending_row.image -> cell.fullkey)
+                WHERE pending_row.own IS NOT (\(expected))
+                    AND (pending_row.own -> cell.fullkey) IS NOT (pending_row.image -> cell.fullkey)
                     AND NOT EXISTS (
                         SELECT 1 FROM \(entry)
                             AND (entry.attributes -> cell.fullkey) IS (pending_row.own -> cell.fullkey))
@@ -280,6 +289,7 @@ struct UncapturedEdits {
     ///
     /// - Returns: The conflict of the last record, and an event for each new conflict.
     func park(extending current: String? = nil) throws -> (id: String?, events: [SyncEvent]) {
+        if planted(PlantedBug.dropsUncapturedEdits) { try db.execute(sql: "DELETE FROM temp.tidemark_found") }
         var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
         var events: [SyncEvent] = []
         while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
@@ -288,6 +298,7 @@ struct UncapturedEdits {
                 sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
             ).execute(arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
             if db.changesCount > 0 { events.append(.conflict(id: target)) }
+            if planted(PlantedBug.parksEditsTwice) { try copy(to: "\(target) again") }
             try move(to: target)
             // The next ones, if any, get a conflict of their own.
             let isDone = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_found)")
@@ -298,6 +309,16 @@ struct UncapturedEdits {
     }
 
     private func move(to id: String) throws {
+        try copy(to: id)
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM temp.tidemark_found
+                WHERE (tbl, key) IN (SELECT tbl, key FROM tidemark_conflict_record WHERE id = ?)
+                """
+        ).execute(arguments: [id])
+    }
+
+    private func copy(to id: String) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
@@ -307,12 +328,6 @@ struct UncapturedEdits {
                 LIMIT ?2 - (SELECT count(*) FROM tidemark_conflict_record WHERE id = ?1)
                 """
         ).execute(arguments: [id, Self.recordsMax])
-        try db.cachedStatement(
-            sql: """
-                DELETE FROM temp.tidemark_found
-                WHERE (tbl, key) IN (SELECT tbl, key FROM tidemark_conflict_record WHERE id = ?)
-                """
-        ).execute(arguments: [id])
     }
 
     /// Whether a conflict has room for the found records, and has none of them already.

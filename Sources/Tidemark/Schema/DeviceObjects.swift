@@ -92,7 +92,7 @@ struct DeviceObjects {
         let leftOut = try String.fetchSet(db, sql: "SELECT name FROM tidemark_left_out")
         try db.execute(sql: "DELETE FROM tidemark_left_out")
         let file = try DeviceObjects(new, schema: schema, in: db)
-        if sharesAllColumns { try file.followNumbers(from: old) }
+        if sharesAllColumns { try file.followVersions(from: old) }
         let list = new.objects.filter { !old.objects.contains($0) || leftOut.contains($0.name) }
         // Only all rows once more fill these; the next snapshot brings them.
         let waiting = list.filter { file.trial.accepted.contains($0) && file.isFilledByRows($0) }
@@ -155,7 +155,7 @@ struct DeviceObjects {
 
     private static func drop(_ object: FileObjects.Object, in db: Database) throws {
         guard object.kind != .table, let sql = try present(object.name, in: db),
-            sql == object.sql || sql == TriggerGuard.guarded(object.sql)
+            [object.sql, TriggerGuard.guarded(object.sql), TriggerGuard.asleep(object.sql)].contains(sql)
         else { return }
         let kind = object.kind == .virtual ? "table" : object.kind.rawValue
         try db.execute(sql: "DROP \(kind) main.\(SQLText.name(object.name))")
@@ -173,12 +173,16 @@ struct DeviceObjects {
 
     /// The statement on this device: a trigger runs for the server's rows only if it maintains local tables.
     ///
+    /// One that runs at the server never runs here, but has its name, so that the program does not make it.
     /// One that calls the program's own functions does not: another process may write those rows.
     private func rendered(_ object: FileObjects.Object) throws -> String {
-        guard kind == .device, object.kind == .trigger, let effects = trial.effects[object.name],
-            !effects.feedsLocalTables || !effects.unknownFunctions.isEmpty, !isView(effects.target)
-        else { return object.sql }
-        guard let guarded = TriggerGuard.guarded(object.sql) else {
+        guard kind == .device, object.kind == .trigger, let effects = trial.effects[object.name] else {
+            return object.sql
+        }
+        let isAsleep = object.runsAtDevice == false
+        let runsAlways = effects.feedsLocalTables && effects.unknownFunctions.isEmpty || isView(effects.target)
+        guard isAsleep || !runsAlways else { return object.sql }
+        guard let guarded = isAsleep ? TriggerGuard.asleep(object.sql) : TriggerGuard.guarded(object.sql) else {
             throw DatabaseError(message: "its text has no place for a condition")
         }
         return guarded
@@ -194,7 +198,8 @@ struct DeviceObjects {
     /// Whether an object is, or maintains, a table that only the arrival of rows fills.
     private func isFilledByRows(_ object: FileObjects.Object) -> Bool {
         if object.kind == .virtual { return !Self.hasForeignContent(object) }
-        guard object.kind == .trigger, let effects = trial.effects[object.name] else { return false }
+        guard object.kind == .trigger, object.runsAtDevice != false, let effects = trial.effects[object.name]
+        else { return false }
         let filled = trial.accepted.filter(Self.hasForeignContent).map { $0.name.lowercased() }
         return effects.feedsLocalTables && effects.unknownFunctions.isEmpty && !isView(effects.target)
             && !effects.written.isSubset(of: filled)
@@ -212,18 +217,21 @@ struct DeviceObjects {
             )
     }
 
-    // MARK: Numbers
+    // MARK: Versions
 
-    /// Gives a new file the numbers of the zone's file.
-    func setNumbers() throws {
+    /// Gives a new file the numbers and the migrations of the zone's file.
+    func setVersions() throws {
         try db.execute(sql: "PRAGMA main.user_version = \(objects.userVersion)")
         try db.execute(sql: "PRAGMA main.application_id = \(objects.applicationID)")
+        try MigratorTable.add(objects.migrations, in: db)
     }
 
     /// Takes the zone's new numbers, unless this file's program has set its own meanwhile.
     ///
-    /// A higher version of the zone counts in any case: its file has all columns of that version.
-    private func followNumbers(from old: FileObjects) throws {
+    /// A higher version of the zone counts in any case, and so do its migrations: its file has all columns
+    /// of that version.
+    private func followVersions(from old: FileObjects) throws {
+        try MigratorTable.add(objects.migrations, in: db)
         let version = try Int64.fetchOne(db, sql: "PRAGMA main.user_version") ?? 0
         if objects.userVersion != old.userVersion, version == old.userVersion || version < objects.userVersion {
             try db.execute(sql: "PRAGMA main.user_version = \(objects.userVersion)")

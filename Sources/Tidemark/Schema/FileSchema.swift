@@ -15,17 +15,24 @@ struct FileSchema: Sendable {
     let isZones: Bool
     /// The tables that sync, as they are in the file, as JSON for storage.
     let localText: String
+    /// The number of tables whose changes triggers capture.
+    private var capturedTables = 0
+    /// Whether a table has lost its triggers: another program dropped it and made it again.
+    var lacksTriggers: Bool { capturedTables < common.tables.count }
 
     /// Reads the file's tables, limited to the zone's tables after the first snapshot.
     init(served: String?, renames: String?, in db: Database) throws {
-        let local = try String.fetchOne(
+        let row = try Row.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT group_concat(sql, char(10)) FROM main.sqlite_master
-                    WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
+                    SELECT group_concat(sql, char(10)) FILTER (
+                            WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'),
+                        count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name)
+                    FROM main.sqlite_master
                     """
             )
         )
+        let local: String? = try row?.value(0)
         self = try SchemaMemo.schema(for: [served, renames, local]) {
             let introspection = try SchemaIntrospection(db)
             guard let served else {
@@ -33,6 +40,7 @@ struct FileSchema: Sendable {
             }
             return try FileSchema(local: introspection.tables, served: served, renames: Renames.decode(renames))
         }
+        capturedTables = try row?.value(1) ?? 0
     }
 
     /// Compares tables with a zone's.

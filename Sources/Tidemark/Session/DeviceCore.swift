@@ -113,7 +113,8 @@ package struct DeviceCore: Sendable {
         let fingerprint = checksRows ? try rows.verifyFingerprint(limits, now: now) : nil
         var laps = try Laps(db)
         var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
-            countMax: changeSetsMax,
+            // Change sets may refer to rows that only the comparison of a rebuilt table finds.
+            countMax: file.rebuilt == nil ? changeSetsMax : 0,
             freezesMore: laps.hasRoom
         )
         let sets = outgoing.ids

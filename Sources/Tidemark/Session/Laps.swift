@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import TidemarkCore
 
 /// The laps of a device's requests; they expose files that were copied or restored from a backup.
 ///
@@ -83,6 +84,7 @@ struct Laps: Hashable, Sendable {
             sql: "UPDATE tidemark_device SET device = ?, overruled = 0, lap = NULL, open_laps = '[]'",
             arguments: [newID().uuidString.lowercased()]
         )
+        if planted(PlantedBug.keepsLentIDsOfCopy) { return }
         try DrawnIDs.startAnew(newID: newID, in: db)
     }
 

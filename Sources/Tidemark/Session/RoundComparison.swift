@@ -7,6 +7,8 @@ extension SyncRound {
     mutating func comparisonStep(_ db: Database) throws -> RowComparison.Question? {
         guard var comparison else { return nil }
         let file = try DeviceFile(db)
+        // Rebuilt tables are compared first.
+        guard file.rebuilt == nil else { return nil }
         guard ConfirmedRows(db: db, file: file).isComparable else {
             guard case .verify = purpose else {
                 self.comparison = nil

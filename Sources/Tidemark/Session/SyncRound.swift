@@ -46,7 +46,8 @@ package struct SyncRound: Sendable {
     private var isCatchingUp = false
     private var bound = RoundBound()
     private var schemasTaken = 0
-    private var hasCompared = false
+    /// The number of comparisons of rebuilt tables that the zone's changes prevented.
+    private var outdatedComparisons = 0
     var need = Need.request
     /// The file's state at the last recall, or at a snapshot request without recall.
     private var requestState: FileState?
@@ -88,6 +89,7 @@ package struct SyncRound: Sendable {
     static let snapshotsMax = 4
     private static let schemasMax = 4
     static let comparisonsMax = 2
+    private static let outdatedComparisonsMax = 3
     private static let confirmationsMax = 5
 
     /// Makes a round in its initial state.
@@ -123,19 +125,16 @@ package struct SyncRound: Sendable {
 
     /// Decides the next step, and freezes the change sets to send.
     package mutating func next(_ db: Database) throws -> Step {
-        if isEven {
-            // Rows of a rebuilt table can be compared only now that both sides are at one revision.
-            guard try DeviceFile(db).rebuilt != nil, !hasCompared else { return .finish }
-            need = .comparison
-            isEven = false
-            hasCompared = true
-        }
+        if isEven { return .finish }
         try fitIfNeeded(db)
         if let question = try comparisonStep(db) { return .compare(question) }
         var step = Step.finish
+        var isFit = true
         try db.inTransaction(.immediate) {
             try lock.refuseOthers(db)
             let file = try DeviceFile(db)
+            isFit = !FitSchema.isNeeded(file) || !file.tables.problems.isEmpty
+            guard isFit else { return .rollback }
             // Another process has changed the file's state, so the recall is outdated.
             if case .snapshot(_?) = need, try requestState != FileState(file, in: db) { need = .request }
             // The zone's tables may have changed since, so that both sides agree now.
@@ -143,6 +142,8 @@ package struct SyncRound: Sendable {
                 try requireSchema()
             }
             if case .request = need, file.isStale { need = .snapshot(nil) }
+            // An answer names rows by their numbers, which rebuilt tables without a key do not have now.
+            if case .request = need, try hasLostRowids(file) { need = .comparison }
             // The snapshot may contain sent change sets, so get their verdicts first.
             if case .snapshot(nil) = need, try core.hasFrozen(db) { need = .question(isDoubted: false) }
             switch need {
@@ -166,7 +167,8 @@ package struct SyncRound: Sendable {
             try lock.take(db)
             return .commit
         }
-        return step
+        // Another program has altered the tables since they were fitted.
+        return isFit ? step : try next(db)
     }
 
     /// Applies an answer.
@@ -208,6 +210,8 @@ package struct SyncRound: Sendable {
         if applied.needsSchema { try requireSchema() }
         if applied.needsEcho { takesIds = false }
         isCatchingUp = applied.hasMore
+        // Rows of a rebuilt table can be compared only now that both sides are at one revision.
+        if applied.canCompareRebuilt { need = .comparison }
         guard !isComparing else {
             comparison?.isBehind = applied.hasMore || applied.isStale
             return applied.events
@@ -235,8 +239,12 @@ package struct SyncRound: Sendable {
         )
         if case .comparison = need {
             need = .request
-            isEven = try !snapshot.compareRebuilt()
-            if isEven { try lock.release(db) }
+            if let events = try snapshot.compareRebuilt() { return events }
+            outdatedComparisons += 1
+            if try outdatedComparisons >= Self.outdatedComparisonsMax || hasLostRowids(DeviceFile(db)) {
+                // The zone has changed, so the device parks what differs from its rows.
+                try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
+            }
             return []
         }
         snapshot.hasMismatch = hasMismatch
@@ -280,6 +288,10 @@ package struct SyncRound: Sendable {
             try FitSchema(db: db, now: environment.now(), boundaries: boundaries(), newID: environment.newID)
                 .runIfNeeded()
         }
+    }
+
+    private func hasLostRowids(_ file: DeviceFile) throws -> Bool {
+        try CompareRebuilt.tables(file).contains(where: \.hasRowidKey)
     }
 
     private mutating func requireSchema() throws {

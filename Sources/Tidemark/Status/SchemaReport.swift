@@ -1,5 +1,6 @@
 public import GRDB
 import TidemarkCore
+import TidemarkSQL
 
 /// Describes for people how a device's tables match its zone's tables.
 public struct SchemaReport: Hashable, Sendable, Codable {
@@ -45,7 +46,7 @@ public struct SchemaReport: Hashable, Sendable, Codable {
             )
         }
         unknownTables = difference.unknownTables.map(\.name)
-        unservedTables = difference.unservedTables.map(\.name).filter { $0 != "grdb_migrations" }
+        unservedTables = difference.unservedTables.map(\.name).filter { $0 != MigratorTable.name }
         leftOut = try DeviceObjects.leftOut(in: db)
         problems = file.tables.problems.map { "\($0.message) \($0.fix)" }
     }

@@ -164,12 +164,17 @@ extension Device {
             var records = 0
             var snapshotRecords = nil as Int?
             var identities = 0
+            var renumbered: [String] = []
             var repairs = 0
             for event in events {
                 if case .sent(let count) = event { changeSetsSent += count }
                 if case .remoteChanges(_, let count) = event { records += count }
                 if case .snapshotTaken(_, let count) = event { snapshotRecords = count }
-                if case .identitiesAssigned(_, let ids) = event { identities += ids.count }
+                if case .identitiesAssigned(let table, let ids) = event {
+                    let permanent = ids.filter { !TemporaryID.isTemporary($0.key) }.sorted { $0.key < $1.key }
+                    identities += ids.count - permanent.count
+                    renumbered += permanent.map { "\(table) \($0.key) -> \($0.value)" }
+                }
                 if case .repaired(let count) = event { repairs += count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
@@ -181,6 +186,12 @@ extension Device {
             if identities > 0 {
                 let ids = identities == 1 ? "its id" : "their ids"
                 parts.append("\(Counted.text(identities, "new record")) got \(ids)")
+            }
+            if !renumbered.isEmpty {
+                let records = Counted.text(renumbered.count, "new record")
+                let others = renumbered.count == 1 ? "another id" : "other ids"
+                let list = renumbered.prefix(3).joined(separator: ", ") + (renumbered.count > 3 ? ", ..." : "")
+                parts.append("\(records) got \(others): \(list)")
             }
             if let snapshotRecords {
                 parts.append("a snapshot of \(Counted.text(snapshotRecords, "record")) taken in")

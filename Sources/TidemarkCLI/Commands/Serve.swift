@@ -289,6 +289,7 @@ struct Serve: AsyncParsableCommand {
         )
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
+        lines += Self.hints(store.undeclaredReferences)
         lines += store.policyChanges.map(\.description)
         lines += store.warnings.map { "warning: \($0.table) \($0.reason); device change sets that need it are refused" }
         return OpenStore(service: store, lines: lines) {
@@ -300,6 +301,18 @@ struct Serve: AsyncParsableCommand {
                 """
             )
         }
+    }
+
+    /// Names undeclared references and their declarations, aligned.
+    private static func hints(_ references: [UndeclaredReference]) -> [String] {
+        guard !references.isEmpty else { return [] }
+        let columns = references.map { "\($0.table).\($0.column)" }
+        let width = columns.map(\.count).max() ?? 0
+        let lines = zip(references, columns).map { reference, column in
+            let space = String(repeating: " ", count: width - column.count)
+            return "  \(column)\(space)  REFERENCES \(reference.parent) (\(reference.parentKey))"
+        }
+        return ["hint: devices check and follow declared references only; declare these in CREATE TABLE:"] + lines
     }
 
     private static func summary(_ schema: SyncSchema, _ state: ZoneState, zone: String?) -> String {

@@ -38,6 +38,20 @@ package struct LentIDs: Hashable, Sendable {
     package func contains(_ id: Int64) -> Bool {
         (first...last).contains(id) && (id - first) % stride < width
     }
+
+    /// Returns the SQL condition that an id lies in one of the places.
+    package func containsSQL(_ id: String) -> String {
+        "(\(id) BETWEEN \(first) AND \(last) AND (\(id) - \(first)) % \(stride) < \(width))"
+    }
+
+    /// Returns the last id of an id's place.
+    package func end(of id: Int64) -> Int64 { id - (id - first) % stride + width - 1 }
+
+    /// Returns how many ids of the places are below an id of a place.
+    package func ordinal(of id: Int64) -> Int64 { (id - first) / stride * width + (id - first) % stride }
+
+    /// The number of ids in all places.
+    package var count: Int64 { last - first + 1 < width ? 0 : ((last - first + 1 - width) / stride + 1) * width }
 }
 
 /// The layout of a table's ids, by which a server lends them.
@@ -71,9 +85,18 @@ package enum IDLayout: Hashable, Sendable {
     /// Narrow strides come first, so that ids stay short as long as few devices create records.
     private var regions: [Region] {
         switch self {
-        case .wide: [Region(start: 0, end: 1 << 49, width: 1 << 15, places: 1 << 10)] + Self.far
+        case .wide:
+            [
+                // Below 2^31 as long as possible: many programs and columns of 32 bits take no higher ids.
+                Region(start: 0, end: 1 << 31, width: 1 << 15, places: 1 << 5),
+                Region(start: 1 << 31, end: 1 << 49, width: 1 << 15, places: 1 << 10),
+            ] + Self.far
         case .besideSequence: [Region(start: 1 << 32, end: 1 << 49, width: 1 << 15, places: 1 << 10)] + Self.far
-        case .narrow: [Region(start: 1 << 30, end: 1 << 31, width: 1 << 8, places: 1 << 6)]
+        case .narrow:
+            [
+                Region(start: 1 << 30, end: 3 << 29, width: 1 << 8, places: 1 << 6),
+                Region(start: 3 << 29, end: 1 << 31, width: 1 << 6, places: 1 << 11),
+            ]
         }
     }
 
@@ -87,8 +110,7 @@ package enum IDLayout: Hashable, Sendable {
 
     /// Returns the SQL condition that the server of a SQLite file may assign an id.
     package static func isOwnSQL(_ id: String) -> String {
-        let region = IDLayout.wide.regions[0]
-        return "\(id) % \(region.width * region.places) < \(region.width)"
+        "(" + IDLayout.wide.lent(0).map { $0.containsSQL(id) }.joined(separator: " OR ") + ")"
     }
 
     /// Returns the ids of a lending; empty if there is no place for it.
@@ -102,7 +124,7 @@ package enum IDLayout: Hashable, Sendable {
         guard least >= regions[0].start else { return least...(regions[0].start - 1) }
         for place in lent(0) {
             guard let id = place.next(from: least), id <= TemporaryID.assignedMax else { continue }
-            return id...(id + place.width - 1 - (id - place.first) % place.stride)
+            return id...place.end(of: id)
         }
         return nil
     }

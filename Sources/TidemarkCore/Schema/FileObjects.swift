@@ -24,7 +24,7 @@ package struct FileObjects: Hashable, Sendable, Codable {
         package let name: String
         /// The `CREATE` statement, as SQLite stores it.
         package let sql: String
-        /// Whether the trigger writes synced tables, and runs where the program writes instead of at the server.
+        /// Where a trigger runs that writes synced tables: where the program writes (true) or at the server.
         package let runsAtDevice: Bool?
 
         /// Creates an object.
@@ -40,6 +40,8 @@ package struct FileObjects: Hashable, Sendable, Codable {
     package var userVersion: Int64 = 0
     /// `PRAGMA application_id`, by which programs recognise their files.
     package var applicationID: Int64 = 0
+    /// The names of the migrations that the file has had, as GRDB's migrator notes them.
+    package var migrations: [String] = []
     /// The objects, in the order of creation.
     package var objects: [Object] = []
     /// The functions that only the program has.
@@ -55,6 +57,7 @@ package struct FileObjects: Hashable, Sendable, Codable {
         let members = try decoder.container(keyedBy: CodingKeys.self)
         userVersion = try members.decodeIfPresent(Int64.self, forKey: .userVersion) ?? 0
         applicationID = try members.decodeIfPresent(Int64.self, forKey: .applicationID) ?? 0
+        migrations = try members.decodeIfPresent([String].self, forKey: .migrations) ?? []
         objects = try members.decodeIfPresent([KnownObject].self, forKey: .objects)?.compactMap(\.object) ?? []
         functions = try members.decodeIfPresent([String].self, forKey: .functions) ?? []
         collations = try members.decodeIfPresent([String: String].self, forKey: .collations) ?? [:]

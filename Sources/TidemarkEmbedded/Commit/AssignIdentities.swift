@@ -70,8 +70,17 @@ extension ZoneTransaction {
             db.cachedStatement(sql: "SELECT next FROM tidemark_identity WHERE tbl = ?"),
             arguments: [table.name]
         )
-        let isStored = !planted(PlantedBug.reusesIds)
-        let first = max(least, isStored ? stored.flatMap { $0 <= TemporaryID.assignedMax ? $0 : nil } ?? 1 : 1)
+        let first: Int64
+        if planted(PlantedBug.reusesIds) {
+            first = least
+        } else if let stored, stored <= TemporaryID.assignedMax {
+            first = max(least, stored)
+        } else {
+            // The first id of this table follows all adopted ones. A gap among them may be the id of a
+            // deleted record, to which a column without a declared reference still refers.
+            let highest = try highestID(of: table, in: 1...TemporaryID.assignedMax)
+            first = max(least, (highest ?? 0) + 1)
+        }
         var ids = try lendsIDs ? IDLayout.wide.own(from: first) : Self.all(from: first)
         while let place = ids, let highest = try highestID(of: table, in: place) {
             ids = try lendsIDs ? IDLayout.wide.own(from: highest + 1) : Self.all(from: highest + 1)
@@ -117,8 +126,9 @@ extension ZoneTransaction {
                     """
             )
         )
+        let place = planted(PlantedBug.lendsPlacesTwice) ? 1 : number
         return tables.compactMap { schema.byName[$0] }.reduce(into: [:]) { lent, table in
-            lent[table.name] = table.keyKind == .integer ? number.map { IDLayout.wide.lent($0) } : []
+            lent[table.name] = table.keyKind == .integer ? place.map { IDLayout.wide.lent($0) } : []
         }
     }
 

@@ -13,6 +13,8 @@ package struct ZoneAdoption {
     package let skipped: [String]
     /// The changes of the conflict policies.
     package let policyChanges: [PolicyChange]
+    /// The columns of a newly adopted file that seem to be references and are not declared.
+    package let undeclaredReferences: [UndeclaredReference]
     /// Why device change sets that fire some triggers are refused.
     package let warnings: [SchemaProblem]
 
@@ -48,14 +50,24 @@ package struct ZoneAdoption {
             )
         }
         let collations = try objects.collations(in: db)
-        let introspection = try ZoneTraits(db: db, excluding: excluding).introspect(declaring: keys, renames: renames)
-        let schema = try introspection.makeSchema()
-        try EngineConnection.prepare(db, schema: schema)
         let isNew = try !db.tableExists("tidemark_zone")
-        guard !isNew || !schema.tables.isEmpty else { throw Self.nothingToServe }
+        let introspect = {
+            let introspection = try ZoneTraits(db: db, excluding: excluding)
+                .introspect(declaring: keys, renames: renames)
+            try EngineConnection.prepare(db, schema: introspection.makeSchema())
+            return introspection
+        }
+        var introspection = try introspect()
+        guard !isNew || !introspection.tables.isEmpty else { throw Self.nothingToServe }
         try ZoneTables.make(in: db)
         try objects.storeCollations(in: db)
-        let served = try ServedObjects(db, schema: schema, triggers: objects.triggers, collations: collations)
+        var served = try ServedObjects(db, schema: introspection.makeSchema())
+        if served.hasUnknownColumns, try QuotedStrings.rewrite(in: db) {
+            introspection = try introspect()
+            served = try ServedObjects(db, schema: introspection.makeSchema())
+        }
+        let schema = try introspection.makeSchema()
+        try served.settle(triggers: objects.triggers, collations: collations)
         if isNew {
             guard served.problems.isEmpty else { throw UnsyncableSchema(problems: served.problems) }
             let problems = try RowValidation(db, schema: schema).problems()
@@ -86,6 +98,7 @@ package struct ZoneAdoption {
         self.schema = SyncSchema(tables: schema.tables, policies: after, history: history, objects: served.objects)
         warnings = served.problems
         skipped = introspection.skippedTables
+        undeclaredReferences = isNew ? try UndeclaredReference.all(in: schema, db) : []
     }
 
     /// Refuses a zone whose log has later revisions than the zone: the next commit's number is taken.

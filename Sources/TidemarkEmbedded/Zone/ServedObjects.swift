@@ -9,7 +9,7 @@ import TidemarkSQL
 /// | the trigger | runs |
 /// | --- | --- |
 /// | writes no synced table | on each device and at the server, whenever a row changes |
-/// | writes synced tables | at the server only; its writes reach devices with the next answer |
+/// | writes synced tables | at the server only; its writes reach devices with the next answer. A device has it asleep |
 /// | the same, declared with `--trigger NAME=device` | where the program writes |
 struct ServedObjects {
     /// What travels to devices.
@@ -19,32 +19,39 @@ struct ServedObjects {
 
     private let db: Database
     private let schema: SyncSchema
-    private let collations: [String: String]
+    private let trial: ObjectTrial
+    private let statements: [FileObjects.Object]
     /// The original statements of the triggers that run at devices, by name.
-    private var deviceTriggers: [String: String] = [:]
-    private var statements: [FileObjects.Object] = []
+    private var deviceTriggers: [String: String]
 
     /// Reads the file's objects and tries them out.
-    ///
-    /// `triggers` are the operator's declarations: whether a trigger runs at devices.
-    init(_ db: Database, schema: SyncSchema, triggers: [String: Bool], collations: [String: String]) throws {
+    init(_ db: Database, schema: SyncSchema) throws {
         self.db = db
         self.schema = schema
-        self.collations = collations
-        deviceTriggers = try readDeviceTriggers()
-        statements = try readStatements()
-        try follow(triggers)
-        let trial = try ObjectTrial(
+        deviceTriggers = try Self.readDeviceTriggers(db)
+        statements = try Self.readStatements(db, beside: schema, deviceTriggers: deviceTriggers)
+        trial = try ObjectTrial(
             statements,
             beside: schema.tableStatements,
             synced: Set(schema.tables.map(\.name))
         )
-        findProblems(trial)
-        try findBrokenTriggers(trial)
-        try keepGuards(trial)
+    }
+
+    /// Whether SQLite misses a column in some statements, which may be a string in double quotes.
+    var hasUnknownColumns: Bool { trial.reasons.values.contains { $0.contains("no such column") } }
+
+    /// Follows the operator's declarations, and decides what travels.
+    ///
+    /// `triggers` are the declarations: whether a trigger runs at devices.
+    mutating func settle(triggers: [String: Bool], collations: [String: String]) throws {
+        try follow(triggers)
+        findProblems(collations)
+        try findBrokenTriggers()
+        try keepGuards()
         objects.userVersion = try Int64.fetchOne(db, sql: "PRAGMA main.user_version") ?? 0
         objects.applicationID = try Int64.fetchOne(db, sql: "PRAGMA main.application_id") ?? 0
-        objects.objects = trial.accepted.compactMap { travelling($0, trial) }
+        objects.migrations = try MigratorTable.migrations(in: db)
+        objects.objects = trial.accepted.map(travelling)
         objects.functions = trial.unknownFunctions.sorted()
         objects.collations = collations
         ProgramFunctions.addStandIns(objects, to: db)
@@ -64,14 +71,18 @@ struct ServedObjects {
 
     // MARK: Reading
 
-    private func readDeviceTriggers() throws -> [String: String] {
+    private static func readDeviceTriggers(_ db: Database) throws -> [String: String] {
         try Row.fetchAll(db, sql: "SELECT name, sql FROM tidemark_device_trigger").reduce(into: [:]) {
             try $0[$1.value("name")] = $1.value("sql")
         }
     }
 
     /// Reads the program's statements, except those of synced tables.
-    private func readStatements() throws -> [FileObjects.Object] {
+    private static func readStatements(
+        _ db: Database,
+        beside schema: SyncSchema,
+        deviceTriggers: [String: String]
+    ) throws -> [FileObjects.Object] {
         let synced = Set(schema.tables.map(\.name))
         let ownTables = try SchemaIntrospection.moduleTables(in: db)
         let rows = try Row.fetchAll(
@@ -89,18 +100,18 @@ struct ServedObjects {
             let table: String = try row.value("tbl_name")
             let sql: String = try row.value("sql")
             let type: String = try row.value("type")
-            guard !ownTables.contains(table), table != SchemaIntrospection.migrationsTable,
+            guard !ownTables.contains(table), table != MigratorTable.name,
                 type == "trigger" || !synced.contains(table)
             else { return nil }
             let isVirtual = type == "table" && sql.hasPrefix("CREATE VIRTUAL ")
             guard let kind = isVirtual ? .virtual : FileObjects.Object.Kind(rawValue: type) else { return nil }
-            return FileObjects.Object(kind: kind, name: name, sql: original(name, sql))
+            return FileObjects.Object(kind: kind, name: name, sql: original(sql, of: deviceTriggers[name]))
         }
     }
 
     /// Returns a trigger's statement without the guard.
-    private func original(_ name: String, _ sql: String) -> String {
-        guard let own = deviceTriggers[name], TriggerGuard.guarded(own) == sql else { return sql }
+    private static func original(_ sql: String, of own: String?) -> String {
+        guard let own, TriggerGuard.guarded(own) == sql else { return sql }
         return own
     }
 
@@ -129,7 +140,7 @@ struct ServedObjects {
     }
 
     /// Gives the triggers that run at devices their guards, also after a program has made them again.
-    private mutating func keepGuards(_ trial: ObjectTrial) throws {
+    private mutating func keepGuards() throws {
         for trigger in statements where trigger.kind == .trigger && deviceTriggers[trigger.name] != nil {
             guard let guarded = TriggerGuard.guarded(trigger.sql) else {
                 throw TidemarkError(
@@ -160,17 +171,17 @@ struct ServedObjects {
 
     // MARK: Decisions
 
-    /// Returns an object as it travels; nil if it stays at the server.
-    private func travelling(_ object: FileObjects.Object, _ trial: ObjectTrial) -> FileObjects.Object? {
+    /// Returns an object as it travels.
+    private func travelling(_ object: FileObjects.Object) -> FileObjects.Object {
         guard object.kind == .trigger, let effects = trial.effects[object.name] else { return object }
-        guard deviceTriggers[object.name] != nil else {
-            return effects.writesSynced && schema.byName[effects.target] != nil ? nil : object
-        }
-        return FileObjects.Object(kind: .trigger, name: object.name, sql: object.sql, runsAtDevice: true)
+        let runsAtDevice: Bool? =
+            deviceTriggers[object.name] != nil
+            ? true : effects.writesSynced && schema.byName[effects.target] != nil ? false : nil
+        return FileObjects.Object(kind: .trigger, name: object.name, sql: object.sql, runsAtDevice: runsAtDevice)
     }
 
     /// Finds triggers that SQLite cannot compile, for instance because a module or a table is missing.
-    private mutating func findBrokenTriggers(_ trial: ObjectTrial) throws {
+    private mutating func findBrokenTriggers() throws {
         for trigger in statements where trigger.kind == .trigger && trial.reasons[trigger.name] != nil {
             let target = try String.fetchOne(
                 db,
@@ -188,7 +199,7 @@ struct ServedObjects {
         }
     }
 
-    private mutating func findProblems(_ trial: ObjectTrial) {
+    private mutating func findProblems(_ collations: [String: String]) {
         for table in schema.tables {
             let sql = ([table.sql] + table.indexSQL).joined(separator: "\n").lowercased()
             for name in trial.tableFunctions.sorted() where sql.contains(name) {
@@ -200,10 +211,8 @@ struct ServedObjects {
             }
         }
         for (name, effects) in trial.effects.sorted(by: { $0.key < $1.key })
-        where schema.byName[effects.target] != nil && deviceTriggers[name] == nil {
-            for function in effects.unknownFunctions.sorted() {
-                problems.append(.unknownFunction(function, ofTrigger: name, in: effects.target))
-            }
+        where !effects.unknownFunctions.isEmpty && schema.byName[effects.target] != nil && deviceTriggers[name] == nil {
+            problems.append(.unknownFunctions(effects.unknownFunctions.sorted(), ofTrigger: name, in: effects.target))
         }
     }
 }
@@ -220,11 +229,14 @@ extension SchemaProblem {
         )
     }
 
-    fileprivate static func unknownFunction(_ name: String, ofTrigger trigger: String, in table: String) -> Self {
-        SchemaProblem(
+    fileprivate static func unknownFunctions(_ names: [String], ofTrigger trigger: String, in table: String) -> Self {
+        let functions = (names.count == 1 ? "the function " : "the functions ") + names.joined(separator: ", ")
+        return SchemaProblem(
             table: table,
-            reason:
-                "has the trigger \(trigger), which calls the function \(name), and only the program has that function",
+            reason: """
+                has the trigger \(trigger), which calls \(functions), and only the program has \
+                \(names.count == 1 ? "it" : "them")
+                """,
             cure: """
                 -- serve with --trigger \(trigger)=device: then it runs where the program writes, not at the server; or
                 DROP TRIGGER \(SQLText.name(trigger));

@@ -28,6 +28,8 @@ final class ZoneFile: Sendable {
     let skippedTables: [String]
     /// The changes of conflict policies that opening the file made.
     let policyChanges: [PolicyChange]
+    /// See ``ZoneAdoption/undeclaredReferences``.
+    let undeclaredReferences: [UndeclaredReference]
     /// Triggers that cannot run at the server.
     let warnings: [SchemaProblem]
     /// The name in error messages to clients, which never see the path.
@@ -39,6 +41,10 @@ final class ZoneFile: Sendable {
     private let onCommit: @Sendable (ZoneState) -> Void
     private let adopt: Adopt
     private let servedSchema: Mutex<ServedSchema>
+    /// SQLite's `data_version` on the writer, at which the file had the published schema.
+    ///
+    /// It changes with each commit of another connection.
+    private let checkedVersion = Mutex<Int64?>(nil)
 
     /// Opens a file, and adopts it if it is not a zone yet.
     init(
@@ -81,6 +87,7 @@ final class ZoneFile: Sendable {
         servedSchema = Mutex(adoptionResult.schema)
         skippedTables = adoptionResult.adoption.skipped
         policyChanges = adoptionResult.adoption.policyChanges
+        undeclaredReferences = adoptionResult.adoption.undeclaredReferences
         warnings = adoptionResult.adoption.warnings
     }
 
@@ -196,7 +203,12 @@ final class ZoneFile: Sendable {
     /// Returns the current schema in the transaction, and follows another program's schema change.
     private func current(_ db: Database) throws -> ServedSchema {
         let published = servedSchema.withLock { $0 }
-        guard try ServedSchema.version(of: db) != published.version else { return published }
+        let dataVersion = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.data_version"))
+        guard checkedVersion.withLock({ $0 }) != dataVersion else { return published }
+        guard try ServedSchema.Version(of: db) != published.version else {
+            checkedVersion.withLock { $0 = dataVersion }
+            return published
+        }
         db.clearSchemaCache()
         do { return try ServedSchema(adopt(db, Opening()).schema, in: db) } catch let problem as UnsyncableSchema {
             throw TidemarkError(
@@ -215,19 +227,26 @@ struct ServedSchema: Hashable, Sendable {
     let text: String
     /// The hash of the JSON.
     let hash: String
-    /// The numbers in the file's header that change with its schema.
-    let version: [Int64?]
+    /// The version of the file that has this schema.
+    let version: Version
 
     init(_ schema: SyncSchema, in db: Database) throws {
         self.schema = schema
         text = try SchemaText.encode(schema)
         hash = ContentHash.of(text)
-        version = try Self.version(of: db)
+        version = try Version(of: db)
     }
 
-    static func version(of db: Database) throws -> [Int64?] {
-        try ["schema_version", "user_version", "application_id"].map {
-            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\($0)"))
+    /// What changes in a file with its schema, and is quick to read.
+    struct Version: Hashable {
+        private let numbers: [Int64?]
+        private let migrations: [String]
+
+        init(of db: Database) throws {
+            numbers = try ["schema_version", "user_version", "application_id"].map {
+                try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\($0)"))
+            }
+            migrations = try MigratorTable.migrations(in: db)
         }
     }
 }

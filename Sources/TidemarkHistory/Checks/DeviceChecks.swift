@@ -34,6 +34,7 @@ extension HistoryChecker {
         guard var device = devices.removeValue(forKey: name) else { return }
         for change in changes {
             checkBefore(change, device)
+            if change.before == nil { checkDrawn(change.record, in: device) }
             device.rows.set(change.record, change.after, rules: rules)
             // The server may refuse the deletion.
             if change.after == nil { device.removedRows[change.record] = change.before }

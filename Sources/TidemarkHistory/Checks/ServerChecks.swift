@@ -18,7 +18,10 @@ extension HistoryChecker {
         checkRevision(step)
         checkRows(step, before: before)
         checkReferences(around: touched)
-        if let answer = step.answer, let request { check(answer, to: request, step) }
+        if let answer = step.answer, let request {
+            take(answer.lent, of: answer.epoch, to: request)
+            check(answer, to: request, step)
+        }
     }
 
     private mutating func begin(_ step: ServerStep) {

@@ -19,7 +19,7 @@ extension PostgresTransaction {
             for item in work where item.counts[.create] != nil { try create(item, ord) }
             for item in work where item.counts[.update] != nil { try update(item, ord) }
             for item in work.reversed() where !leavingFirst.contains(item.stored.table.name) { try delete(item, ord) }
-        } catch let failure as PostgresFailure where failure.isAboutValues { throw violation(of: failure, ord) }
+        } catch let failure as PostgresFailure where failure.isAboutValues { throw try violation(of: failure, ord) }
         try checkReferences(ord)
     }
 

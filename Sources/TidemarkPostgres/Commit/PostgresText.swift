@@ -21,7 +21,7 @@ enum PostgresText {
             try db.execute(
                 sql: """
                     CREATE TEMP TABLE tidemark_postgres_type (
-                        tbl TEXT, col TEXT, kind TEXT, hash TEXT, is_generated INTEGER, bits INTEGER,
+                        tbl TEXT, col TEXT, kind TEXT, hash TEXT, is_generated INTEGER, bits INTEGER, spelled_path TEXT,
                         PRIMARY KEY (tbl, col)
                     ) WITHOUT ROWID;
                     CREATE TEMP TABLE tidemark_spelling (
@@ -37,10 +37,11 @@ enum PostgresText {
         for table in served.tables.values {
             for column in table.table.columns {
                 try db.execute(
-                    sql: "INSERT INTO temp.tidemark_postgres_type VALUES (?, ?, ?, ?, ?, ?)",
+                    sql: "INSERT INTO temp.tidemark_postgres_type VALUES (?, ?, ?, ?, ?, ?, ?)",
                     arguments: [
                         table.table.name, column.name, table.kind(column.name).rawValue, served.hash,
                         table.generated.contains(column.name), bits[table.type(column.name)],
+                        table.hasSpellings(column.name) ? MemberSQL.path(column.name) : nil,
                     ]
                 )
             }

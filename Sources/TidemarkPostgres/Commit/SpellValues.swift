@@ -14,7 +14,7 @@ import TidemarkStoreSupport
 extension PostgresTransaction {
     /// Spells the values of the records in `temp.tidemark_contended`.
     func spellContendedValues(_ ord: Int, of table: PostgresTable, seenRevisions: [Int64]) throws {
-        let columns = table.table.valueColumns.map(\.name).filter { Self.hasSpellings(table, $0) }
+        let columns = table.table.valueColumns.map(\.name).filter(table.hasSpellings)
         guard !columns.isEmpty else { return }
         let records = try String.fetchOne(
             db.cachedStatement(
@@ -51,16 +51,6 @@ extension PostgresTransaction {
         try dropUntouchedValues(seenRevisions)
     }
 
-    /// Whether PostgreSQL reads one value of a column in several spellings.
-    private static func hasSpellings(_ table: PostgresTable, _ column: String) -> Bool {
-        let texts = ["text", "character varying", "citext", "json", "name"]
-        return switch table.kind(column) {
-        case .integer, .real, .boolean, .bytes, .mixed: false
-        case .text: !texts.contains(PostgresType.baseName(table.type(column)))
-        default: true
-        }
-    }
-
     /// Returns rec, column and canonical JSON of the values; nil if a value is invalid for its type.
     private func spellings(_ records: String, _ columns: [String], of table: PostgresTable) throws -> String? {
         let values = columns.map {
@@ -90,16 +80,18 @@ extension PostgresTransaction {
         }
     }
 
-    /// Drops respelled values that the log shows as the record's values at the base.
+    /// Drops respelled values that the records had when the author wrote.
     ///
-    /// Rows from before the log have no value there, so their respelled values count as edits.
+    /// The log has a hash of each replaced value. The author's value is the one that the first change
+    /// replaced which the author had not seen. A value without a hash counts as an edit: the log of an
+    /// earlier version has none, and compaction merges entries.
     private func dropUntouchedValues(_ seenRevisions: [Int64]) throws {
         let suspects = try String.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT json_group_array(json_object('rec', contended.rec, 'tbl', contended.tbl,
                         'key', contended.key, 'base', contended.base,
-                        'v', json_object('col', spelling.col, 'json', spelling.json)))
+                        'v', json_object('col', spelling.col, 'hash', tidemark_hash(spelling.json))))
                     FROM temp.tidemark_spelling AS spelling
                     JOIN temp.tidemark_contended AS contended USING (rec)
                     WHERE contended.operation = 'update'
@@ -109,22 +101,25 @@ extension PostgresTransaction {
         guard let suspects, suspects != "[]" else { return }
         let untouched = try pg.text(
             """
-            SELECT json_agg(json_build_array(suspect.rec, suspect.v ->> 'col'))
-            FROM \(StagedSet.records(2, "suspect"))
-            CROSS JOIN LATERAL (
-                SELECT log_entry.revision
-                FROM tidemark.log AS log_entry
-                WHERE log_entry.zone = $1 AND log_entry.tbl = suspect.tbl AND log_entry.key = suspect.key
-                    AND (log_entry.revision <= suspect.base
-                        OR NOT log_entry.merged AND log_entry.revision = ANY ($3::bigint[]))
-                    AND (log_entry.operation = 'create' OR log_entry.columns::jsonb ? (suspect.v ->> 'col'))
-                ORDER BY log_entry.revision DESC
-                LIMIT 1) AS latest
-            JOIN tidemark.revision AS entry ON entry.zone = $1 AND entry.revision = latest.revision
-            WHERE (entry.body::json -> suspect.tbl -> 'attributes'
-                    -> CASE left(suspect.key, 1) WHEN '"' THEN suspect.key::json #>> '{}' ELSE suspect.key END
-                    -> (suspect.v ->> 'col'))::text
-                = suspect.v ->> 'json'
+            SELECT json_agg(json_build_array(rec, col))
+            FROM (
+                SELECT DISTINCT ON (rec, col) rec, col, hash, before::json ->> col AS hash_before
+                FROM (
+                    SELECT suspect.rec, suspect.v ->> 'col' AS col, suspect.v ->> 'hash' AS hash,
+                        log_entry.revision, log_entry.before,
+                        max(log_entry.revision) FILTER (
+                            WHERE NOT log_entry.merged AND log_entry.revision = ANY ($3::bigint[])
+                        ) OVER (PARTITION BY suspect.rec, suspect.v) AS last_seen
+                    FROM \(StagedSet.records(2, "suspect"))
+                    JOIN tidemark.log AS log_entry
+                        ON log_entry.zone = $1 AND log_entry.tbl = suspect.tbl AND log_entry.key = suspect.key
+                        AND log_entry.revision > suspect.base
+                    WHERE log_entry.operation <> 'update' OR log_entry.columns::jsonb ? (suspect.v ->> 'col')
+                ) AS change
+                WHERE last_seen IS NULL OR revision > last_seen
+                ORDER BY rec, col, revision
+            ) AS first_unseen
+            WHERE hash_before = hash
             """,
             [zoneName, suspects, Self.array(seenRevisions)]
         )

@@ -6,7 +6,7 @@ import TidemarkStoreSupport
 
 /// Translates PostgreSQL's errors to the errors of the embedded store.
 extension PostgresTransaction {
-    func violation(of failure: PostgresFailure, _ ord: Int) -> Violation {
+    func violation(of failure: PostgresFailure, _ ord: Int) throws -> Violation {
         let stored = failure.table.flatMap { tables[$0] } ?? statementTable(failure)
         let table = stored?.table.name ?? ""
         switch failure.state {
@@ -26,13 +26,7 @@ extension PostgresTransaction {
                     place: .init(changeSet: ord, table: table, column: column)
                 )
             )
-        case "22003":
-            // PostgreSQL does not name the column; if the query fails too, its general error remains.
-            let outOfRange = try? PostgresText.outOfRange(ord, in: db)
-            let other =
-                hasDeltas(ord)
-                ? Self.wrongSum(ord: ord, stored: stored) : Self.unreadable(failure, ord: ord, stored: stored)
-            return .refusal(outOfRange ?? other)
+        case "22003": return .refusal(try outOfRange(failure, ord: ord, stored: stored))
         case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, ord: ord, stored: stored))
         case let state where state.hasPrefix("23"):
             let column = state == "23502" ? failure.column : nil
@@ -51,12 +45,12 @@ extension PostgresTransaction {
         }
     }
 
-    /// Whether a change set adds to columns.
-    private func hasDeltas(_ ord: Int) -> Bool {
-        tables.keys.contains { table in
-            // Without the temporary table this is a failure of another kind, which the next statement reports.
-            (try? Delta.columns(of: table, in: .one(ord), db).isEmpty) == false
-        }
+    /// Returns the error for a number that a table cannot hold; PostgreSQL does not name the column.
+    private func outOfRange(_ failure: PostgresFailure, ord: Int, stored: PostgresTable?) throws -> TidemarkError {
+        if let tooLarge = try PostgresText.outOfRange(ord, in: db) { return tooLarge }
+        let adding = try stored.map { try Delta.columns(of: $0.table.name, in: .one(ord), db) } ?? []
+        return adding.isEmpty
+            ? Self.unreadable(failure, ord: ord, stored: stored) : Self.wrongSum(ord: ord, stored: stored)
     }
 
     /// Returns the error for a sum that is beyond the column's type, or has no integer to add to.
@@ -117,7 +111,7 @@ extension PostgresTransaction {
             try pg.execute("SET CONSTRAINTS ALL DEFERRED; RELEASE reference")
         } catch let failure as PostgresFailure where failure.isAboutValues {
             try pg.execute("ROLLBACK TO reference; RELEASE reference; SET CONSTRAINTS ALL DEFERRED")
-            guard failure.state == "23503" else { throw violation(of: failure, ord) }
+            guard failure.state == "23503" else { throw try violation(of: failure, ord) }
             try staged.refuseBroken(ord, findBroken: { try self.broken(in: $0) }, wasDeleted: wasDeleted)
         }
     }

@@ -127,7 +127,12 @@ struct CaptureAdditions {
                     SELECT '[' || string_agg(
                         tidemark.quote(CASE name WHEN \(old) THEN \(new) ELSE name END), ',' ORDER BY place) || ']'
                     FROM json_array_elements_text(columns::json) WITH ORDINALITY AS logged (name, place))
-                WHERE tbl = \(SQLText.literal(table)) AND columns IS NOT NULL AND columns <> '[]'
+                WHERE tbl = \(SQLText.literal(table)) AND columns IS NOT NULL AND columns <> '[]';
+                UPDATE tidemark.log
+                SET before = (
+                    SELECT json_object_agg(CASE key WHEN \(old) THEN \(new) ELSE key END, value)
+                    FROM json_each(before::json))
+                WHERE tbl = \(SQLText.literal(table)) AND before IS NOT NULL
                 """
             )
         }

@@ -87,13 +87,13 @@ extension PostgresTransaction {
                     OVER (PARTITION BY tbl, key), 0) AS renewed
                 FROM counted
             )
-            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, merged)
-            SELECT zone, tbl, key, revision, operation, columns, merged FROM dated WHERE entries = 1
+            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, merged, before)
+            SELECT zone, tbl, key, revision, operation, columns, merged, before FROM dated WHERE entries = 1
             UNION ALL
-            SELECT zone, tbl, key, revision, 'create', NULL, true FROM dated
+            SELECT zone, tbl, key, revision, 'create', NULL, true, NULL FROM dated
             WHERE entries > 1 AND revision = renewed
             UNION ALL
-            SELECT zone, tbl, key, revision, 'update', json_agg(col ORDER BY col)::text, true
+            SELECT zone, tbl, key, revision, 'update', json_agg(col ORDER BY col)::text, true, NULL
             FROM (
                 SELECT dated.zone, dated.tbl, dated.key, name.col, max(dated.revision) AS revision
                 FROM dated, json_array_elements_text(dated.columns::json) AS name (col)

@@ -50,19 +50,8 @@ extension PostgresTransaction {
                 FROM whole
             ), entry AS (
                 SELECT *
-                FROM jsonb_to_recordset($7::jsonb)
-                    AS sent (tbl text, key text, operation text, columns text)
-            ), logged AS (
-                INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns)
-                SELECT $1, tbl, key, $2::bigint, operation, columns
-                FROM entry
-            )
-            INSERT INTO tidemark.identity AS stored (zone, tbl, next)
-            SELECT $1, tbl, max(key::bigint) + 1
-            FROM entry
-            WHERE CASE WHEN tbl = ANY ($8::text[]) THEN key::bigint <= \(TemporaryID.assignedMax) END
-            GROUP BY tbl
-            ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
+                FROM \(Self.entries(7))
+            ), \(Self.insertEntries(integerTables: 8))
             """,
             [zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries, integerTables]
         )
@@ -96,18 +85,58 @@ extension PostgresTransaction {
     }
 
     /// Returns the log's entries for the coalesced changes, a JSON array.
-    func logEntries(at revision: Int64) throws -> String {
+    private func logEntries(at revision: Int64) throws -> String {
         try String.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT json_group_array(json_object('tbl', tbl, 'key', key, 'revision', ?,
-                        'operation', operation, 'columns', CASE operation WHEN 'update'
-                            THEN (SELECT json_group_array(\(MemberSQL.name(of: "name.key"))) FROM json_each(attributes) AS name) END))
-                    FROM temp.tidemark_reduced
+                    SELECT json_group_array(\(Self.entry(revision: "?")))
+                    FROM temp.tidemark_reduced AS change
                     """
             ),
             arguments: [revision]
         ) ?? "[]"
+    }
+
+    /// The log's entry of the coalesced change `change`, a JSON object.
+    ///
+    /// `before` has a hash of each replaced value that PostgreSQL reads in several spellings.
+    static func entry(revision: String) -> String {
+        """
+        json_object('tbl', change.tbl, 'key', change.key, 'revision', \(revision), 'operation', change.operation,
+            'columns', CASE change.operation WHEN 'update' THEN (
+                SELECT json_group_array(\(MemberSQL.name(of: "name.key")))
+                FROM json_each(change.attributes) AS name) END,
+            'before', CASE change.operation WHEN 'update' THEN (
+                SELECT nullif(json_group_object(type.col, tidemark_hash(change.before -> type.spelled_path)), '{}')
+                FROM temp.tidemark_postgres_type AS type
+                WHERE type.tbl = change.tbl AND type.spelled_path IS NOT NULL
+                    AND json_type(change.attributes, type.spelled_path) IS NOT NULL) END)
+        """
+    }
+
+    /// A derived table of log entries in a parameter.
+    static func entries(_ parameter: Int) -> String {
+        """
+        jsonb_to_recordset($\(parameter)::jsonb)
+            AS sent (tbl text, key text, revision bigint, operation text, columns text, before text)
+        """
+    }
+
+    /// The end of a statement that logs the entries of its common table `entry`, and counts their ids.
+    static func insertEntries(integerTables: Int) -> String {
+        """
+        logged AS (
+            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, before)
+            SELECT $1, tbl, key, revision, operation, columns, before
+            FROM entry
+        )
+        INSERT INTO tidemark.identity AS stored (zone, tbl, next)
+        SELECT $1, tbl, max(key::bigint) + 1
+        FROM entry
+        WHERE CASE WHEN tbl = ANY ($\(integerTables)::text[]) THEN key::bigint <= \(TemporaryID.assignedMax) END
+        GROUP BY tbl
+        ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
+        """
     }
 
     /// The tables with ids from the server, as an array literal of PostgreSQL.

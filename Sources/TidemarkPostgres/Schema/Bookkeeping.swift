@@ -11,7 +11,7 @@
 /// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it ended |
 /// | `tidemark.revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for one layout of the tables |
-/// | `tidemark.log` | a record's change in a revision, without values |
+/// | `tidemark.log` | a record's change in a revision, without values; `before` has hashes of replaced ones |
 /// | `tidemark.verdict` | the verdict on a change set id, with the new ids or the author's whole copy |
 /// | `tidemark.lap` | the last request of a device; it exposes copies of the device's file |
 /// | `tidemark.idmap` | the permanent id of a device's temporary id |
@@ -59,15 +59,24 @@ enum Bookkeeping {
         UPDATE tidemark.served SET layout = \(layout) WHERE layout = 4;
         """
 
-    /// Migrates databases from before identity columns and lent ids; older nodes can run beside it.
-    static let identityMigration = """
-        ALTER TABLE tidemark.served ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false;
-        CREATE SEQUENCE IF NOT EXISTS tidemark.lent
+    /// Whether ``columnsMigration`` is due.
+    static let lacksColumns = """
+        SELECT count(*) < 3
+        FROM pg_attribute
+        WHERE attrelid = 'tidemark.served'::regclass AND attname IN ('has_identities', 'device_types')
+            OR attrelid = 'tidemark.log'::regclass AND attname = 'before'
         """
 
-    /// Migrates databases from before device types; older nodes can run beside it.
-    static let deviceTypesMigration = """
-        ALTER TABLE tidemark.served ADD COLUMN IF NOT EXISTS device_types text NOT NULL DEFAULT 'standard';
+    /// Migrates layout 5 from before lent ids and device types; older nodes can run beside it.
+    ///
+    /// Its locks could deadlock with working nodes, so it runs once, and waits for their commits first.
+    static let columnsMigration = """
+        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
+        ALTER TABLE tidemark.served
+            ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false,
+            ADD COLUMN IF NOT EXISTS device_types text NOT NULL DEFAULT 'standard';
+        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS before text;
+        CREATE SEQUENCE IF NOT EXISTS tidemark.lent;
         \(JSONFunctions.deviceTypes)
         """
 
@@ -130,6 +139,7 @@ enum Bookkeeping {
             operation text NOT NULL,
             columns text,
             merged boolean NOT NULL DEFAULT false,
+            before text,
             PRIMARY KEY (zone, tbl, key, revision)
         );
         CREATE INDEX IF NOT EXISTS log_revision ON tidemark.log (zone, revision);

@@ -195,9 +195,7 @@ struct CreateTables {
 
     private static func misfits(of table: SyncedTable) -> [SchemaProblem] {
         var problems: [SchemaProblem] = []
-        if SQLText.keywords(table.sql).contains("COLLATE")
-            || table.indexSQL.contains(where: { SQLText.keywords($0).contains("COLLATE") })
-        {
+        if ([table.sql] + table.indexSQL).contains(where: { SQLText.hasKeyword("COLLATE", in: $0) }) {
             problems.append(
                 SchemaProblem(
                     table: table.name,

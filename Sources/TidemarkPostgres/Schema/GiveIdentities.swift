@@ -14,7 +14,6 @@ extension OpenDatabase {
     ///
     /// - Returns: Whether an earlier version prepared the database.
     func addIdentities() throws -> Bool {
-        try pg.execute(Bookkeeping.identityMigration)
         guard try pg.text("SELECT has_identities FROM tidemark.served") == "f", let record = try ServedRecord.load(pg)
         else { return false }
         let lockTimeout = try pg.text("SHOW lock_timeout") ?? "0"

@@ -56,9 +56,8 @@ struct OpenDatabase {
         }
         let hasLayout4 = try hasBookkeeping && pg.integer("SELECT layout FROM tidemark.served") == 4
         if hasLayout4 { try pg.execute(Bookkeeping.migrationFromLayout4) }
-        let lacksDeviceTypes =
-            try hasBookkeeping && pg.text("SELECT to_regprocedure('tidemark.microseconds(interval)')") == nil
-        if lacksDeviceTypes { try pg.execute(Bookkeeping.deviceTypesMigration) }
+        let lacksColumns = try hasBookkeeping && pg.query(Bookkeeping.lacksColumns)[0].isTrue(0)
+        if lacksColumns { try pg.execute(Bookkeeping.columnsMigration) }
         let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && addIdentities()
         if isServed { try checkDeviceTypes() }
@@ -66,10 +65,10 @@ struct OpenDatabase {
         let additions = try isServed ? grow(first) : []
         let current = try additions.isEmpty ? first : follow()
         let (served, policyChanges) = try changePolicies(of: current)
-        if hasLayout4 || isEarlier || lacksDeviceTypes {
+        if hasLayout4 || isEarlier || lacksColumns {
             for table in served.tables.values { try pg.execute(CaptureTriggers.function(table)) }
         }
-        if lacksDeviceTypes { try discardFingerprints(of: served) }
+        if lacksColumns { try discardFingerprints(of: served) }
         for zone in options.zones { try add(zone, served) }
         try requireLatest()
         if options.isRestored { try renewEpochs() }

@@ -34,6 +34,16 @@ struct PostgresTable: Hashable, Sendable {
         return PostgresType(column: type(column), declared: declared?.type ?? "TEXT")
     }
 
+    /// Whether PostgreSQL reads one value of a column in several spellings.
+    func hasSpellings(_ column: String) -> Bool {
+        let texts = ["text", "character varying", "citext", "json", "name"]
+        return switch kind(column) {
+        case .integer, .real, .boolean, .bytes, .mixed: false
+        case .text: !texts.contains(PostgresType.baseName(type(column)))
+        default: true
+        }
+    }
+
     /// The type of a column, for casts.
     func type(_ column: String) -> String { types[column] ?? "text" }
 

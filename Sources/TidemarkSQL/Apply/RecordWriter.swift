@@ -5,9 +5,10 @@ package import TidemarkCore
 ///
 /// SQLite rejects no intermediate state, because of the order: park unique values, create records
 /// (parents first), update records, delete records (children first). So a child can move away from a
-/// parent that the same change set deletes, and two records can swap a unique value. A device does
-/// not enforce references meanwhile and deletes first: a new key may differ from a deleted one in
-/// spelling only, and the column considers both equal.
+/// parent that the same change set deletes, and two records can swap a unique value. Records to which no
+/// table refers are deleted before all that, so that their values are free, and the program's triggers see
+/// nothing else. A device does not enforce references meanwhile and deletes all first: a new key may
+/// differ from a deleted one in spelling only, and the column considers both equal.
 package struct RecordWriter {
     /// The behaviour of a creation whose record exists already.
     package enum Existing {
@@ -40,10 +41,14 @@ package struct RecordWriter {
     /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls back.
     @discardableResult package func write(_ sets: StagedSets) throws -> Int {
         let work = try workByTable(sets)
-        if existing == .overwrite { try delete(work, sets) }
+        let keepsDeleted = planted(PlantedBug.commitsWithoutDeletions) && existing == .refuse
+        let deletesLast = { (item: Work) in existing == .refuse && !schema.references(to: item.table.name).isEmpty }
+        if !keepsDeleted { try delete(work.filter { !deletesLast($0) }, sets) }
         for item in work {
+            let leaving: [TidemarkCore.Operation] =
+                existing == .overwrite ? [.create, .update] : deletesLast(item) ? [.update, .delete] : [.update]
             let adding = try Delta.columns(of: item.table.name, in: sets, db)
-            try UniqueParking(db, table: item.table, in: schema, existing: existing, adding: adding).park(
+            try UniqueParking(db, table: item.table, in: schema, leaving: leaving, adding: adding).park(
                 sets,
                 item.counts
             )
@@ -54,8 +59,7 @@ package struct RecordWriter {
             guard let expected = item.counts[.update] else { continue }
             unmatched += expected - (try update(item.table, sets: sets, expected: expected))
         }
-        let isPartial = planted(PlantedBug.commitsWithoutDeletions)
-        if existing == .refuse, !isPartial { try delete(work, sets) }
+        if !keepsDeleted { try delete(work.filter(deletesLast), sets) }
         return unmatched
     }
 
@@ -155,14 +159,7 @@ package struct RecordWriter {
             let other = operation == .create ? $0.defaultSQL.map { "(\($0))" } ?? "NULL" : sum
             return "\(column) = \(pivot.value($0.name, otherwise: other))"
         }
-        try db.cachedStatement(
-            sql: """
-                UPDATE \(table.abortClause) main.\(name)
-                SET \(targets.joined(separator: ", "))
-                FROM \(pivot.sql) AS staged_pivot
-                WHERE \(pivot.keyMatch)
-                """
-        ).execute(arguments: [sets.number])
+        try db.cachedStatement(sql: pivot.updateSQL(targets)).execute(arguments: [sets.number])
         return db.changesCount
     }
 
@@ -184,7 +181,7 @@ extension SyncedTable {
     ///
     /// It is empty for a table without such a clause. SQLite lets it override the clauses inside triggers
     /// as well, so that an `INSERT OR REPLACE` of a program's trigger would fail.
-    package var abortClause: String { SQLText.keywords(sql).contains("CONFLICT") ? "OR ABORT" : "" }
+    package var abortClause: String { SQLText.hasKeyword("CONFLICT", in: sql) ? "OR ABORT" : "" }
 }
 
 /// A subquery that pivots the staged cells of one table into one row per record.
@@ -255,6 +252,16 @@ struct StagedPivot {
         sql = "(SELECT \(values) FROM (\(records)) AS staged_record)"
         // Without a limit SQLite would drop the ORDER BY of a subquery.
         orderedSQL = "(SELECT \(values) FROM (\(records) ORDER BY staged.rec LIMIT -1) AS staged_record)"
+    }
+
+    /// Returns a statement that updates the records' rows; its parameter is that of ``sql``.
+    func updateSQL(_ targets: [String], where condition: String? = nil) -> String {
+        """
+        UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
+        SET \(targets.joined(separator: ", "))
+        FROM \(sql) AS staged_pivot
+        WHERE \(keyMatch)\(condition.map { " AND \($0)" } ?? "")
+        """
     }
 
     /// Returns the SQL of a column's staged value, or another expression for records without one.

@@ -1,10 +1,11 @@
 import GRDB
 import TidemarkCore
 
-/// Replaces the unique values of records before they change, or are deleted, by placeholders.
+/// Replaces unique values that other records take by placeholders, before the records change or go.
 ///
 /// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order.
-/// With placeholders in place, SQLite compares final values only.
+/// With placeholders in place, SQLite compares final values only. Records whose values nobody takes stay
+/// as they are, because the program's triggers see each update.
 struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
@@ -18,29 +19,30 @@ struct UniqueParking {
     /// The lowest placeholder of integer columns, -2^62.
     private static let integerPlaceholderMin: Int64 = -(1 << 62)
 
-    /// The operations that replace old values; with `overwrite` a creation may find an old row.
+    /// The operations that replace old values after this step.
     private let leavingOperations: [TidemarkCore.Operation]
 
     init(
         _ db: Database,
         table: SyncedTable,
         in schema: SyncSchema,
-        existing: RecordWriter.Existing,
+        leaving: [TidemarkCore.Operation],
         adding: Set<String> = []
     ) {
         self.db = db
         self.table = table
         self.adding = adding
         referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
-        leavingOperations = existing == .overwrite ? [.create, .update, .delete] : [.update, .delete]
+        leavingOperations = leaving
     }
 
-    /// Parks unique values if the table has unique columns and at least two records change.
+    /// Parks unique values that one staged record has and another one takes.
     func park(_ sets: StagedSets, _ counts: [TidemarkCore.Operation: Int]) throws {
         if planted(PlantedBug.swapsWithoutParking) { return }
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
         let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
-        guard taking > 0, leaving > 0, taking + counts[.delete, default: 0] > 1,
+        let deleted = leavingOperations.contains(.delete) ? counts[.delete, default: 0] : 0
+        guard taking > 0, leaving > 0, taking + deleted > 1,
             !table.uniques.isEmpty || table.hasComputedUniques
         else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
@@ -52,13 +54,15 @@ struct UniqueParking {
         let partial = parkable.filter { isPartial($0.name) }
         let work = leavingOperations.filter { counts[$0] != nil }
         if counts[.update] != nil { try stageCurrentValues(of: partial, sets) }
-        guard table.sql.uppercased().contains("CHECK") else {
-            return try work.forEach { try park(columns, orElse: constraintColumns, operation: $0, sets: sets) }
+        let condition = try taken(constraintColumns, by: sets, counts: counts)
+        let parkAll = {
+            for operation in work {
+                try park(columns, orElse: constraintColumns, where: condition, operation: operation, sets: sets)
+            }
         }
+        guard table.sql.uppercased().contains("CHECK") else { return try parkAll() }
         try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
-        let outcome = Result {
-            try work.forEach { try park(columns, orElse: constraintColumns, operation: $0, sets: sets) }
-        }
+        let outcome = Result { try parkAll() }
         try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
         try outcome.get()
     }
@@ -67,6 +71,35 @@ struct UniqueParking {
     private func isPartial(_ column: String) -> Bool {
         if planted(PlantedBug.overlooksPartialIndexes) { return false }
         return table.partiallyUnique?.contains(column) ?? false
+    }
+
+    /// The condition that a staged record takes a unique value of a row; always true where it is hard to tell.
+    ///
+    /// A record that takes a row's values differs from the row in a column that it changes.
+    private func taken(
+        _ columns: [SyncedTable.Column],
+        by sets: StagedSets,
+        counts: [TidemarkCore.Operation: Int]
+    ) throws -> String {
+        let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
+        let hasSums = table.uniques.contains { !adding.isDisjoint(with: $0) }
+        guard !table.hasComputedUniques, !hasOwnCollation, !hasSums else { return "1" }
+        if let created = counts[.create], columns.contains(where: { $0.defaultSQL != nil }) {
+            let valueCounts = try StagedPivot(db, table: table, operation: .create, sets: sets).recordCounts
+            guard columns.allSatisfy({ $0.defaultSQL == nil || valueCounts[$0.name] == created }) else { return "1" }
+        }
+        let conditions = columns.map {
+            """
+            \(SQLText.name(table.name)).\(SQLText.name($0.name)) IN (
+                SELECT +cell.value -- with the affinity of the table's column
+                FROM temp.tidemark_staged AS taker
+                JOIN temp.tidemark_staged_cell AS cell
+                    ON cell.rec = \(StagingTables.cells(of: "taker")) AND cell.col = \(SQLText.literal($0.name))
+                WHERE \(sets.contains("taker.ord")) AND taker.tbl = \(SQLText.literal(table.name))
+                    AND taker.operation IN ('create', 'update'))
+            """
+        }
+        return conditions.joined(separator: " OR ")
     }
 
     /// Adds the current values of unchanged columns to staged updates.
@@ -96,14 +129,15 @@ struct UniqueParking {
     private func park(
         _ columns: [SyncedTable.Column],
         orElse fallback: [SyncedTable.Column],
+        where condition: String,
         operation: TidemarkCore.Operation,
         sets: StagedSets
     ) throws {
-        do { try park(columns, operation: operation, sets: sets) } catch let error as DatabaseError
+        do { try park(columns, where: condition, operation: operation, sets: sets) } catch let error as DatabaseError
             where table.hasComputedUniques && Self.isPlaceholderRejection(error)
         {
             // The failed statement has no effect.
-            try park(fallback, operation: operation, sets: sets)
+            try park(fallback, where: condition, operation: operation, sets: sets)
         }
     }
 
@@ -118,27 +152,27 @@ struct UniqueParking {
         }
     }
 
-    private func park(_ columns: [SyncedTable.Column], operation: TidemarkCore.Operation, sets: StagedSets) throws {
+    private func park(
+        _ columns: [SyncedTable.Column],
+        where condition: String,
+        operation: TidemarkCore.Operation,
+        sets: StagedSets
+    ) throws {
         let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets)
         let name = SQLText.name(table.name)
         let moving = operation == .delete ? columns : columns.filter { pivot.recordCounts[$0.name] != nil }
         guard !moving.isEmpty else { return }
-        let targets = moving.map {
-            let column = SQLText.name($0.name)
-            let currentValue = "\(name).\(column)"
-            let isMoving =
-                operation == .delete || isPartial($0.name)
-                ? "1" : pivot.value($0.name, otherwise: currentValue) + " IS NOT \(currentValue)"
-            return "\(column) = CASE WHEN \(isMoving) THEN \(placeholder(for: $0)) ELSE \(currentValue) END"
+        let moves = moving.map {
+            let current = "\(name).\(SQLText.name($0.name))"
+            return operation == .delete || isPartial($0.name)
+                ? "1" : "\(pivot.value($0.name, otherwise: current)) IS NOT \(current)"
         }
-        try db.cachedStatement(
-            sql: """
-                UPDATE \(table.abortClause) main.\(name)
-                SET \(targets.joined(separator: ", "))
-                FROM \(pivot.sql) AS staged_pivot
-                WHERE \(pivot.keyMatch)
-                """
-        ).execute(arguments: [sets.number])
+        let targets = zip(moving, moves).map { column, move in
+            let columnName = SQLText.name(column.name)
+            return "\(columnName) = CASE WHEN \(move) THEN \(placeholder(for: column)) ELSE \(name).\(columnName) END"
+        }
+        let taken = "(\(moves.joined(separator: " OR "))) AND (\(condition))"
+        try db.cachedStatement(sql: pivot.updateSQL(targets, where: taken)).execute(arguments: [sets.number])
     }
 
     /// Returns the SQL of a placeholder that fits the column's type and equals no other value.

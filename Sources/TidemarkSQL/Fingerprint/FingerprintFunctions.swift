@@ -1,4 +1,5 @@
 import Crypto
+import Foundation
 import GRDB
 import GRDBSQLite
 import TidemarkCore
@@ -9,36 +10,24 @@ import TidemarkCore
 /// | --- | --- |
 /// | `tidemark_fingerprint(table, key, before, after)` | aggregate: sum of hashes, `after` minus `before` |
 /// | `tidemark_sorted(json)` | a row's JSON object in its hashed form, with members sorted by name |
+/// | `tidemark_hash(text)` | the first 16 bytes of SHA-256, as hexadecimal digits; of NULL, NULL |
 ///
 /// The aggregate returns 32 hexadecimal digits; a row that is NULL does not count.
 enum FingerprintFunctions {
     static func register(on db: Database) throws {
-        let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY
-        let codes = [
-            sqlite3_create_function_v2(
-                db.sqliteConnection,
-                "tidemark_fingerprint",
-                4,
-                flags,
-                nil,
-                nil,
-                { context, _, values in FingerprintFunctions.step(context, values) },
-                { context in FingerprintFunctions.finish(context) },
-                nil
-            ),
-            sqlite3_create_function_v2(
-                db.sqliteConnection,
-                "tidemark_sorted",
-                1,
-                flags,
-                nil,
-                { context, _, values in FingerprintFunctions.sortMembers(context, values) },
-                nil,
-                nil,
-                nil
-            ),
-        ]
-        for code in codes where code != SQLITE_OK { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+        try SQLFunctions.add(
+            "tidemark_fingerprint",
+            count: 4,
+            to: db,
+            step: { context, _, values in FingerprintFunctions.step(context, values) },
+            finish: { context in FingerprintFunctions.finish(context) }
+        )
+        try SQLFunctions.add("tidemark_sorted", count: 1, to: db) { context, _, values in
+            FingerprintFunctions.sortMembers(context, values)
+        }
+        try SQLFunctions.add("tidemark_hash", count: 1, to: db) { context, _, values in
+            FingerprintFunctions.hashText(context, values)
+        }
     }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>
@@ -74,12 +63,22 @@ enum FingerprintFunctions {
         text += CanonicalJSON.bytes(sqlite3_value_text(values?[1]), of: values?[1])
         text.append(UInt8(ascii: "\t"))
         text += CanonicalJSON.bytes(sqlite3_value_text(values?[row]), of: values?[row])
-        return SHA256.hash(data: text).withUnsafeBytes {
+        return hash(text)
+    }
+
+    private static func hash(_ bytes: some DataProtocol) -> Fingerprint {
+        SHA256.hash(data: bytes).withUnsafeBytes {
             Fingerprint(
                 high: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
                 low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
             )
         }
+    }
+
+    private static func hashText(_ context: OpaquePointer?, _ values: Values?) {
+        guard let address = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
+        let text = CanonicalJSON.bytes(address, of: values?[0])
+        SQLFunctions.result(context, Array(hash(UnsafeRawBufferPointer(text)).hex.utf8))
     }
 
     // MARK: The order of members

@@ -10,9 +10,6 @@ package struct SchemaIntrospection {
     /// The names of virtual tables and their shadow tables, which stay local to the file.
     package let skippedTables: [String]
 
-    /// The table in which GRDB's migrator counts its migrations; each file has its own.
-    package static let migrationsTable = "grdb_migrations"
-
     /// Creates an introspection of known tables.
     init(tables: [SyncedTable]) {
         self.tables = tables
@@ -40,7 +37,7 @@ package struct SchemaIntrospection {
         let moduleTables = try Self.moduleTables(in: db)
         for row in rows {
             let name: String = try row.value("name")
-            if try row.value("type") != "table" || moduleTables.contains(name) || name == Self.migrationsTable {
+            if try row.value("type") != "table" || moduleTables.contains(name) || name == MigratorTable.name {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
                 let table = try Self.table(
@@ -128,7 +125,7 @@ package struct SchemaIntrospection {
             columns: columns,
             key: key,
             keyKind: isOwnId ? .integer : key.count == 1 && hasTextAffinity(keyType) ? .text : .general,
-            isAutoincrement: isOwnId && !isRowid && SQLText.keywords(sql).contains("AUTOINCREMENT"),
+            isAutoincrement: isOwnId && !isRowid && SQLText.hasKeyword("AUTOINCREMENT", in: sql),
             references: references,
             uniques: uniques,
             hasComputedUniques: try hasComputedUniques(name, in: db),

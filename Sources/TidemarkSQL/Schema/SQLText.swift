@@ -30,6 +30,13 @@ package enum SQLText {
         names.map { prefix + name($0) }.joined(separator: ", ")
     }
 
+    /// Whether a statement has a keyword, given in upper case.
+    ///
+    /// Most statements lack its letters, so that no pattern has to take them apart.
+    package static func hasKeyword(_ keyword: String, in sql: String) -> Bool {
+        sql.uppercased().contains(keyword) && keywords(sql).contains(keyword)
+    }
+
     /// Returns a statement in upper case without literals, quoted names and comments.
     package static func keywords(_ sql: String) -> String {
         let rest = /'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*.*?\*\//.dotMatchesNewlines()

@@ -12,8 +12,14 @@ package enum TriggerGuard {
     package static func isGuarded(_ sql: String) -> Bool { sql.contains(condition) }
 
     /// Returns a `CREATE TRIGGER` statement with the guard; nil if the text has no place for it.
-    package static func guarded(_ sql: String) -> String? {
-        guard !isGuarded(sql) else { return sql }
+    package static func guarded(_ sql: String) -> String? { isGuarded(sql) ? sql : adding(condition, to: sql) }
+
+    /// Returns a `CREATE TRIGGER` statement that never runs; nil if the text has no place for a condition.
+    ///
+    /// A program that makes its triggers `IF NOT EXISTS` finds it.
+    package static func asleep(_ sql: String) -> String? { adding("0 /* runs at the server */", to: sql) }
+
+    private static func adding(_ condition: String, to sql: String) -> String? {
         let words = topWords(sql)
         guard let begin = words.first(where: { $0.word == "BEGIN" }) else { return nil }
         guard let when = words.first(where: { $0.word == "WHEN" }), when.range.lowerBound < begin.range.lowerBound

@@ -13,32 +13,16 @@ import GRDBSQLite
 enum Sums {
     /// Adds the functions to a connection.
     static func register(on db: Database) throws {
-        let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY
-        let codes = [
-            sqlite3_create_function_v2(
-                db.sqliteConnection,
-                "tidemark_add",
-                2,
-                flags,
-                nil,
-                { context, _, values in Sums.add(values?[0], delta: values?[1], to: context) },
-                nil,
-                nil,
-                nil
-            ),
-            sqlite3_create_function_v2(
-                db.sqliteConnection,
-                "tidemark_sum",
-                1,
-                flags,
-                nil,
-                nil,
-                { context, _, values in Sums.step(context, values?[0]) },
-                { context in Sums.finish(context) },
-                nil
-            ),
-        ]
-        for code in codes where code != SQLITE_OK { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+        try SQLFunctions.add("tidemark_add", count: 2, to: db) { context, _, values in
+            Sums.add(values?[0], delta: values?[1], to: context)
+        }
+        try SQLFunctions.add(
+            "tidemark_sum",
+            count: 1,
+            to: db,
+            step: { context, _, values in Sums.step(context, values?[0]) },
+            finish: { context in Sums.finish(context) }
+        )
     }
 
     private static func add(_ value: OpaquePointer?, delta: OpaquePointer?, to context: OpaquePointer?) {

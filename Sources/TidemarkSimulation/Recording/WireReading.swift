@@ -37,6 +37,7 @@ enum WireReading {
         var replies: [JSONText.Text] = []
         var isWhole: Bool = true
         var asSent: Set<String> = []
+        var lent: [Answer.Places] = []
         for (name, value) in JSONText.members(body[...]) {
             switch name {
             case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
@@ -44,14 +45,30 @@ enum WireReading {
             case "echo": isWhole = JSONText.string(value) != "ids"
             case "asSent": asSent = Set(JSONText.elements(value).compactMap(JSONText.string))
             case "changeSets": replies = JSONText.elements(value)
+            case "lent": lent = JSONText.members(value).flatMap { places($0.value, of: $0.name) }
             default: break
             }
         }
         return Answer(
             epoch: epoch,
             maxRevision: maxRevision,
-            replies: replies.map { reply($0, isWhole: isWhole && !asSent.contains(member("id", of: $0) ?? "")) }
+            replies: replies.map { reply($0, isWhole: isWhole && !asSent.contains(member("id", of: $0) ?? "")) },
+            lent: lent
         )
+    }
+
+    private static func places(_ lists: JSONText.Text, of table: String) -> [Answer.Places] {
+        JSONText.elements(lists).compactMap { list in
+            let numbers = JSONText.elements(list).compactMap { Int64(JSONText.raw($0)) }
+            guard numbers.count == 4 else { return nil }
+            return Answer.Places(
+                table: table,
+                first: numbers[0],
+                last: numbers[1],
+                stride: numbers[2],
+                width: numbers[3]
+            )
+        }
     }
 
     /// The changes of a revision of the log.

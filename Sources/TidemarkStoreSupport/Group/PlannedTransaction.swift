@@ -170,13 +170,17 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     // MARK: Impossible before the write
 
-    package func lend(_ tables: [String]) throws -> [String: [LentIDs]] { throw GroupNeedsSerialExecution() }
-
     package func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int)
         throws -> String
     { throw GroupNeedsSerialExecution() }
 
     package func compact(to horizon: Int64) throws { throw GroupNeedsSerialExecution() }
+
+    package func lend(_ tables: [String]) throws -> [String: [LentIDs]] {
+        // Lent ids depend on no planned change set, but a refused request must lend none.
+        isUndoable = false
+        return try base.lend(tables)
+    }
 
     package func recomputeFingerprint() throws {
         try baseWithoutPlan().recomputeFingerprint()

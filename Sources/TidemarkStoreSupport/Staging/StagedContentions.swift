@@ -163,7 +163,7 @@ extension StagedRequest {
                     SELECT contended.tbl, contended.key, delta.col
                     FROM temp.tidemark_contended AS contended
                     JOIN temp.tidemark_staged_delta AS delta ON delta.rec = contended.rec
-                    JOIN json_each(contended.image) AS member ON member.key = delta.col
+                    JOIN json_each(contended.image) AS member ON \(MemberSQL.name(of: "member.key")) = delta.col
                     WHERE member.type <> 'integer'
                     """
             )

@@ -41,10 +41,7 @@ extension PostgresTransaction {
         try String.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT json_group_array(json_object('tbl', change.tbl, 'key', change.key,
-                        'revision', planned.revision, 'operation', change.operation,
-                        'columns', CASE change.operation WHEN 'update'
-                            THEN (SELECT json_group_array(\(MemberSQL.name(of: "name.key"))) FROM json_each(change.attributes) AS name) END))
+                    SELECT json_group_array(\(Self.entry(revision: "planned.revision")))
                     FROM temp.tidemark_planned AS planned
                     JOIN temp.tidemark_staged AS staged USING (ord)
                     JOIN temp.tidemark_reduced AS change
@@ -65,19 +62,8 @@ extension PostgresTransaction {
                 FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[]) AS sent
             ), entry AS (
                 SELECT *
-                FROM jsonb_to_recordset($8::jsonb)
-                    AS sent (tbl text, key text, revision bigint, operation text, columns text)
-            ), logged AS (
-                INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns)
-                SELECT $1, tbl, key, revision, operation, columns
-                FROM entry
-            )
-            INSERT INTO tidemark.identity AS stored (zone, tbl, next)
-            SELECT $1, tbl, max(key::bigint) + 1
-            FROM entry
-            WHERE CASE WHEN tbl = ANY ($9::text[]) THEN key::bigint <= \(TemporaryID.assignedMax) END
-            GROUP BY tbl
-            ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
+                FROM \(Self.entries(8))
+            ), \(Self.insertEntries(integerTables: 9))
             """,
             [
                 zoneName, Self.array(sets.map(\.changeSet.revision)),

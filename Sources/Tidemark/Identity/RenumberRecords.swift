@@ -1,0 +1,83 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Gives records other ids of this device, wherever the file has their former ids.
+///
+/// `temp.tidemark_assigned` lists the records, with the former id as `temporary`.
+struct RenumberRecords {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Takes a new id for each record.
+    ///
+    /// - Parameters:
+    ///   - records: Selects each record once, as `tbl` and `id`.
+    ///   - arguments: The arguments of that query.
+    /// - Returns: Whether there are any.
+    /// - Throws: `DatabaseError`, also when the table has no id left.
+    func assign(_ records: String, arguments: StatementArguments = []) throws -> Bool {
+        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
+        // Until the ids are known, `permanent` is the record's number.
+        try db.cachedStatement(
+            sql: """
+                INSERT INTO temp.tidemark_assigned
+                SELECT tbl, id, row_number() OVER (PARTITION BY tbl ORDER BY abs(id)) - 1 FROM (\(records))
+                """
+        ).execute(arguments: arguments)
+        guard db.changesCount > 0 else { return false }
+        let drawn = DrawnIDs(db: db, schema: schema)
+        let counts = try Row.fetchAll(
+            db,
+            sql: "SELECT tbl, count(*) AS records FROM temp.tidemark_assigned GROUP BY tbl"
+        )
+        for row in counts {
+            guard let table = try schema.byName[row.value("tbl")] else { continue }
+            let runs = try drawn.take(row.value("records"), of: table).map(\.json).joined(separator: ",")
+            try db.cachedStatement(
+                sql: """
+                    UPDATE temp.tidemark_assigned
+                    SET permanent = \(DrawnIDs.Run.idSQL(number: "permanent"))
+                    FROM json_each(?) AS run
+                    WHERE tbl = ? AND permanent BETWEEN run.value ->> 0 AND run.value ->> 1
+                    """
+            ).execute(arguments: ["[\(runs)]", table.name])
+        }
+        return true
+    }
+
+    /// Assigns ids to records that a list names.
+    func assign(_ records: [(table: String, id: Int64)]) throws -> Bool {
+        let list = records.map { "[\(ChangeSetJSON.quote($0.table)),\($0.id)]" }.joined(separator: ",")
+        return try assign("SELECT value ->> 0 AS tbl, value ->> 1 AS id FROM json_each(?)", arguments: ["[\(list)]"])
+    }
+
+    /// Writes the ids to the rows, to pending changes and to references.
+    func renamePending() throws {
+        // Children refer to the new id before the parent has it, so SQLite must defer the check. While
+        // the device applies answers, the same statements run with `foreign_keys` off.
+        try ConnectionFlag.withNewStatements(db) {
+            try ConnectionFlag.deferForeignKeys.set(true, in: db)
+            try DeviceFile.whileApplying(db) {
+                try RenameRows(db: db, schema: schema).run()
+                let identities = MapIdentities(db: db, schema: schema)
+                try identities.rewriteAssigned()
+                try identities.rewriteOwnReferences()
+            }
+        }
+    }
+
+    /// Writes the ids to parked changes.
+    func renameParked() throws {
+        try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+    }
+
+    /// The events that report the new ids.
+    func events() throws -> [SyncEvent] {
+        let rows = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
+        return try Dictionary(grouping: rows) { try $0.value("tbl") as String }.sorted { $0.key < $1.key }.map {
+            let pairs = try $0.value.map { (try $0.value("temporary") as Int64, try $0.value("permanent") as Int64) }
+            return .identitiesAssigned(table: $0.key, ids: Dictionary(uniqueKeysWithValues: pairs))
+        }
+    }
+}

@@ -1,0 +1,242 @@
+import Foundation
+import GRDB
+import Testing
+import Tidemark
+import TidemarkCore
+import TidemarkTestSupport
+
+/// Programs alter a table by making it again.
+///
+/// They create a new one, copy the rows, drop the old one, and rename the new one. The triggers go with the old
+/// table, so only a comparison finds the next writes.
+@Suite struct RebuiltTableTests {
+    private static let schema = """
+        CREATE TABLE club (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT, club_id INTEGER REFERENCES club);
+        CREATE TABLE player (id INTEGER PRIMARY KEY, team_id INTEGER REFERENCES team, name TEXT);
+        """
+    private static let seed = "INSERT INTO team (name) VALUES ('Kiel'), ('Bonn')"
+    /// Another program's connection does not enforce references while it rebuilds.
+    private static let rebuild = """
+        CREATE TABLE fresh (id INTEGER PRIMARY KEY, name TEXT, club_id INTEGER REFERENCES club);
+        INSERT INTO fresh SELECT id, name, club_id FROM team;
+        DROP TABLE team; ALTER TABLE fresh RENAME TO team;
+        """
+    private static let players = """
+        SELECT team.name, player.name FROM player LEFT JOIN team ON team.id = team_id ORDER BY player.name
+        """
+
+    private func rebuild(_ device: TestDevice, then sql: String) throws {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        try DatabaseQueue(path: device.path, configuration: configuration).write { db in
+            try db.execute(sql: Self.rebuild + sql)
+        }
+    }
+
+    @Test func `rule 7: a parent that no trigger captured is sent with its child`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try rebuild(
+            anna,
+            then: """
+                INSERT INTO team (name) VALUES ('Jena');
+                INSERT INTO player (team_id, name) SELECT max(id), 'Jo' FROM team;
+                """
+        )
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.players) == ["Jena|Jo"])
+    }
+
+    @Test func `rule 1: a child of an uncaptured parent does not move to another device's row with its id`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await ben.write("INSERT INTO team (name) VALUES ('Ulm')")
+        try await ben.engine.sync()
+        try rebuild(
+            anna,
+            then: """
+                INSERT INTO team (name) VALUES ('Jena');
+                INSERT INTO player (team_id, name) SELECT max(id), 'Jo' FROM team;
+                """
+        )
+        let id = "SELECT id FROM team WHERE name IN ('Ulm', 'Jena')"
+        #expect(try await anna.rows(id) == ben.rows(id), "the devices have given the same id")
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.players) == ["Jena|Jo"])
+        #expect(try await ben.rows("SELECT name FROM team ORDER BY id") == ["Kiel", "Bonn", "Ulm", "Jena"])
+    }
+
+    @Test func `an uncaptured row between its new parent and its new child is sent with both`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        // The app's own connection: it knows where each transaction ends.
+        try await anna.database.writeWithoutTransaction { db in
+            try db.execute(sql: "PRAGMA foreign_keys = OFF")
+            try db.inTransaction {
+                try db.execute(sql: Self.rebuild)
+                return .commit
+            }
+            try db.execute(sql: "PRAGMA foreign_keys = ON")
+        }
+        try await anna.write("INSERT INTO team (name) VALUES ('Jena')")
+        try await anna.write("INSERT INTO player (team_id, name) SELECT max(id), 'Jo' FROM team")
+        try await anna.write("INSERT INTO club (name) VALUES ('Union')")
+        try await anna.write("UPDATE team SET club_id = (SELECT max(id) FROM club) WHERE name = 'Jena'")
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.players) == ["Jena|Jo"])
+        #expect(try await ben.rows("SELECT club.name FROM team JOIN club ON club.id = club_id") == ["Union"])
+    }
+
+    @Test func `rule 10: edits of an uncaptured row, made offline, follow its creation`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try rebuild(
+            anna,
+            then: "INSERT INTO team (name) VALUES ('Jena'), ('Gera'); UPDATE team SET name = 'KIEL' WHERE id = 1"
+        )
+        anna = try await anna.reopened()
+        anna.transport.faults.add(.requestLost)
+        await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        try await anna.write("INSERT INTO player (team_id, name) SELECT max(id), 'Jo' FROM team WHERE name = 'Jena'")
+        try await anna.write("UPDATE team SET name = 'JENA' WHERE name = 'Jena'; DELETE FROM team WHERE name = 'Gera'")
+        try await anna.write("INSERT INTO club (name) VALUES ('Union'); UPDATE team SET club_id = last_insert_rowid()")
+        try await ben.write("INSERT INTO team (name) VALUES ('Ulm')")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.players) == ["JENA|Jo"])
+        #expect(
+            try await ben.rows("SELECT name, club_id IS NULL FROM team ORDER BY name") == [
+                "Bonn|0", "JENA|0", "KIEL|0", "Ulm|1",
+            ]
+        )
+    }
+
+    @Test func `a rebuilt table whose rows are the server's needs no comparison`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var anna = try await cluster.device("anna")
+        try await anna.write("UPDATE team SET name = 'KIEL' WHERE id = 1")
+        try rebuild(anna, then: "")
+        anna = try await anna.reopened()
+        #expect(try await anna.rows("SELECT rebuilt FROM tidemark_device") == [""])
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT name FROM team WHERE id = 1") == ["KIEL"])
+    }
+
+    @Test func `a table rebuilt by the same statement under a running engine is captured again`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let sql = try #require(try await anna.rows("SELECT sql FROM sqlite_master WHERE name = 'player'").first)
+        try anna.writeOutside("DROP TABLE player; \(sql)")
+        try await anna.engine.sync()
+        try await anna.write("INSERT INTO player (name) VALUES ('Jo')")
+        #expect(try await anna.rows("SELECT count(*) FROM tidemark_capture") == ["1"])
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT name FROM player") == ["Jo"])
+    }
+
+    @Test func `rule 1: an uncaptured value that an answer replaces becomes a conflict, and no other value does`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try rebuild(anna, then: "UPDATE team SET name = 'KIEL' WHERE id = 1")
+        try await ben.write("UPDATE team SET name = 'Bonn am Rhein' WHERE id = 2")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try rebuild(anna, then: "UPDATE team SET name = 'KIEL (1)' WHERE id = 1")
+        try await ben.engine.sync()
+        try await ben.write("UPDATE team SET name = 'Kiel (2)' WHERE id = 1")
+        try await ben.engine.sync()
+        try await anna.engine.sync()
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.reasons.map(\.rule) == ["uncaptured"])
+        #expect(conflict.records.map(\.mine) == [#"{"name":"KIEL (1)"}"#])
+        try await cluster.converge(anna, ben)
+        #expect(try await cluster.rows("SELECT name FROM team ORDER BY id") == ["Kiel (2)", "Bonn am Rhein"])
+    }
+
+    // MARK: Tables without a key
+
+    private static let log = "CREATE TABLE log (at TEXT, note TEXT);"
+    private static let logSeed = """
+        INSERT INTO log (rowid, at, note) VALUES (1, 'mon', 'a'), (5, 'wed', 'c'), (9, 'x', 'same'), (12, 'x', 'same');
+        """
+    /// The copied rows are numbered from 1.
+    private static let rebuildLog = """
+        CREATE TABLE fresh (at TEXT, note TEXT); INSERT INTO fresh SELECT at, note FROM log;
+        DROP TABLE log; ALTER TABLE fresh RENAME TO log;
+        """
+    private static let logRows = "SELECT rowid, at, note FROM log ORDER BY rowid"
+
+    @Test func `a migration that does not copy the row numbers neither edits records nor doubles unsent ones`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.log, seed: Self.logSeed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.write("INSERT INTO log VALUES ('thu', 'unsent'); UPDATE log SET note = 'A' WHERE at = 'mon'")
+        _ = try await anna.engine.status()
+        try await anna.write("INSERT INTO log VALUES ('thu', 'unsent'); DELETE FROM log WHERE rowid = 12")
+        try anna.writeOutside(Self.rebuildLog + "INSERT INTO log VALUES ('fri', 'uncaptured')")
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(anna, ben)
+        let rows = try await ben.rows(Self.logRows)
+        #expect(rows.prefix(3) == ["1|mon|A", "5|wed|c", "9|x|same"])
+        #expect(
+            try await ben.rows("SELECT at, note FROM log WHERE rowid > 9 ORDER BY at") == [
+                "fri|uncaptured", "thu|unsent", "thu|unsent",
+            ]
+        )
+    }
+
+    @Test func `an edit after such a migration is an edit of its record`() async throws {
+        let cluster = try Cluster(schema: Self.log, seed: Self.logSeed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try anna.writeOutside(Self.rebuildLog + "UPDATE log SET note = 'C' WHERE at = 'wed'")
+        anna = try await anna.reopened()
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.logRows) == ["1|mon|a", "5|wed|C", "9|x|same", "12|x|same"])
+    }
+
+    @Test func `rule 1: other devices' edits meanwhile stay, and rows without a record become a conflict`() async throws
+    {
+        let cluster = try Cluster(schema: Self.log, seed: Self.logSeed)
+        var anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.write("INSERT INTO log VALUES ('thu', 'unsent')")
+        try anna.writeOutside(Self.rebuildLog + "INSERT INTO log VALUES ('fri', 'uncaptured')")
+        try await ben.write("DELETE FROM log WHERE at = 'mon'")
+        try await ben.write("UPDATE log SET note = 'ben' WHERE at = 'wed'")
+        try await ben.engine.sync()
+        anna = try await anna.reopened()
+        try await anna.engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(
+            try await ben.rows("SELECT at, note FROM log ORDER BY at, note") == [
+                "thu|unsent", "wed|ben", "x|same", "x|same",
+            ]
+        )
+        let parked = try await anna.engine.conflicts().flatMap(\.records).compactMap(\.mine)
+        #expect(parked.contains(#"{"at":"fri","note":"uncaptured"}"#))
+    }
+}
