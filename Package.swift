@@ -223,6 +223,7 @@ let package = Package(
             name: "StoreTestSupport",
             dependencies: [
                 "TidemarkCore", "TidemarkEngine", "TidemarkEmbedded", "TidemarkPostgres",
+                "TidemarkTestSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             path: "Tests/StoreTestSupport"

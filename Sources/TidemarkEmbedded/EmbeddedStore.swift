@@ -134,10 +134,11 @@ public final class EmbeddedStore: SyncService {
     }
 
     /// Answers one sync request; every change set that the answer acknowledges is on disk.
-    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        let zone = access.zone
         try check(zone)
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
-        let request = ZoneRequest(.sync, body: body)
+        let request = ZoneRequest(.sync, body: body, access: access)
         do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
             try await file.committing { transaction, _ in try transaction.forgetLog(through: damage.revision) }
             metrics.recordDamagedLog()
@@ -148,25 +149,28 @@ public final class EmbeddedStore: SyncService {
 
     /// Answers requests as one group, in their order, or only the first ones.
     package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
-        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0, access: .local(zone)) }).map { result in
+            result.map(\.body)
+        }
     }
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.
-    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
-        try check(zone)
-        return try await pulls.news(zone: zone, device: device, since: tag)
+    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
+        try check(access.zone)
+        return try await pulls.news(zone: access.zone, device: device, since: tag)
     }
 
     /// Decides whether to hold a request until there is news.
-    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
-        try check(zone)
-        if let decision = try await pulls.hold(body, zone: zone) { return decision.hold }
+    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
+        try check(access.zone)
+        if let decision = try await pulls.hold(body, zone: access.zone) { return decision.hold }
         let handler = handler
         return try await file.committing { transaction, _ in try handler.hold(body, in: transaction) }
     }
 
     /// Reads the zone's current epoch and revision.
-    public func latest(zone: String) async throws -> ZoneRevision {
+    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
+        let zone = access.zone
         try check(zone)
         return try await file.reading { db in
             let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
@@ -183,14 +187,15 @@ public final class EmbeddedStore: SyncService {
     }
 
     /// Compares the fingerprints of ranges of a device's rows with the zone's.
-    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try check(zone)
-        return try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
+    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try check(access.zone)
+        return try await committer.answer(ZoneRequest(.fingerprints, body: body, access: access), zone: access.zone)
+            .body
     }
 
     /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.
-    public func schema(zone: String) async throws -> [UInt8] {
-        try check(zone)
+    public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
+        try check(access.zone)
         return try await file.committing { transaction, current in
             let zone = try transaction.zone()
             let shape = current.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
@@ -202,7 +207,8 @@ public final class EmbeddedStore: SyncService {
     }
 
     /// The content hash of every table, at one revision.
-    public func digest(zone: String) async throws -> ZoneDigest {
+    public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
+        let zone = access.zone
         try check(zone)
         let schema = try await file.committing { _, current in current.schema }
         return try await file.reading { db in

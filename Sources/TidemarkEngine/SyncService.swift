@@ -8,60 +8,60 @@ public protocol SyncService: Sendable {
     /// Answers a sync request.
     ///
     /// - Parameters:
-    ///   - zone: The zone's name.
+    ///   - access: The zone, and the rights of the sender.
     ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
     /// - Returns: The answer, JSON. All verdicts in it are durable.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
-    func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
+    func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8]
 
     /// Answers the conditional GET of a device that has the rows of a tag and nothing to send.
     ///
     /// It changes nothing, and mostly reads no table.
     ///
     /// - Parameters:
-    ///   - zone: The zone's name.
+    ///   - access: The zone, and the rights of the sender.
     ///   - device: The device that sends the request.
     ///   - tag: The tag of the device's rows.
-    /// - Returns: The news; nil when the device has to use ``sync(zone:body:)``.
+    /// - Returns: The news; nil when the device has to use ``sync(_:body:)``.
     /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such zone, or it cannot be read.
-    func news(zone: String, device: String, since tag: ZoneTag) async throws -> News?
+    func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News?
 
     /// Decides whether to hold a request until there is news (long polling).
     ///
-    /// The caller passes the request to ``sync(zone:body:)`` afterwards.
+    /// The caller passes the request to ``sync(_:body:)`` afterwards.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    func hold(zone: String, body: [UInt8]) async throws -> Hold?
+    func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold?
 
     /// Compares ranges of a device's rows with the zone's rows.
     ///
     /// - Parameters:
-    ///   - zone: The zone's name.
+    ///   - access: The zone, and the rights of the sender.
     ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
     /// - Returns: The answer, JSON.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8]
+    func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8]
 
     /// Returns a snapshot of the zone: a gzip file, readable until ``releaseSnapshot(_:)``.
     ///
     /// With `base`, it may be a delta with the changed records only, if the log reaches back to
     /// `base` and a delta is smaller. With ``TidemarkCore/DeltaBase/nothing``, the snapshot may be
     /// behind by ``TidemarkCore/Limits/snapshotRevisionsBehindMax`` revisions.
-    func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile
+    func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile
 
     /// Returns the snapshot file of a tag if it still exists, even if the zone has newer revisions.
     ///
     /// It stays readable until ``releaseSnapshot(_:)``.
-    func snapshot(zone: String, tag: String) async throws -> SnapshotFile?
+    func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile?
 
     /// Releases a snapshot after the server sent it or failed to send it.
     func releaseSnapshot(_ snapshot: SnapshotFile) async
 
     /// Returns the statements that create the zone's tables, and metadata for a device, as JSON.
-    func schema(zone: String) async throws -> [UInt8]
+    func schema(_ access: ZoneAccess) async throws -> [UInt8]
 
     /// Computes the content hash of every table.
-    func digest(zone: String) async throws -> ZoneDigest
+    func digest(_ access: ZoneAccess) async throws -> ZoneDigest
 
     /// Returns when the store can answer requests: `GET /readyz`.
     ///
@@ -74,7 +74,7 @@ public protocol SyncService: Sendable {
     var fanOut: FanOut { get }
 
     /// Returns a zone's latest revision.
-    func latest(zone: String) async throws -> ZoneRevision
+    func latest(_ access: ZoneAccess) async throws -> ZoneRevision
 
     /// Absorbs and publishes rows that other programs have written into a zone.
     ///
@@ -86,7 +86,7 @@ public protocol SyncService: Sendable {
 public enum News: Hashable, Sendable {
     /// The device has the latest revision.
     case nothing
-    /// The answer that ``SyncService/sync(zone:body:)`` would give, JSON, and the device's tag after
+    /// The answer that ``SyncService/sync(_:body:)`` would give, JSON, and the device's tag after
     /// it applies the answer.
     case answer([UInt8], ZoneTag)
 }

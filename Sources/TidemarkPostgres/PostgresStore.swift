@@ -76,9 +76,10 @@ public final class PostgresStore: SyncService {
     }
 
     /// Answers one sync request; every change set that the answer acknowledges is on disk.
-    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        let zone = access.zone
         if let answer = try await pulls.answer(body, zone: zone) { return answer }
-        let request = ZoneRequest(.sync, body: body)
+        let request = ZoneRequest(.sync, body: body, access: access)
         do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
             try await zones.inTransaction(zone) { try $0.forgetLog(through: damage.revision) }
             metrics.recordDamagedLog()
@@ -89,23 +90,28 @@ public final class PostgresStore: SyncService {
 
     /// Answers requests as one group, in their order: at least the first.
     package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
-        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0) }).map { result in result.map(\.body) }
+        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0, access: .local(zone)) }).map { result in
+            result.map(\.body)
+        }
     }
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.
-    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
-        try await pulls.news(zone: zone, device: device, since: tag)
+    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
+        try await pulls.news(zone: access.zone, device: device, since: tag)
     }
 
     /// Decides whether to hold a request until there is news.
-    public func hold(zone: String, body: [UInt8]) async throws -> Hold? {
+    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
+        let zone = access.zone
         if let answer = try await pulls.hold(body, zone: zone) { return answer.hold }
         let handler = handler
         return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
     }
 
     /// Reads a zone's current epoch and revision.
-    public func latest(zone: String) async throws -> ZoneRevision { try await zones.position(of: zone).revision }
+    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
+        try await zones.position(of: access.zone).revision
+    }
 
     /// Checks for commits of other nodes and writes of other programs, in case a notification was lost.
     public func look(zone: String) async throws {
@@ -121,15 +127,16 @@ public final class PostgresStore: SyncService {
     }
 
     /// Compares the fingerprints of ranges of a device's rows with the zone's.
-    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await committer.answer(ZoneRequest(.fingerprints, body: body), zone: zone).body
+    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await committer.answer(ZoneRequest(.fingerprints, body: body, access: access), zone: access.zone).body
     }
 
     /// Returns a snapshot of the zone at its latest revision, and builds it if there is none yet.
     ///
     /// With `base`, returns a delta instead if that is smaller. A new device may get an older
     /// snapshot, within ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
-    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
+    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+        let zone = access.zone
         let behind = base == .nothing ? options.limits.snapshotRevisionsBehindMax : 0
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.inTransaction(zone) { transaction in
@@ -161,16 +168,17 @@ public final class PostgresStore: SyncService {
     }
 
     /// Returns the snapshot of a tag, if this node still has it.
-    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
-        await snapshots.snapshot(zone: zone, tag: tag)
+    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
+        await snapshots.snapshot(zone: access.zone, tag: tag)
     }
 
     /// Releases a snapshot after its reader is done.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await snapshots.release(snapshot) }
 
     /// Returns the zone's schema as JSON: its hash, its columns and its CREATE statements.
-    public func schema(zone: String) async throws -> [UInt8] {
-        try await zones.inTransaction(zone) { transaction in
+    public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
+        let zone = access.zone
+        return try await zones.inTransaction(zone) { transaction in
             let served = transaction.served
             let shape = served.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
             let state = transaction.state
@@ -182,7 +190,8 @@ public final class PostgresStore: SyncService {
     }
 
     /// Computes the content hash of every table, at one revision.
-    public func digest(zone: String) async throws -> ZoneDigest {
+    public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
+        let zone = access.zone
         let path = "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
         defer { removeIfThere(path) }
         for _ in 0..<ZoneConnections.attemptsMax {

@@ -17,50 +17,52 @@ public final class ReplaceableService: SyncService {
     }
 
     /// Answers one round of synchronisation.
-    public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await store.sync(zone: zone, body: body)
+    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await store.sync(access, body: body)
     }
 
     /// The news for a device.
-    public func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
-        try await store.news(zone: zone, device: device, since: tag)
+    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
+        try await store.news(access, device: device, since: tag)
     }
 
     /// Whether a request is to be held.
-    public func hold(zone: String, body: [UInt8]) async throws -> Hold? { try await store.hold(zone: zone, body: body) }
+    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
+        try await store.hold(access, body: body)
+    }
 
     /// The listeners of the present store's commits.
     public var fanOut: FanOut { store.fanOut }
 
     /// The zone's present state.
-    public func latest(zone: String) async throws -> ZoneRevision { try await store.latest(zone: zone) }
+    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision { try await store.latest(access) }
 
     /// Absorbs other programs' writes.
     public func look(zone: String) async throws { try await store.look(zone: zone) }
 
     /// A snapshot of the zone.
-    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
-        try await store.snapshot(zone: zone, since: base)
+    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+        try await store.snapshot(access, since: base)
     }
 
     /// The snapshot of a tag, if it still exists.
-    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
-        try await store.snapshot(zone: zone, tag: tag)
+    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
+        try await store.snapshot(access, tag: tag)
     }
 
     /// Reports that a snapshot has been sent.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await store.releaseSnapshot(snapshot) }
 
     /// The statements that make the zone's tables.
-    public func schema(zone: String) async throws -> [UInt8] { try await store.schema(zone: zone) }
+    public func schema(_ access: ZoneAccess) async throws -> [UInt8] { try await store.schema(access) }
 
     /// Compares ranges of a device's rows with the zone's.
-    public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await store.fingerprints(zone: zone, body: body)
+    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await store.fingerprints(access, body: body)
     }
 
     /// The content hash of every table.
-    public func digest(zone: String) async throws -> ZoneDigest { try await store.digest(zone: zone) }
+    public func digest(_ access: ZoneAccess) async throws -> ZoneDigest { try await store.digest(access) }
 
     /// Whether the store answers.
     public func probe() async throws { try await store.probe() }

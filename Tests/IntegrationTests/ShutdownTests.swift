@@ -3,6 +3,7 @@ import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
+import TidemarkTestSupport
 
 extension IntegrationTests {
     /// Rule 32: SIGTERM to a busy server.

@@ -4,6 +4,7 @@ package import TidemarkCore
 import TidemarkPostgres
 import TidemarkEmbedded
 package import TidemarkEngine
+import TidemarkTestSupport
 
 /// The stores; every promise of one is a promise of all.
 package enum Store: String, CaseIterable, Sendable {

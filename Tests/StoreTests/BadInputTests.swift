@@ -2,6 +2,7 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
+import TidemarkTestSupport
 
 /// Rule 9: a refused request changes nothing, and its error names the problem, the place and the
 /// cure; any bytes give a typed error, never a defect.

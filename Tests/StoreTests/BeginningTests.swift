@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkEngine
+import TidemarkTestSupport
 
 /// Rule 36: a new device need not wait for a snapshot of the very latest rows, on either
 /// store.

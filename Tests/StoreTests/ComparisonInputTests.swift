@@ -2,6 +2,7 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
+import TidemarkTestSupport
 
 /// Rule 9 for comparisons of rows: a malformed one is refused with the reason.
 @Suite(.serialized) struct ComparisonInputTests {

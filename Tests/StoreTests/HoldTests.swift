@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkEngine
+import TidemarkTestSupport
 
 /// Requests that are held for news, and requests that are answered at once.
 @Suite(.serialized) struct HoldTests {

@@ -4,6 +4,7 @@ import Testing
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
+import TidemarkTestSupport
 
 /// Rule 35: a conditional GET with a tag gets the answer of the full request, or the demand for
 /// one.

@@ -4,6 +4,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkTestSupport
 
 /// An existing file becomes a zone without changes to its tables.
 ///

@@ -5,6 +5,7 @@ import Synchronization
 import Testing
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkTestSupport
 
 /// A damaged entry in the served file's log, with intact rows.
 @Suite struct DamagedLogTests {

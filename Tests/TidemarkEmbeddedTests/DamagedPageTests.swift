@@ -3,6 +3,7 @@ import GRDB
 import Testing
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkTestSupport
 
 /// An unreadable page of a served file.
 @Suite struct DamagedPageTests {

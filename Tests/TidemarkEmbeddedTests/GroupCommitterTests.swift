@@ -8,7 +8,9 @@ import TidemarkEngine
 @Suite struct GroupCommitterTests {
     private static let limits = Limits.standard
 
-    private static func request(_ text: String) -> ZoneRequest { ZoneRequest(.sync, body: Array(text.utf8)) }
+    private static func request(_ text: String) -> ZoneRequest {
+        ZoneRequest(.sync, body: Array(text.utf8), access: .local("main"))
+    }
 
     private static func echo(_ group: [ZoneRequest]) -> [Result<ZoneAnswer, any Error>] {
         group.map { .success(ZoneAnswer(body: $0.body)) }

@@ -4,6 +4,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkTestSupport
 
 /// A zone's file that an earlier version served.
 @Suite struct OlderFileTests {

@@ -4,6 +4,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkTestSupport
 
 /// The served file stays an ordinary SQLite file: writes of any program are synced.
 @Suite struct OutsideWriteTests {

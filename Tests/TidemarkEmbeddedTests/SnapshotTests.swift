@@ -6,6 +6,7 @@ import TidemarkCore
 import TidemarkGzip
 import TidemarkEmbedded
 import TidemarkEngine
+import TidemarkTestSupport
 
 /// A snapshot is the whole zone at one revision, while writers continue.
 @Suite struct SnapshotTests {

@@ -25,7 +25,7 @@ import TidemarkStoreSupport
                 #"{"id":"\#(UUID())","team":{"create":[-1],"attributes":{"-1":{"name":"t"}}},"#
                 + #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}}"#
             let body = #"{"maxRevision":1,"device":"\#(number)","changeSets":[\#(set)]\#(more)}"#
-            return ZoneRequest(.sync, body: Array(body.utf8))
+            return ZoneRequest(.sync, body: Array(body.utf8), access: .local("main"))
         }
     }
 
@@ -88,7 +88,7 @@ import TidemarkStoreSupport
             CREATE TABLE crest (id INTEGER PRIMARY KEY, motto TEXT UNIQUE);
             INSERT INTO crest VALUES (1, 'ahoy');
             """
-        let group = [ZoneRequest(.sync, body: Array(body.utf8))]
+        let group = [ZoneRequest(.sync, body: Array(body.utf8), access: .local("main"))]
         #expect(try await Self.answers(group, besides: unique).answers != nil)
     }
 
@@ -134,9 +134,17 @@ import TidemarkStoreSupport
             #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","#
             + #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}}"#
         let group = [
-            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"a"}"#.utf8)),
-            ZoneRequest(.fingerprints, body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)),
-            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)),
+            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"a"}"#.utf8), access: .local("main")),
+            ZoneRequest(
+                .fingerprints,
+                body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8),
+                access: .local("main")
+            ),
+            ZoneRequest(
+                .sync,
+                body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8),
+                access: .local("main")
+            ),
         ]
         let together = try await Self.answersAfterCorruption { try GroupHandler().handle(group, planning: $0) }
         let inTurn = try await Self.answersAfterCorruption { try GroupHandler().handle(group, in: $0) }

@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// A PostgreSQL schema that other programs use becomes a zone, and stays usable by them.
 @Suite struct AdoptionTests {

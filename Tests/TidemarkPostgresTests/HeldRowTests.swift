@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// Rule 38: rows locked by a forgotten transaction in psql.
 @Suite struct HeldRowTests {

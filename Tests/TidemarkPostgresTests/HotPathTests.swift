@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// The statements in PostgreSQL's log: every statement of the hot path names one zone,
 /// so the tables can be distributed by it, and the number of statements does not grow with the

@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// Ids of tables that Tidemark creates: programs and nodes draw them from one sequence.
 @Suite struct IdentityTests {

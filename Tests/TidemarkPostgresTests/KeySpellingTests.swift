@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// Keys of types that read several texts as one value.
 @Suite struct KeySpellingTests {

@@ -4,6 +4,7 @@ import Testing
 import TidemarkCore
 import TidemarkPostgres
 import TidemarkEngine
+import TidemarkTestSupport
 
 /// Rule 38: nodes hold no state: each node's commits are answered and announced by all others.
 @Suite struct NodeTests {

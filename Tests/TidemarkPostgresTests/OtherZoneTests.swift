@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// An app trigger's writes from one zone into another are revisions there, like another program's
 /// rows.

@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// A database restored from a backup starts a new history, if the operator says so.
 @Suite struct RestoreTests {

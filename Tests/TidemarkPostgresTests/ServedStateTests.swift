@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// The zones' settings in a served database, and damage to its log.
 @Suite struct ServedStateTests {

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// A node keeps a snapshot of each zone, all in one folder.
 @Suite struct SnapshotFileTests {

@@ -3,6 +3,7 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// Rule 39: sums in tables that PostgreSQL had before, and that psql alters.
 @Suite(.serialized) struct SumTests {

@@ -2,6 +2,7 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkPostgres
+import TidemarkTestSupport
 
 /// Tables and statements that can be distributed by the zone: every key begins with it, and no
 /// statement of the hot path names two.

@@ -43,34 +43,38 @@ final class ScriptedService: SyncService {
     /// The released snapshots.
     var releases: AsyncStream<SnapshotFile> { releaseEvents.stream }
 
-    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        callLog.withLockedValue { $0.append(Call(zone: zone, body: body)) }
-        return try await answer(zone, body)
+    func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        callLog.withLockedValue { $0.append(Call(zone: access.zone, body: body)) }
+        return try await answer(access.zone, body)
     }
 
-    func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] { try await sync(zone: zone, body: body) }
+    func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await sync(access, body: body)
+    }
 
-    func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? { nil }
+    func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? { nil }
 
     let fanOut = FanOut()
 
-    func hold(zone: String, body: [UInt8]) async throws -> Hold? { nil }
+    func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? { nil }
 
-    func latest(zone: String) async throws -> ZoneRevision { ZoneRevision(zone: zone, epoch: "e", revision: 0) }
+    func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
+        ZoneRevision(zone: access.zone, epoch: "e", revision: 0)
+    }
 
     func look(zone: String) async throws {}
 
-    func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
+    func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
         let file = files.withLockedValue { $0.count > 1 ? $0.removeFirst() : $0.first }
-        guard let file else { throw TidemarkError(.unknownZone, "No zone \(zone).", fix: "Name another.") }
+        guard let file else { throw TidemarkError(.unknownZone, "No zone \(access.zone).", fix: "Name another.") }
         return file
     }
 
-    func snapshot(zone: String, tag: String) async throws -> SnapshotFile? { nil }
+    func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? { nil }
 
     func releaseSnapshot(_ snapshot: SnapshotFile) async { releaseEvents.continuation.yield(snapshot) }
 
-    func schema(zone: String) async throws -> [UInt8] { Array("{}".utf8) }
+    func schema(_ access: ZoneAccess) async throws -> [UInt8] { Array("{}".utf8) }
 
     func probe() async throws {
         let isStalled = stalled.withLockedValue { state in
@@ -108,7 +112,7 @@ final class ScriptedService: SyncService {
     /// Makes the store fail from now on, or work again.
     func fail(_ error: (any Error)?) { failure.withLockedValue { $0 = error } }
 
-    func digest(zone: String) async throws -> ZoneDigest { Self.digest(of: zone) }
+    func digest(_ access: ZoneAccess) async throws -> ZoneDigest { Self.digest(of: access.zone) }
 
     /// The digest of every zone here.
     static func digest(of zone: String) -> ZoneDigest {

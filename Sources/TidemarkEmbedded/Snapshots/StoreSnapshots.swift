@@ -12,8 +12,8 @@ extension EmbeddedStore {
     ///
     /// Builds the file if there is none yet. A device without rows may get an older snapshot, within
     /// ``TidemarkCore/Limits/snapshotRevisionsBehindMax``.
-    public func snapshot(zone: String, since base: DeltaBase?) async throws -> SnapshotFile {
-        try check(zone)
+    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+        try check(access.zone)
         return try await withSettledZone { [self] state, schema in
             if let file = try await delta(since: base, at: state, schema) { return file }
             let builder = SnapshotBuilder(zonePath: path, schema: schema)
@@ -37,8 +37,8 @@ extension EmbeddedStore {
     }
 
     /// Returns the snapshot with a tag, if it still exists.
-    public func snapshot(zone: String, tag: String) async throws -> SnapshotFile? {
-        try check(zone)
+    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
+        try check(access.zone)
         return await snapshots.snapshot(tag: tag)
     }
 

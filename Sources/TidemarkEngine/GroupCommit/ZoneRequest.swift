@@ -12,11 +12,14 @@ package struct ZoneRequest: Hashable, Sendable {
     package let kind: Kind
     /// The request, JSON.
     package let body: [UInt8]
+    /// The rights of its sender.
+    package let access: ZoneAccess
 
     /// Makes a request.
-    package init(_ kind: Kind, body: [UInt8]) {
+    package init(_ kind: Kind, body: [UInt8], access: ZoneAccess) {
         self.kind = kind
         self.body = body
+        self.access = access
     }
 }
 

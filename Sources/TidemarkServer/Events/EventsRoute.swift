@@ -27,12 +27,14 @@ struct EventsRoute {
     }
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
-        let zone = try context.zone
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
+        let zone = access.zone
         let lastRevision = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
         // Listen before the read, so that no commit in between is missed.
         let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: DeviceQuery.device(in: request))
-        service.fanOut.publish(try await service.latest(zone: zone))
+        service.fanOut.publish(try await service.latest(access))
         let stream = try EventStream(zone: zone)
         let channel = context.channel
         let body = ResponseBody { [latest] writer in

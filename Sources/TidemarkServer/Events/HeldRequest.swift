@@ -7,7 +7,7 @@ internal import TidemarkEngine
 /// The request waits outside any transaction. Then the server handles it, once.
 struct HeldRequest {
     let service: any SyncService
-    let zone: String
+    let access: ZoneAccess
     let channel: any Channel
 
     /// Waits until the server should handle the request; returns at once if it need not wait.
@@ -17,8 +17,8 @@ struct HeldRequest {
     func wait(_ body: [UInt8]) async throws {
         guard Hold.isPossible(for: body), let listener = listener() else { return }
         // Listen before the read, so that no commit in between is missed.
-        guard let hold = try await service.hold(zone: zone, body: body) else { return }
-        let currentRevision = ZoneRevision(zone: zone, epoch: hold.epoch, revision: hold.revision)
+        guard let hold = try await service.hold(access, body: body) else { return }
+        let currentRevision = ZoneRevision(zone: access.zone, epoch: hold.epoch, revision: hold.revision)
         service.fanOut.publish(currentRevision)
         listener.acknowledge(currentRevision)
         let leave = { @Sendable [weak listener] in
@@ -35,6 +35,6 @@ struct HeldRequest {
 
     /// Creates a listener for one message; nil if there are too many, then the answer comes early.
     private func listener() -> Listener? {
-        do { return try service.fanOut.listen(to: zone, isOnce: true) } catch { return nil }
+        do { return try service.fanOut.listen(to: access.zone, isOnce: true) } catch { return nil }
     }
 }

@@ -8,8 +8,10 @@ struct DigestRoute {
     let memory: InFlightMemory
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
-        let digest = try await service.digest(zone: try context.zone)
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
+        let digest = try await service.digest(access)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return try await JSONAnswer.response(

@@ -8,18 +8,20 @@ struct FingerprintsRoute {
     let memory: InFlightMemory
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
         let share = memory.share()
-        let answer = try await handle(request, context: context, share: share)
+        let answer = try await handle(request, context: context, access: access, share: share)
         return try await JSONAnswer.response(answer, to: request.headers, share: share)
     }
 
     /// Reads the body and returns the service's answer; the body is released when this returns.
-    private func handle(_ request: Request, context: ServerRequestContext, share: MemoryShare) async throws
+    private func handle(_ request: Request, context: ServerRequestContext, access: ZoneAccess, share: MemoryShare)
+        async throws
         -> [UInt8]
     {
-        let zone = try context.zone
         let body = try await bodyReader.read(request, on: context.channel, share: share)
-        return try await service.fingerprints(zone: zone, body: body)
+        return try await service.fingerprints(access, body: body)
     }
 }

@@ -6,7 +6,10 @@ internal import TidemarkEngine
 
 /// The server's paths, their routes, and the refusal of wrong methods.
 struct RouteTable {
+    /// Answers a request about the server itself, from anybody.
     typealias Answer = @Sendable (Request, ServerRequestContext) async throws -> Response
+    /// Answers a request about a zone, after the decision that its sender may send it.
+    typealias ZoneAnswer = @Sendable (Request, ServerRequestContext, ZoneAccess) async throws -> Response
 
     /// The zone of paths without a zone.
     static let defaultZone = "main"
@@ -41,17 +44,22 @@ struct RouteTable {
         let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader, memory: memory)
         let digest = DigestRoute(service: service, memory: memory)
         for prefix in ["", "/zones/:zone"] {
-            add("\(prefix)/sync", to: router, get: sync.news, post: sync.answer)
-            add("\(prefix)/fingerprints", to: router, post: fingerprints.answer)
-            add("\(prefix)/events", to: router, get: events.answer)
-            add("\(prefix)/snapshot", to: router, get: snapshot.answer)
-            add("\(prefix)/schema", to: router, get: schema.answer)
-            add("\(prefix)/digest", to: router, get: digest.answer)
+            add("\(prefix)/sync", to: router, get: zone(sync.news), post: zone(sync.answer))
+            add("\(prefix)/fingerprints", to: router, post: zone(fingerprints.answer))
+            add("\(prefix)/events", to: router, get: zone(events.answer))
+            add("\(prefix)/snapshot", to: router, get: zone(snapshot.answer))
+            add("\(prefix)/schema", to: router, get: zone(schema.answer))
+            add("\(prefix)/digest", to: router, get: zone(digest.answer))
         }
         add("/healthz", to: router, get: HealthRoute().answer)
         let ready = ReadyRoute(store: storeCheck, readiness: readiness)
         add("/readyz", to: router, get: ready.answer)
         add("/metrics", to: router, get: MetricsRoute(exposition: exposition).answer)
+    }
+
+    /// Decides about the sender of each request before a route answers it.
+    private func zone(_ answer: @escaping ZoneAnswer) -> Answer {
+        { request, context in try await answer(request, context, .local(context.zone)) }
     }
 
     /// Adds one path, and a refusal for every other method.
@@ -117,7 +125,7 @@ extension RouteTable {
 
 extension ServerRequestContext {
     /// The zone in the request's path.
-    var zone: String {
+    fileprivate var zone: String {
         get throws {
             guard let raw = parameters.get("zone") else { return RouteTable.defaultZone }
             guard let zone = raw.removingPercentEncoding else {

@@ -8,8 +8,10 @@ struct SchemaRoute {
     let compressedAnswers: CompressedAnswers
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
-        let schema = try await service.schema(zone: try context.zone)
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
+        let schema = try await service.schema(access)
         return try await JSONAnswer.response(
             schema,
             to: request.headers,

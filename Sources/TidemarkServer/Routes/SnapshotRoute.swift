@@ -12,13 +12,14 @@ struct SnapshotRoute {
     let service: any SyncService
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
-        let zone = try context.zone
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
         let requestedPart = SnapshotPart(request)
         let base = Self.base(request.uri.queryParameters)
-        let earlierSnapshot = try await findSnapshot(of: requestedPart, zone: zone)
+        let earlierSnapshot = try await findSnapshot(of: requestedPart, access: access)
         let snapshot =
-            if let earlierSnapshot { earlierSnapshot } else { try await service.snapshot(zone: zone, since: base) }
+            if let earlierSnapshot { earlierSnapshot } else { try await service.snapshot(access, since: base) }
         let lease = SnapshotLease(snapshot: snapshot, service: service)
         let part = try requestedPart?.bytes(of: snapshot)
         var headers = headers(for: snapshot)
@@ -32,9 +33,9 @@ struct SnapshotRoute {
     }
 
     /// Returns the file of a requested part, if it still exists.
-    private func findSnapshot(of part: SnapshotPart?, zone: String) async throws -> SnapshotFile? {
+    private func findSnapshot(of part: SnapshotPart?, access: ZoneAccess) async throws -> SnapshotFile? {
         guard let part else { return nil }
-        return try await service.snapshot(zone: zone, tag: part.tag)
+        return try await service.snapshot(access, tag: part.tag)
     }
 
     /// Reads the device's base from the query.

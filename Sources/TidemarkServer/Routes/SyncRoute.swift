@@ -15,10 +15,12 @@ struct SyncRoute {
     let compressedAnswers: CompressedAnswers
 
     /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
         let share = memory.share()
         return try await JSONAnswer.response(
-            try await handle(request, context: context, share: share),
+            try await handle(request, context: context, access: access, share: share),
             to: request.headers,
             share: share,
             shared: compressedAnswers
@@ -26,22 +28,23 @@ struct SyncRoute {
     }
 
     /// Reads the body and returns the service's answer; the body is released when this returns.
-    private func handle(_ request: Request, context: ServerRequestContext, share: MemoryShare) async throws
+    private func handle(_ request: Request, context: ServerRequestContext, access: ZoneAccess, share: MemoryShare)
+        async throws
         -> [UInt8]
     {
-        let zone = try context.zone
         let channel = context.channel
         let body = try await bodyReader.read(request, on: channel, share: share)
-        try await HeldRequest(service: service, zone: zone, channel: channel).wait(body)
-        return try await service.sync(zone: zone, body: body)
+        try await HeldRequest(service: service, access: access, channel: channel).wait(body)
+        return try await service.sync(access, body: body)
     }
 
     /// Answers a conditional GET, whose entity tag identifies the device's rows.
-    @Sendable func news(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
-        let zone = try context.zone
+    @Sendable func news(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
         guard let device = DeviceQuery.device(in: request),
             let tag = request.headers[.ifNoneMatch].flatMap(ZoneTag.init(entityTag:)),
-            let news = try await service.news(zone: zone, device: device, since: tag)
+            let news = try await service.news(access, device: device, since: tag)
         else { throw Self.fullRequestRequired }
         guard case .answer(let answer, let end) = news else {
             return Response(status: .notModified, headers: [.eTag: tag.entityTag, .cacheControl: "no-store"])

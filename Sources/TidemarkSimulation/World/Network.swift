@@ -78,7 +78,7 @@ extension World {
     }
 
     private func serve(_ group: [Message], crash: SimulatedServer.Crash) throws -> [Result<[UInt8], TidemarkError>] {
-        let requests = group.map { ZoneRequest(.sync, body: $0.body) }
+        let requests = group.map { ZoneRequest(.sync, body: $0.body, access: .local("main")) }
         let shorts = group.map(\.short)
         let results = try server.handle(requests, shorts: shorts, crash: crash) { db, index, result in
             try recorder.served(db, request: group[index].number, outcome(of: result), at: server.wall)

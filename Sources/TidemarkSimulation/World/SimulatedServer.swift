@@ -47,12 +47,12 @@ final class SimulatedServer {
 
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
-        try handle([ZoneRequest(.sync, body: body)], crash: crash)[0].get().body
+        try handle([ZoneRequest(.sync, body: body, access: .local("main"))], crash: crash)[0].get().body
     }
 
     /// Compares ranges of a device's rows with the zone's.
     func compare(_ body: [UInt8]) throws -> [UInt8] {
-        try handle([ZoneRequest(.fingerprints, body: body)], crash: .never)[0].get().body
+        try handle([ZoneRequest(.fingerprints, body: body, access: .local("main"))], crash: .never)[0].get().body
     }
 
     /// Answers requests of several devices in one transaction; `group` has the full form of short

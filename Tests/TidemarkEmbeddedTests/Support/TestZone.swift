@@ -3,6 +3,7 @@ import GRDB
 import StoreTestSupport
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkTestSupport
 
 /// A served file in a folder of its own, addressed in JSON as a client would.
 final class TestZone: Sendable {

@@ -5,6 +5,7 @@ import Testing
 import TidemarkCore
 import TidemarkPostgres
 import TidemarkRedis
+import TidemarkTestSupport
 
 /// A zone in a database of its own, addressed in JSON as a client would.
 final class PostgresZone: Sendable {

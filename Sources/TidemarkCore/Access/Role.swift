@@ -1,0 +1,22 @@
+/// The rights of a member in a zone.
+///
+/// A role has all rights of the lesser ones: an owner writes, and a writer reads.
+public enum Role: String, CaseIterable, Codable, Comparable, Hashable, Sendable {
+    /// May read the zone's rows.
+    case reader
+    /// May also send change sets.
+    case writer
+    /// May also invite, remove and promote members, and delete the zone.
+    case owner
+
+    /// Whether the first role has fewer rights than the second one.
+    public static func < (first: Role, second: Role) -> Bool { first.rank < second.rank }
+
+    private var rank: Int {
+        switch self {
+        case .reader: 0
+        case .writer: 1
+        case .owner: 2
+        }
+    }
+}
