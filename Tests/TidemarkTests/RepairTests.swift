@@ -157,13 +157,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE city SET population = 0 WHERE id = 17")
         var limits = Limits.standard
         limits.repairRangesMax = 3
-        let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: ben.transport,
-            limits: limits
-        )
-        try await engine.sync()
+        try await ben.reopened(limits: limits).engine.sync()
         try await cluster.converge(ben)
         #expect(try await cluster.rows("SELECT population FROM city WHERE id = 17") == ["0"])
     }

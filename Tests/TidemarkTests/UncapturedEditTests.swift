@@ -170,13 +170,7 @@ import TidemarkTestSupport
         var limits = Limits.standard
         limits.repairRangesMax = 8
         limits.fingerprintRowsMax = 20_000
-        let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: ben.transport,
-            limits: limits
-        )
-        try await engine.sync()
+        try await ben.reopened(limits: limits).engine.sync()
         let counts = try await ben.engine.conflicts().map(\.records.count)
         #expect(counts.reduce(0, +) == 11_001 && (counts.max() ?? 0) <= 10_000, "\(counts)")
         try await cluster.converge(ben)
