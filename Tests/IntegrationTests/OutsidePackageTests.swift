@@ -28,8 +28,17 @@ extension IntegrationTests {
                 .filter { files.fileExists(atPath: $0 + "/module.modulemap") }
         }
 
+        /// The folder of `libpq-fe.h`, which is no default folder of the compiler.
+        private static func headersOfPostgreSQL(_ workshop: Workshop) async throws -> String {
+            let result = try await workshop.start("pg_config", ["--includedir"]).finished()
+            try #require(result.status == 0, "\(result.errors)")
+            return result.output.trimmingCharacters(in: .whitespacesAndNewlines)
+        }
+
+        /// Compiles with a module cache of its own: the build's cache hides headers that are not found.
         private static func compile(_ source: String) async throws -> Program.Result {
             let workshop = try Workshop()
+            let postgreSQL = try await headersOfPostgreSQL(workshop)
             let built = try FileManager.default.contentsOfDirectory(atPath: Workshop.programs.path)
             let maps = built.map { Workshop.programs.appending(path: "\($0)/module.modulemap").path }.filter {
                 $0.hasSuffix(".build/module.modulemap") && FileManager.default.fileExists(atPath: $0)
@@ -37,8 +46,8 @@ extension IntegrationTests {
             let modules = Workshop.programs.appending(path: "Modules").path
             return try await workshop.start(
                 "swiftc",
-                ["-typecheck", "-swift-version", "6", "-I", modules]
-                    + headerFolders().flatMap { ["-I", $0] } + maps.flatMap { ["-Xcc", "-fmodule-map-file=\($0)"] }
+                ["-typecheck", "-swift-version", "6", "-I", modules, "-Xcc", "-I\(postgreSQL)"]
+                    + ["-module-cache-path", workshop.folder.appending(path: "modules").path] + headerFolders().flatMap { ["-I", $0] } + maps.flatMap { ["-Xcc", "-fmodule-map-file=\($0)"] }
                     + [repository.appending(path: "Tests/OutsidePackage/\(source)").path]
             ).finished()
         }
