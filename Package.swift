@@ -62,6 +62,7 @@ let package = Package(
             name: "TidemarkEngine",
             dependencies: [
                 "TidemarkCore", .product(name: "CoreMetrics", package: "swift-metrics"),
+                .product(name: "Crypto", package: "swift-crypto"),
             ]
         ),
         // What every store is made of.

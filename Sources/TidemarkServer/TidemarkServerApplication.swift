@@ -29,6 +29,7 @@ public struct TidemarkServerApplication: Sendable {
     private static let syncsMax = 4_096
 
     private let service: any SyncService
+    private let gate: any AccessGate
     private let host: String
     private let port: Int
     private let browsers: BrowserPolicy
@@ -43,6 +44,8 @@ public struct TidemarkServerApplication: Sendable {
     ///
     /// - Parameters:
     ///   - service: The store that answers requests.
+    ///   - gate: Decides who sends a request and what the sender may do; by default anybody may do
+    ///     everything, which is right on loopback only.
     ///   - host: The address to listen on; only this machine can reach the default.
     ///   - port: The port to listen on; 0 for any free port.
     ///   - browsers: The web pages that may send requests; by default only the server's own.
@@ -56,6 +59,7 @@ public struct TidemarkServerApplication: Sendable {
     ///   - logger: Receives every request at level info, and every defect at level error.
     public init(
         service: any SyncService,
+        gate: any AccessGate = LocalGate(),
         host: String = "127.0.0.1",
         port: Int = 8080,
         browsers: BrowserPolicy = .standard,
@@ -67,6 +71,7 @@ public struct TidemarkServerApplication: Sendable {
         logger: Logger
     ) {
         self.service = service
+        self.gate = gate
         self.host = host
         self.port = port
         self.browsers = browsers
@@ -163,6 +168,7 @@ public struct TidemarkServerApplication: Sendable {
         let bodyReader = BodyReader(bytesMax: limits.requestBytesMax, durationMax: Self.uploadDurationMax)
         RouteTable(
             service: service,
+            gate: gate,
             bodyReader: bodyReader,
             memory: InFlightMemory(limits: limits, metrics: metrics),
             readiness: readiness,

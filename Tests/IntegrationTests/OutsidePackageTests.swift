@@ -43,13 +43,13 @@ extension IntegrationTests {
             let maps = built.map { Workshop.programs.appending(path: "\($0)/module.modulemap").path }.filter {
                 $0.hasSuffix(".build/module.modulemap") && FileManager.default.fileExists(atPath: $0)
             }
-            let modules = Workshop.programs.appending(path: "Modules").path
-            return try await workshop.start(
-                "swiftc",
-                ["-typecheck", "-swift-version", "6", "-I", modules, "-Xcc", "-I\(postgreSQL)"]
-                    + ["-module-cache-path", workshop.folder.appending(path: "modules").path] + headerFolders().flatMap { ["-I", $0] } + maps.flatMap { ["-Xcc", "-fmodule-map-file=\($0)"] }
-                    + [repository.appending(path: "Tests/OutsidePackage/\(source)").path]
-            ).finished()
+            var arguments = ["-typecheck", "-swift-version", "6"]
+            arguments += ["-module-cache-path", workshop.folder.appending(path: "modules").path]
+            arguments += ["-I", Workshop.programs.appending(path: "Modules").path, "-Xcc", "-I\(postgreSQL)"]
+            for folder in try headerFolders() { arguments += ["-I", folder] }
+            for map in maps { arguments += ["-Xcc", "-fmodule-map-file=\(map)"] }
+            arguments.append(repository.appending(path: "Tests/OutsidePackage/\(source)").path)
+            return try await workshop.start("swiftc", arguments).finished()
         }
 
         @Test(arguments: ["App.swift", "Host.swift"])

@@ -73,6 +73,13 @@ extension ErrorCode {
     /// The zone does not exist, or the client may not see it.
     public static let unknownZone = ErrorCode(rawValue: "unknownZone")
 
+    /// The client was a member of the zone and no longer is.
+    public static let accessRevoked = ErrorCode(rawValue: "accessRevoked")
+    /// The device's id belongs to another user.
+    public static let deviceTaken = ErrorCode(rawValue: "deviceTaken")
+    /// The zone would have no owner.
+    public static let lastOwner = ErrorCode(rawValue: "lastOwner")
+
     // MARK: Unusable files and schemas
 
     /// Some tables cannot be synced as they are.

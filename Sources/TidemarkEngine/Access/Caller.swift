@@ -16,10 +16,23 @@ public enum Caller: Hashable, Sendable {
         /// The moment when the token ends, in milliseconds since 1970; nil if it has no end.
         public let expires: Int64?
 
+        /// Whether the token is one that administers the server.
+        public let isAdministrator: Bool
+
         /// Makes a user.
-        public init(id: String, expires: Int64? = nil) {
+        public init(id: String, expires: Int64? = nil, isAdministrator: Bool = false) {
             self.id = id
             self.expires = expires
+            self.isAdministrator = isAdministrator
+        }
+    }
+
+    /// Whether the sender administers the server.
+    public var isAdministrator: Bool {
+        switch self {
+        case .local: true
+        case .anonymous: false
+        case .user(let user): user.isAdministrator
         }
     }
 

@@ -256,6 +256,9 @@ package final class PostgresRows {
     /// The number of rows.
     package var count: Int { Int(PQntuples(result)) }
 
+    /// The number of columns.
+    package var columnCount: Int { Int(PQnfields(result)) }
+
     /// Whether the result has no rows.
     package var isEmpty: Bool { count == 0 }
 

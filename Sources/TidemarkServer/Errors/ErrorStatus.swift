@@ -9,11 +9,11 @@ extension ErrorCode {
             .unknownTemporaryId, .invalidArgument:
             .badRequest
         case .signInNeeded: .unauthorized
-        case .originRefused, .notAllowed: .forbidden
+        case .originRefused, .notAllowed, .accessRevoked, .deviceTaken: .forbidden
         case .unknownZone, .unknownPath: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused, .predecessorMissing,
-            .identityInUse, .fingerprintMismatch:
+            .identityInUse, .fingerprintMismatch, .lastOwner:
             .conflict
         case .snapshotRequired: .gone
         case .fullRequestRequired: .preconditionFailed

@@ -14,6 +14,12 @@ struct Refusal: Error {
         error = TidemarkError(code, message, fix: fix)
         self.headers = headers
     }
+
+    /// Makes the refusal of a sender.
+    init(_ error: TidemarkError) {
+        self.error = error
+        headers = error.code == .signInNeeded ? [.wwwAuthenticate: "Bearer"] : [:]
+    }
 }
 
 /// The client disconnected before the answer.

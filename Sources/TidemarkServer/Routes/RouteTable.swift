@@ -23,6 +23,7 @@ struct RouteTable {
         """
 
     let service: any SyncService
+    let gate: any AccessGate
     let bodyReader: BodyReader
     let memory: InFlightMemory
     let readiness: Readiness
@@ -51,19 +52,64 @@ struct RouteTable {
             add("\(prefix)/schema", to: router, get: zone(schema.answer))
             add("\(prefix)/digest", to: router, get: zone(digest.answer))
         }
+        if let issuer = gate as? any TokenIssuer {
+            let token = TokenRoute(issuer: issuer, bodyReader: bodyReader, memory: memory)
+            add("/token", to: router, post: token.exchange, delete: token.revoke)
+        }
         add("/healthz", to: router, get: HealthRoute().answer)
         let ready = ReadyRoute(store: storeCheck, readiness: readiness)
         add("/readyz", to: router, get: ready.answer)
-        add("/metrics", to: router, get: MetricsRoute(exposition: exposition).answer)
+        add("/metrics", to: router, get: administration(MetricsRoute(exposition: exposition).answer))
     }
 
-    /// Decides about the sender of each request before a route answers it.
+    /// Makes a route about a zone, which answers after the gate has admitted the sender to the zone.
     private func zone(_ answer: @escaping ZoneAnswer) -> Answer {
-        { request, context in try await answer(request, context, .local(context.zone)) }
+        { request, context in
+            let access = try await decide(request) { caller in
+                try await gate.access(of: caller, to: context.zone)
+            }
+            return try await answer(request, context, access)
+        }
+    }
+
+    /// Makes a route about the whole server, which answers an administrator only.
+    private func administration(_ answer: @escaping Answer) -> Answer {
+        { request, context in
+            try await decide(request) { caller in
+                guard caller.isAdministrator else {
+                    throw TidemarkError(
+                        .notAllowed,
+                        "Only an administrator may read this.",
+                        fix: "Send a token that `tidemark token add --administrator` issued."
+                    )
+                }
+            }
+            return try await answer(request, context)
+        }
+    }
+
+    /// Decides about the sender before the server reads the body; a refused body is not read.
+    private func decide<Decision: Sendable>(
+        _ request: Request,
+        _ decision: (Caller) async throws -> Decision
+    ) async throws -> Decision {
+        do { return try await decision(gate.caller(token: BearerToken.text(in: request))) } catch let error
+            as TidemarkError
+        {
+            var refusal = Refusal(error)
+            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+            throw refusal
+        }
     }
 
     /// Adds one path, and a refusal for every other method.
-    private func add(_ path: String, to router: Router<ServerRequestContext>, get: Answer? = nil, post: Answer? = nil) {
+    private func add(
+        _ path: String,
+        to router: Router<ServerRequestContext>,
+        get: Answer? = nil,
+        post: Answer? = nil,
+        delete: Answer? = nil
+    ) {
         // The router adds `HEAD` for each `GET`.
         var allowed: [HTTPRequest.Method] = []
         if let get {
@@ -73,6 +119,10 @@ struct RouteTable {
         if let post {
             router.on(RouterPath(path), method: .post, use: post)
             allowed.append(.post)
+        }
+        if let delete {
+            router.on(RouterPath(path), method: .delete, use: delete)
+            allowed.append(.delete)
         }
         let allow = allowed.map(\.rawValue).joined(separator: ", ")
         let suggestion: HTTPRequest.Method = post == nil ? .get : .post
@@ -116,7 +166,7 @@ extension RouteTable {
     /// Returns the zone in a path, not decoded; nil if the route has no zone.
     static func zone(in path: String, of route: String) -> Substring? {
         guard route.hasPrefix(zonePrefix) else {
-            let isServerRoute = ["/healthz", "/readyz", "/metrics", unknown].contains(route)
+            let isServerRoute = ["/healthz", "/readyz", "/metrics", "/token", unknown].contains(route)
             return isServerRoute ? nil : Substring(defaultZone)
         }
         return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }.prefix(zoneMax)

@@ -1,0 +1,55 @@
+/// The tables of users, tokens and members, in SQL that SQLite and PostgreSQL both understand.
+///
+/// | table | rows |
+/// | --- | --- |
+/// | `tidemark_user` | the users of this server, and the users of a provider that were seen |
+/// | `tidemark_token` | the tokens, by their hashes |
+/// | `tidemark_member` | the rights of users in zones |
+/// | `tidemark_audit` | who was let in, and who changed the rights of whom |
+///
+/// Times are milliseconds since 1970.
+package enum AccessTables {
+    /// The statements that make the tables where they are missing.
+    package static let statements = [
+        """
+        CREATE TABLE IF NOT EXISTS tidemark_user (
+            id TEXT NOT NULL PRIMARY KEY,
+            created BIGINT NOT NULL,
+            disabled BIGINT)
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS tidemark_token (
+            id TEXT NOT NULL PRIMARY KEY,
+            kind TEXT NOT NULL,
+            user_id TEXT NOT NULL REFERENCES tidemark_user (id),
+            hash TEXT NOT NULL UNIQUE,
+            chain TEXT NOT NULL,
+            predecessor TEXT,
+            device TEXT,
+            state TEXT NOT NULL,
+            created BIGINT NOT NULL,
+            expires BIGINT NOT NULL)
+        """,
+        "CREATE INDEX IF NOT EXISTS tidemark_token_chain ON tidemark_token (chain)",
+        "CREATE INDEX IF NOT EXISTS tidemark_token_user ON tidemark_token (user_id)",
+        """
+        CREATE TABLE IF NOT EXISTS tidemark_member (
+            zone TEXT NOT NULL,
+            user_id TEXT NOT NULL REFERENCES tidemark_user (id),
+            role TEXT,
+            since BIGINT NOT NULL,
+            PRIMARY KEY (zone, user_id))
+        """,
+        "CREATE INDEX IF NOT EXISTS tidemark_member_user ON tidemark_member (user_id, zone)",
+        """
+        CREATE TABLE IF NOT EXISTS tidemark_audit (
+            time BIGINT NOT NULL,
+            user_id TEXT,
+            action TEXT NOT NULL,
+            subject TEXT,
+            zone TEXT,
+            detail TEXT)
+        """,
+        "CREATE INDEX IF NOT EXISTS tidemark_audit_time ON tidemark_audit (time)",
+    ]
+}

@@ -1,0 +1,80 @@
+/// The record of sign-ins and of changes of rights, in one transaction of the caller.
+package struct Audit {
+    private let database: any AccessStatements
+    private let now: Int64
+
+    /// An event that the audit keeps.
+    package enum Action: String, CaseIterable, Sendable {
+        case userAdded
+        case userDisabled
+        case userEnabled
+        case tokenIssued
+        case tokenExchanged
+        case tokenReused
+        case tokenRevoked
+        case roleChanged
+    }
+
+    /// An entry.
+    package struct Entry: Hashable, Sendable {
+        /// The time, in milliseconds since 1970.
+        package let time: Int64
+        /// The user whose request caused it; nil for a command on the server.
+        package let user: String?
+        /// The event's name.
+        package let action: String
+        /// The user or the token that it is about.
+        package let subject: String?
+        /// The zone that it is about.
+        package let zone: String?
+        /// More about it; no secret.
+        package let detail: String?
+    }
+
+    package init(_ database: any AccessStatements, now: Int64) {
+        self.database = database
+        self.now = now
+    }
+
+    /// Appends an entry.
+    package func append(
+        _ action: Action,
+        by user: String? = nil,
+        subject: String? = nil,
+        zone: String? = nil,
+        detail: String? = nil
+    ) throws {
+        try database.rows(
+            """
+            INSERT INTO tidemark_audit (time, user_id, action, subject, zone, detail)
+            VALUES ($1, $2, $3, $4, $5, $6)
+            """,
+            [
+                "\(now)", user, action.rawValue, subject, zone,
+                detail,
+            ]
+        )
+    }
+
+    /// Returns the entries since a time, oldest first.
+    package func entries(since time: Int64) throws -> [Entry] {
+        try database.rows(
+            """
+            SELECT time, user_id, action, subject, zone, detail
+            FROM tidemark_audit
+            WHERE time >= $1
+            ORDER BY time
+            """,
+            ["\(time)"]
+        ).map { row in
+            Entry(
+                time: row.integer(0) ?? 0,
+                user: row.text(1),
+                action: row.text(2) ?? "",
+                subject: row.text(3),
+                zone: row.text(4),
+                detail: row.text(5)
+            )
+        }
+    }
+}

@@ -1,0 +1,57 @@
+/// The life of a token, from its issue to its end.
+///
+/// An exchange answers a new token while the old one stays valid, because the answer can be lost. The
+/// old one retires when the new one is first shown, which proves that it arrived. So a device whose
+/// answer is lost exchanges again, and the unused token of the first exchange is never shown.
+///
+/// A retired device token that is shown again was copied: either the device or the copy rotated it
+/// first, and the server cannot tell which. It revokes the chain, and the person signs in again. A
+/// retired sign-in token is only refused, because people paste a link twice.
+package enum TokenState: String, CaseIterable, Sendable {
+    /// Nobody has shown it yet.
+    case issued
+    /// It was shown, and no later token of its chain was.
+    case active
+    /// A later token of its chain was shown.
+    case retired
+    /// It was revoked, alone or with its chain.
+    case revoked
+
+    /// An event in the life of a token.
+    package enum Event: CaseIterable, Sendable {
+        /// A request shows the token.
+        case shown
+        /// A request shows the token that replaced it for the first time.
+        case successorShown
+        /// A person or the server revokes it.
+        case revoked
+    }
+
+    /// The server's reaction to an event.
+    package enum Reaction: Hashable, Sendable {
+        /// Nothing but the new state.
+        case none
+        /// The request is answered.
+        case accept
+        /// The request is answered, and the token's predecessor retires.
+        case acceptAndRetirePredecessor
+        /// The request is refused.
+        case refuse
+        /// The request is refused, and all tokens of the chain are revoked.
+        case refuseAndRevokeChain
+    }
+
+    /// Returns the state after an event, and the server's reaction.
+    package func after(_ event: Event, kind: Token.Kind) -> (state: TokenState, reaction: Reaction) {
+        switch (self, event) {
+        case (.issued, .shown): (.active, .acceptAndRetirePredecessor)
+        case (.active, .shown): (.active, .accept)
+        case (.retired, .shown): kind == .device ? (.revoked, .refuseAndRevokeChain) : (.retired, .refuse)
+        case (.revoked, .shown): (.revoked, .refuse)
+        case (.issued, .successorShown), (.active, .successorShown): (.retired, .none)
+        case (.retired, .successorShown): (.retired, .none)
+        case (.revoked, .successorShown): (.revoked, .none)
+        case (_, .revoked): (.revoked, .none)
+        }
+    }
+}
