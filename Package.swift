@@ -1,4 +1,4 @@
-// swift-tools-version: 6.1
+// swift-tools-version: 6.2
 import PackageDescription
 
 // An app takes the product `Tidemark` and compiles neither the server nor its libraries. A program that
@@ -18,9 +18,10 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.0"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.0"),
         .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
-        .package(url: "https://github.com/apple/swift-crypto", "3.12.0"..<"5.0.0"),
+        .package(url: "https://github.com/apple/swift-crypto", "4.1.0"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
@@ -108,17 +109,32 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
+        // The tokens of an app's own identity provider.
+        .target(
+            name: "TidemarkIdentity",
+            dependencies: [
+                "TidemarkCore", "TidemarkEngine",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ]
+        ),
         .target(
             name: "TidemarkServer",
             dependencies: [
                 "TidemarkCore", "TidemarkGzip", "TidemarkEngine",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "HummingbirdCore", package: "hummingbird"),
+                .product(name: "HummingbirdTLS", package: "hummingbird"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle"),
             ]
@@ -157,8 +173,9 @@ let package = Package(
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkServer",
                 "TidemarkPostgres", "TidemarkSQL", "TidemarkEmbedded",
-                "TidemarkEngine", "TidemarkTestSupport",
+                "TidemarkEngine", "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -181,7 +198,7 @@ let package = Package(
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkSQL", "TidemarkEmbedded",
                 "TidemarkPostgres", "TidemarkRedis", "TidemarkServer", "TidemarkEngine",
-                "TidemarkTerminal",
+                "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkTerminal",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -277,6 +294,18 @@ let package = Package(
             ]
         ),
         .testTarget(
+            name: "TidemarkIdentityTests",
+            dependencies: [
+                "TidemarkCore", "TidemarkEmbedded", "TidemarkEngine", "TidemarkIdentity",
+                "TidemarkTestSupport",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
+        .testTarget(name: "TidemarkTerminalTests", dependencies: ["TidemarkCore", "TidemarkTerminal"]),
+        .testTarget(
             name: "SimulationTests",
             dependencies: ["TidemarkSimulation", "TidemarkTestSupport"]
         ),
@@ -293,6 +322,7 @@ let package = Package(
             dependencies: [
                 "Tidemark", "TidemarkCLI", "TidemarkCore", "TidemarkDev", "TidemarkGzip",
                 "TidemarkTestSupport", .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]

@@ -8,7 +8,7 @@
 #                        program cannot be installed is skipped and says so
 set -euo pipefail
 
-readonly swift_needed="6.1"
+readonly swift_needed="6.2"
 
 fail() {
     printf 'setup: %s\n' "$@" >&2

@@ -9,6 +9,8 @@ struct Download {
     let zone: String
     /// The token and certificate authorities for the server.
     let access: ServerAccess
+    /// Whether to ask a person for a sign-in token if the server wants one.
+    var asksForToken = false
 
     /// Creates a file by a method of ``Tidemark/DeviceFileJoin``, then prints its summary.
     func run(
@@ -17,7 +19,8 @@ struct Download {
         saying summary: (DeviceStatus) -> String
     ) async throws {
         let bar = ProgressBar("downloading")
-        let join = DeviceFileJoin(transport: try access.transport(to: url), server: url, zone: zone)
+        let transport = try access.transport(to: url, asksForToken: asksForToken)
+        let join = DeviceFileJoin(transport: transport, server: url, zone: zone)
         let status = try await make(join) { bar.update($0, of: $1) }
         bar.clear()
         Terminal.line(summary(status))

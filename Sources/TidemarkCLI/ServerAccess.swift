@@ -3,16 +3,27 @@ import Foundation
 import Synchronization
 import Tidemark
 import TidemarkCore
+import TidemarkTerminal
 
 /// The credentials of a command, and the certificate authorities that it trusts.
 struct ServerAccess: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A file that holds the bearer token for the server; without it, TIDEMARK_TOKEN of the environment.",
-            discussion: "Read again when the server refuses the token.",
+            discussion: "Read again for each request.",
             valueName: "file"
         )
     ) var tokenFile: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The file of this machine's tokens, by server; without it, tidemark/tokens.json in XDG_CONFIG_HOME or \
+            ~/.config.
+            """,
+            valueName: "file"
+        )
+    ) var tokens: String?
 
     @Option(
         help: ArgumentHelp(
@@ -25,20 +36,43 @@ struct ServerAccess: ParsableArguments {
     ) var caFile: String?
 
     /// Creates a transport to a server.
-    func transport(to url: String) throws -> HTTPTransport {
+    ///
+    /// With `asksForToken`, it asks a person for a sign-in token if the server wants one.
+    func transport(to url: String, asksForToken: Bool = false) throws -> HTTPTransport {
         let environment = ProcessInfo.processInfo.environment
         let file = caFile ?? environment["TIDEMARK_CA_FILE"]
         return try HTTPTransport(
             url: url,
-            credentials: try credentials(environment),
+            credentials: try credentials(environment, asksForToken: asksForToken, server: url),
             certificateAuthorities: file.flatMap { $0.isEmpty ? nil : $0 }
         )
     }
 
-    private func credentials(_ environment: [String: String]) throws -> Credentials {
+    private func credentials(_ environment: [String: String], asksForToken: Bool, server: String) throws
+        -> Credentials
+    {
         if let tokenFile { return try TokenFile(tokenFile).credentials }
-        guard let token = environment["TIDEMARK_TOKEN"], !token.isEmpty else { return .none }
-        return try .token(token.withoutLineBreakAtEnd)
+        let store = FileTokenStore(path: tokens ?? Self.defaultTokens(environment))
+        if let text = environment["TIDEMARK_TOKEN"]?.withoutLineBreakAtEnd, !text.isEmpty {
+            let credentials = try Credentials.token(text)
+            guard text.hasPrefix(Self.signInPrefix) else { return credentials }
+            return .stored(in: store) { _ in text }
+        }
+        guard asksForToken else { return .stored(in: store) }
+        return .stored(in: store) { need in
+            guard need == .refused else { return nil }
+            return try await Terminal.secret("Sign-in token for \(server): ")
+        }
+    }
+
+    /// The beginning of a token that the device exchanges for one of its own.
+    private static let signInPrefix = "tmu_"
+
+    /// Returns the file of this account's tokens.
+    private static func defaultTokens(_ environment: [String: String]) -> String {
+        let folder = environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
+        let home = FileManager.default.homeDirectoryForCurrentUser.appending(path: ".config").path
+        return "\(folder ?? home)/tidemark/tokens.json"
     }
 }
 
@@ -55,7 +89,7 @@ private final class TokenFile: Sendable {
         self.token = Mutex(token)
     }
 
-    var credentials: Credentials { .provider { [self] need in need == .request ? token.withLock { $0 } : reread() } }
+    var credentials: Credentials { .provider { [self] _ in reread() } }
 
     /// Reads the file's current token.
     private func reread() -> String {

@@ -16,12 +16,15 @@ import TidemarkTerminal
               tidemark device sync phone.sqlite
 
             Exit codes: 0 done; 1 failed; 3 done, but conflicts wait to be resolved; 4 the server cannot be \
-            reached, nothing is lost; 5 another process is syncing the file; 64 wrong usage.
+            reached, nothing is lost; 5 another process is syncing the file; 6 the server asks to come back \
+            later; 64 wrong usage.
             """,
         version: TidemarkVersion.current,
         subcommands: [
             Serve.self, Device.self, SnapshotCommand.self, SchemaCommand.self, DigestCommand.self, Verify.self,
-            Backup.self, Misplaced.self,
+            Backup.self,
+            UserCommand.self, TokenCommand.self, AuditCommand.self, AccessCommand.self,
+            ZonesCommand.self, Misplaced.self,
         ]
     )
 

@@ -25,13 +25,17 @@ public final class EmbeddedStore: SyncService {
     public var undeclaredReferences: [UndeclaredReference] { file.undeclaredReferences }
     /// Triggers that cannot run at the server, although the zone's tables have them.
     public var warnings: [SchemaProblem] { file.warnings }
-    /// The zone's name.
+    /// The name of a zone without another name.
     public static let zoneName = "main"
+
+    /// The zone's name.
+    public let zone: String
 
     /// Announces commits to listeners.
     public let fanOut: FanOut
 
-    let path: String
+    /// The path of the zone's file.
+    package let path: String
     let file: ZoneFile
     let snapshots: SnapshotCache
     let limits: Limits
@@ -48,6 +52,7 @@ public final class EmbeddedStore: SyncService {
     /// - Parameters:
     ///   - path: The SQLite file.
     ///   - schemaSQL: Statements that create the tables if the file has none yet.
+    ///   - zone: The zone's name.
     ///   - newEpoch: A random id for a new history.
     ///   - isRestored: Whether the file was restored from a backup. The zone then starts a new
     ///     history, because devices may know revisions that the backup does not have.
@@ -60,6 +65,7 @@ public final class EmbeddedStore: SyncService {
     ///   - limits: The bounds on requests and answers.
     ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
     ///   - metrics: Records every commit.
+    ///   - fanOut: The fan-out that the zone shares with others; nil for one of its own.
     ///   - warn: Receives warnings about the file, as text for the operator.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` if the file is no database or cannot
@@ -67,6 +73,7 @@ public final class EmbeddedStore: SyncService {
     public init(
         path: String,
         schemaSQL: String? = nil,
+        zone: String = EmbeddedStore.zoneName,
         newEpoch: UUID,
         isRestored: Bool = false,
         excluding: Set<String> = [],
@@ -77,14 +84,16 @@ public final class EmbeddedStore: SyncService {
         limits: Limits = .standard,
         now: (@Sendable () -> Int64)? = nil,
         metrics: ServerMetrics = ServerMetrics(),
+        fanOut: FanOut? = nil,
         warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws {
         StatementJournals.keepInMemory
         self.path = path
+        self.zone = zone
         self.limits = limits
         self.metrics = metrics
         self.warn = warn
-        let fanOut = FanOut(limits: limits, metrics: metrics)
+        let fanOut = fanOut ?? FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
         let announcements = Announcements(fanOut)
         let watch = OutsideWatch(path: path)
@@ -102,14 +111,12 @@ public final class EmbeddedStore: SyncService {
                 isFirst: true
             ),
             now: now ?? SystemClock.milliseconds,
-            onCommit: {
-                announcements.publish(ZoneRevision(zone: Self.zoneName, epoch: $0.epoch, revision: $0.revision))
-            }
+            onCommit: { announcements.publish(ZoneRevision(zone: zone, epoch: $0.epoch, revision: $0.revision)) }
         ) { db, opening in
             if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
             return try ZoneAdoption(
                 db,
-                name: Self.zoneName,
+                name: zone,
                 epoch: newEpoch.uuidString.lowercased(),
                 isRestored: opening.isRestored,
                 excluding: excluding,
@@ -165,17 +172,19 @@ public final class EmbeddedStore: SyncService {
         try check(access.zone)
         if let decision = try await pulls.hold(body, zone: access.zone) { return decision.hold }
         let handler = handler
-        return try await file.committing { transaction, _ in try handler.hold(body, in: transaction) }
+        return try await file.committing { transaction, _ in
+            try handler.hold(body, from: access.caller, in: transaction)
+        }
     }
 
-    /// Reads the zone's current epoch and revision.
-    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
-        let zone = access.zone
-        try check(zone)
+    /// Reads the zone's current epoch and revision, if it is among the zones.
+    public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
+        let zone = zone
+        guard accesses.contains(where: { $0.zone == zone }) else { return [] }
         return try await file.reading { db in
             let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
             guard let row else { throw ZoneTransaction.notAZone }
-            return try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))
+            return [try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))]
         }
     }
 
@@ -196,11 +205,12 @@ public final class EmbeddedStore: SyncService {
     /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.
     public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
         try check(access.zone)
+        let name = zone
         return try await file.committing { transaction, current in
             let zone = try transaction.zone()
             let shape = current.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
             let text =
-                #"{"zone":"\#(Self.zoneName)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
+                #"{"zone":"\#(name)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
                 + #""schema":"\#(current.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(current.text)}"#
             return Array(text.utf8)
         }
@@ -240,11 +250,11 @@ public final class EmbeddedStore: SyncService {
 
     /// Throws `unknownZone` for every zone but the store's own.
     func check(_ zone: String) throws {
-        guard zone == Self.zoneName else {
+        guard zone == self.zone else {
             throw TidemarkError(
                 .unknownZone,
                 "There is no zone of that name that you may read.",
-                fix: "This server has the zone \(Self.zoneName)."
+                fix: "This server has the zone \(self.zone)."
             )
         }
     }

@@ -73,13 +73,29 @@ public protocol SyncService: Sendable {
     /// The fan-out to which the store publishes its commits, and those of other nodes.
     var fanOut: FanOut { get }
 
-    /// Returns a zone's latest revision.
-    func latest(_ access: ZoneAccess) async throws -> ZoneRevision
+    /// Returns the latest revisions of zones, without those that do not exist.
+    func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision]
 
     /// Absorbs and publishes rows that other programs have written into a zone.
     ///
     /// The server calls it periodically for every zone that has listeners.
     func look(zone: String) async throws
+}
+
+extension SyncService {
+    /// Returns a zone's latest revision.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` when there is no such zone.
+    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
+        guard let revision = try await latest(of: [access]).first else {
+            throw TidemarkError(
+                .unknownZone,
+                "There is no zone of that name that you may read.",
+                fix: "Check the zone's name."
+            )
+        }
+        return revision
+    }
 }
 
 /// The answer to a conditional GET.

@@ -30,7 +30,7 @@ public final class PostgresStore: SyncService {
 
     private let options: Options
     private let announcements: Announcements
-    private let zones: ZoneConnections
+    let zones: ZoneConnections
     private let handler: SyncHandler
     private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
@@ -105,12 +105,12 @@ public final class PostgresStore: SyncService {
         let zone = access.zone
         if let answer = try await pulls.hold(body, zone: zone) { return answer.hold }
         let handler = handler
-        return try await zones.inTransaction(zone) { try handler.hold(body, in: $0) }
+        return try await zones.inTransaction(zone) { try handler.hold(body, from: access.caller, in: $0) }
     }
 
-    /// Reads a zone's current epoch and revision.
-    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
-        try await zones.position(of: access.zone).revision
+    /// Reads the zones' current epochs and revisions, in one query.
+    public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
+        try await zones.revisions(of: accesses.map(\.zone))
     }
 
     /// Checks for commits of other nodes and writes of other programs, in case a notification was lost.

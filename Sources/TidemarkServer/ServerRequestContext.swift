@@ -13,4 +13,7 @@ struct ServerRequestContext: RequestContext {
         coreContext = CoreRequestContextStorage(source: source)
         channel = source.channel
     }
+
+    /// The address of the client; nil if the connection has ended.
+    var clientAddress: String? { notes.forwardedClient ?? channel.remoteAddress?.ipAddress }
 }

@@ -1,5 +1,7 @@
 internal import Foundation
 internal import Hummingbird
+internal import HummingbirdCore
+internal import HummingbirdTLS
 public import Logging
 internal import NIOCore
 internal import ServiceLifecycle
@@ -30,14 +32,18 @@ public struct TidemarkServerApplication: Sendable {
 
     private let service: any SyncService
     private let gate: any AccessGate
+    private let rates: RequestRates?
     private let host: String
     private let port: Int
+    private let tls: ServerTLS?
+    private let proxies: ProxyPeers?
     private let browsers: BrowserPolicy
     private let limits: Limits
     private let drain: Duration
     private let clock: any Clock<Duration>
     private let metrics: ServerMetrics
     private let exposition: @Sendable () -> String
+    private let onHangUp: (@Sendable () async -> Void)?
     private let logger: Logger
 
     /// Creates a server that does not listen yet.
@@ -46,8 +52,12 @@ public struct TidemarkServerApplication: Sendable {
     ///   - service: The store that answers requests.
     ///   - gate: Decides who sends a request and what the sender may do; by default anybody may do
     ///     everything, which is right on loopback only.
+    ///   - rates: The rates of requests and their limits; without it there are none.
     ///   - host: The address to listen on; only this machine can reach the default.
     ///   - port: The port to listen on; 0 for any free port.
+    ///   - tls: The certificate for encrypted connections; without it, requests travel in the clear.
+    ///   - proxies: The proxies that encrypt in front of the server, which then refuses every other
+    ///     machine; without it, every machine may connect.
     ///   - browsers: The web pages that may send requests; by default only the server's own.
     ///   - limits: The bounds on requests and answers, above all
     ///     ``TidemarkCore/Limits/requestBytesMax`` and ``TidemarkCore/Limits/inFlightBytesMax``.
@@ -56,24 +66,32 @@ public struct TidemarkServerApplication: Sendable {
     ///   - clock: Measures the drain and the store's time for `/readyz`.
     ///   - metrics: Records every request.
     ///   - exposition: Returns the text of `GET /metrics`, in the text format of Prometheus.
+    ///   - onHangUp: Called at each SIGHUP, which then does not stop the server.
     ///   - logger: Receives every request at level info, and every defect at level error.
     public init(
         service: any SyncService,
         gate: any AccessGate = LocalGate(),
+        rates: RequestRates? = nil,
         host: String = "127.0.0.1",
         port: Int = 8080,
+        tls: ServerTLS? = nil,
+        proxies: ProxyPeers? = nil,
         browsers: BrowserPolicy = .standard,
         limits: Limits = .standard,
         drain: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
         metrics: ServerMetrics = ServerMetrics(),
         exposition: @escaping @Sendable () -> String = { "" },
+        onHangUp: (@Sendable () async -> Void)? = nil,
         logger: Logger
     ) {
         self.service = service
         self.gate = gate
+        self.rates = rates
         self.host = host
         self.port = port
+        self.tls = tls
+        self.proxies = proxies
         self.browsers = browsers
         self.limits = limits
         self.logger = logger
@@ -81,13 +99,14 @@ public struct TidemarkServerApplication: Sendable {
         self.clock = clock
         self.metrics = metrics
         self.exposition = exposition
+        self.onHangUp = onHangUp
     }
 
     /// Serves until the task is cancelled or the process gets a signal, then lets requests finish.
     ///
     /// - Parameters:
-    ///   - stopsOnSignals: Whether SIGINT, SIGTERM and SIGHUP stop the server. The server logs the
-    ///     signal at level warning.
+    ///   - stopsOnSignals: Whether SIGINT, SIGTERM and SIGHUP stop the server, and whether it reacts to
+    ///     signals at all. The server logs the signal at level warning.
     ///   - onListening: Called once, with the port, when the server accepts connections.
     /// - Throws: ``TidemarkCore/TidemarkError`` if the server cannot listen on the address, or if the
     ///   largest request does not fit into the memory of the limits.
@@ -99,11 +118,19 @@ public struct TidemarkServerApplication: Sendable {
         let room = ConnectionRoom.request(syncs: Self.syncsMax, listeners: limits.listenersMax)
         service.fanOut.admit(atMost: room.listeners)
         let readiness = Readiness()
-        let application = application(readiness, connectionsMax: room.connections, onListening: onListening)
-        let signals = await UnixSignalsSequence(trapping: stopsOnSignals ? StopSignals.signalsToTrap() : [])
+        let accessWatch = AccessWatch(gate)
+        let application = try application(
+            router(readiness, accessWatch),
+            connectionsMax: room.connections,
+            onListening: onListening
+        )
+        let signals = await UnixSignalsSequence(
+            trapping: stopsOnSignals ? StopSignals.signalsToTrap(stopsOnHangUp: onHangUp == nil) : []
+        )
+        let hangUps = await UnixSignalsSequence(trapping: stopsOnSignals && onHangUp != nil ? [.sighup] : [])
         var configuration = ServiceGroupConfiguration(
             // The last service stops first, because connections of listeners close only after `bye`.
-            services: [application, ListenerService(service, logger)],
+            services: [application, ListenerService(service, accessWatch: accessWatch, logger: logger)],
             logger: logger
         )
         configuration.maximumGracefulShutdownDuration = Self.shutdownDurationMax
@@ -112,6 +139,7 @@ public struct TidemarkServerApplication: Sendable {
             try await withGracefulShutdownHandler {
                 try await withThrowingTaskGroup(of: Void.self) { tasks in
                     tasks.addTask { try await stop(group, on: signals, readiness) }
+                    tasks.addTask { for await _ in hangUps { await onHangUp?() } }
                     try await group.run()
                     tasks.cancelAll()
                 }
@@ -136,21 +164,22 @@ public struct TidemarkServerApplication: Sendable {
     }
 
     private func application(
-        _ readiness: Readiness,
+        _ router: Router<ServerRequestContext>,
         connectionsMax: Int,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
-    ) -> some ApplicationProtocol {
-        Application(
-            responder: ShallowResponder(inner: router(readiness).buildResponder()),
-            server: .http1(
-                configuration: .init(
-                    additionalChannelHandlers: [
-                        StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
-                        FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
-                    ],
-                    idleTimeout: Self.idleTimeout
-                )
-            ),
+    ) throws -> some ApplicationProtocol {
+        let plain = HTTPServerBuilder.http1(
+            configuration: .init(
+                additionalChannelHandlers: [
+                    StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
+                    FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
+                ],
+                idleTimeout: Self.idleTimeout
+            )
+        )
+        return Application(
+            responder: ShallowResponder(inner: router.buildResponder()),
+            server: try tls.map { try .tls(plain, tlsConfiguration: $0.configuration) } ?? plain,
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
                 availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)
@@ -160,22 +189,29 @@ public struct TidemarkServerApplication: Sendable {
         )
     }
 
-    private func router(_ readiness: Readiness) -> Router<ServerRequestContext> {
+    private func router(_ readiness: Readiness, _ accessWatch: AccessWatch) -> Router<ServerRequestContext> {
         let router = Router(context: ServerRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness))
+        if let proxies { router.add(middleware: PeerMiddleware(proxies: proxies)) }
         router.add(middleware: BrowserMiddleware(policy: browsers, isLoopback: Loopback.contains(host)))
         router.add(middleware: ErrorMiddleware())
-        let bodyReader = BodyReader(bytesMax: limits.requestBytesMax, durationMax: Self.uploadDurationMax)
+        routes(readiness, accessWatch).add(to: router)
+        return router
+    }
+
+    /// Returns the table of all routes.
+    func routes(_ readiness: Readiness, _ accessWatch: AccessWatch) -> RouteTable {
         RouteTable(
             service: service,
             gate: gate,
-            bodyReader: bodyReader,
+            rates: rates,
+            bodyReader: BodyReader(bytesMax: limits.requestBytesMax, durationMax: Self.uploadDurationMax),
             memory: InFlightMemory(limits: limits, metrics: metrics),
             readiness: readiness,
             storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
+            accessWatch: accessWatch,
             exposition: exposition
-        ).add(to: router)
-        return router
+        )
     }
 
     private func cannotListen(_ reason: String) -> TidemarkError {

@@ -23,16 +23,7 @@ package struct ListenAddress: Sendable {
     }
 
     /// Returns the URL of a server that listens on this host, with the actual port.
-    package func url(port: Int) -> String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
-
-    /// Refuses addresses outside loopback, because the server does not authenticate requests.
-    package func requireLoopback() throws(TidemarkError) {
-        guard Loopback.contains(host) else {
-            throw TidemarkError(
-                .invalidArgument,
-                "This version has no authentication, so it listens on this machine only, not on \(host).",
-                fix: "Listen on 127.0.0.1, and put a reverse proxy that authenticates in front of it."
-            )
-        }
+    package func url(port: Int, isEncrypted: Bool = false) -> String {
+        "\(isEncrypted ? "https" : "http")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
     }
 }

@@ -52,6 +52,7 @@ package enum Terminal {
         switch error.code {
         case .unreachable: ExitCode(4)
         case .syncInProgress: ExitCode(5)
+        case .rateLimited, .unavailable: error.retryAfterSeconds == nil ? .failure : ExitCode(6)
         default: .failure
         }
     }
@@ -62,8 +63,12 @@ package enum Terminal {
             note("tidemark: \(error.message)")
             let place = error.place.description
             if !place.isEmpty { note("  where: \(place)") }
+            if let seconds = error.retryAfterSeconds { note("  when: in \(seconds) s, as the server asks") }
             note("  what to do: \(error.fix)")
             throw exitCode(of: error)
+        } catch is CancellationError {
+            // The person pressed Control-C at a question; shells expect 128 plus the signal's number.
+            throw ExitCode(128 + SIGINT)
         } catch let error as DatabaseError {
             let typed = TidemarkError(storage: error, of: "the file")
             let message = "SQLite cannot go on: \(error.message ?? "no reason given")"

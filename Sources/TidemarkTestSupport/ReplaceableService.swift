@@ -35,7 +35,9 @@ public final class ReplaceableService: SyncService {
     public var fanOut: FanOut { store.fanOut }
 
     /// The zone's present state.
-    public func latest(_ access: ZoneAccess) async throws -> ZoneRevision { try await store.latest(access) }
+    public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
+        try await store.latest(of: accesses)
+    }
 
     /// Absorbs other programs' writes.
     public func look(zone: String) async throws { try await store.look(zone: zone) }

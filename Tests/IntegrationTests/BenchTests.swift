@@ -9,9 +9,10 @@ extension IntegrationTests {
     @Suite struct BenchTests {
         private static let all = [
             "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys", "latency", "memory",
-            "push", "repair", "swarm", "threshold",
+            "push", "repair", "sign-in", "swarm", "threshold",
         ]
-        private static let names = Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push"]
+        private static let names =
+            Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push", "sign-in"]
 
         @Test(arguments: ["sqlite", "postgres"]) func `every benchmark runs on every store and writes its result`(
             store: String

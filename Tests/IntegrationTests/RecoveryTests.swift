@@ -55,7 +55,9 @@ extension IntegrationTests {
                 for step in Self.steps {
                     link.relay.hangUp()
                     link.relay.follow(RelayPlan(step + [.reply(Self.reply(status))]))
-                    let error = await #expect(throws: TidemarkError.self) { try await link.broken.sync() }
+                    // An engine would send nothing until the end of the pause that the last answer asked for.
+                    let engine = try await SyncEngine(link.device, server: link.brokenURL)
+                    let error = await #expect(throws: TidemarkError.self) { try await engine.sync() }
                     #expect(error?.recovery == Self.recovery(from: status), "\(status): \(error?.description ?? "")")
                     #expect(error?.retryAfterSeconds == 17, "\(status)")
                     #expect(try await link.waiting() == before, "\(status)")

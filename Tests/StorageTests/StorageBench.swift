@@ -28,6 +28,9 @@ final class StorageBench {
     /// Whether answers are lost in transit.
     var losesAnswer = false
 
+    /// The error with which the server refuses every request; nil if it answers.
+    var refusal: TidemarkError?
+
     /// The tables of every scenario.
     static let schema = """
         CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE, points INTEGER DEFAULT 0);
@@ -270,6 +273,7 @@ struct BenchTransport: Transport {
     nonisolated(unsafe) unowned let bench: StorageBench
 
     private func store() throws -> EmbeddedStore {
+        if let refusal = bench.refusal { throw refusal }
         guard let store = bench.store else {
             throw TidemarkError(.unreachable, "The server is down.", fix: "Start it.")
         }

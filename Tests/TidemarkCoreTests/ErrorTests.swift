@@ -38,14 +38,14 @@ import TidemarkCore
 
     private static let retried: [ErrorCode] = [
         .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
-        .storageFailed, .rangeNotSatisfiable,
+        .storageFailed, .rangeNotSatisfiable, .rateLimited,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
     private static let permanent: [ErrorCode] = [
         .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue, .invalidKey,
         .unknownTemporaryId, .brokenReference, .constraintViolated, .tooLarge, .schemaMismatch, .changeSetIdReused,
         .unknownZone, .unsyncableSchema, .unusableFile, .invalidArgument, .fileDamaged, .massDeletion,
-        .fullRequestRequired,
+        .fullRequestRequired, .changesWait, .lastOwner,
     ]
 
     @Test func `the recovery follows from the code alone`() {
@@ -53,6 +53,10 @@ import TidemarkCore
         #expect(Self.retried.allSatisfy { recovery($0) == .retry })
         #expect(Self.resynced.allSatisfy { recovery($0) == .resync })
         #expect(recovery(.identityInUse) == .renew)
+        #expect(recovery(.deviceTaken) == .renew)
+        #expect(recovery(.signInNeeded) == .signIn)
+        #expect(recovery(.notAllowed) == .signIn)
+        #expect(recovery(.accessRevoked) == .leave)
         #expect(recovery(.fingerprintMismatch) == .repair)
         #expect(Self.permanent.allSatisfy { recovery($0) == .permanent })
     }
@@ -63,7 +67,9 @@ import TidemarkCore
         #expect(WireError(error).tidemarkError == error)
     }
 
-    @Test(arguments: [("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("later", .retry)])
+    @Test(arguments: [
+        ("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("leave", .leave), ("later", .retry),
+    ])
     func `rule 20: an unknown code of a newer server has the recovery that the server sent`(
         sent: String,
         recovery: TidemarkError.Recovery

@@ -42,6 +42,20 @@ import TidemarkCore
         #expect(audience.next(for: listener) == nil)
     }
 
+    @Test func `a beat wakes every staying listener once, and no request that waits for one message`() {
+        var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
+        let listeners = (0..<6).compactMap { _ in audience.join("main", .stays, since: nil) }
+        let held = audience.join("main", .once, since: nil) ?? 0
+        #expect(audience.beat() == listeners)
+        for listener in listeners {
+            #expect(audience.next(for: listener) == .heartbeat)
+            #expect(audience.next(for: listener) == nil)
+        }
+        #expect(audience.next(for: held) == nil)
+        audience.leave(listeners[0])
+        #expect(audience.beat() == Array(listeners.dropFirst()))
+    }
+
     @Test func `an announcement older than the last one is dropped`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
         let listener = audience.join("main", .stays, since: nil) ?? 0
@@ -136,6 +150,27 @@ import TidemarkCore
         #expect(audience.next(for: listener) == nil)
         #expect(audience.count == 0)
         #expect(audience.join("main", .stays, since: nil) == nil)
+    }
+
+    @Test func `one listener hears of all its zones, and of none that it has left`() {
+        var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
+        let listener = audience.join(.stays) ?? 0
+        audience.setZones(["a", "b"], of: listener)
+        #expect(audience.publish(revision(3, zone: "b")) == [listener])
+        #expect(audience.publish(revision(2, zone: "a")) == [listener])
+        #expect(audience.next(for: listener) == .moved(revision(2, zone: "a")))
+        #expect(audience.next(for: listener) == .moved(revision(3, zone: "b")))
+        #expect(audience.next(for: listener) == nil)
+        audience.setZones(["b", "c"], of: listener)
+        #expect(audience.zones == ["b", "c"])
+        #expect(audience.publish(revision(9, zone: "a")) == [])
+        #expect(audience.next(for: listener) == nil, "it has the revision of the zone that stayed")
+        audience.announce(list: 7, to: listener)
+        #expect(audience.isDue(listener))
+        #expect(audience.next(for: listener) == .listed(7))
+        #expect(audience.next(for: listener) == nil)
+        audience.leave(listener)
+        #expect(audience.zones.isEmpty && audience.count == 0)
     }
 }
 

@@ -13,9 +13,13 @@ final class RawListener {
     }
 
     /// Requests events, and reads them unless the test delays that.
-    static func open(_ server: TestServer, path: String = "/events", lastEventID: String? = nil, reads: Bool = true)
-        async throws -> RawListener
-    {
+    static func open(
+        _ server: TestServer,
+        path: String = "/events",
+        lastEventID: String? = nil,
+        token: String? = nil,
+        reads: Bool = true
+    ) async throws -> RawListener {
         let (pieces, continuation) = AsyncStream.makeStream(of: String.self)
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelOption(
             ChannelOptions.autoRead,
@@ -26,7 +30,8 @@ final class RawListener {
             }
         }.connect(host: "127.0.0.1", port: server.port).get()
         let id = lastEventID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
-        let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(id)\r\n"
+        let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(id)\(authorization)\r\n"
         try await channel.writeAndFlush(ByteBuffer(string: request))
         return RawListener(channel, pieces)
     }

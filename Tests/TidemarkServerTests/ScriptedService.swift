@@ -58,8 +58,8 @@ final class ScriptedService: SyncService {
 
     func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? { nil }
 
-    func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
-        ZoneRevision(zone: access.zone, epoch: "e", revision: 0)
+    func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
+        accesses.map { ZoneRevision(zone: $0.zone, epoch: "e", revision: 0) }
     }
 
     func look(zone: String) async throws {}

@@ -19,16 +19,23 @@ struct TestServer: Sendable {
     /// Runs `body` against a server, and stops the server afterwards.
     static func run(
         _ service: any SyncService,
+        gate: any AccessGate = LocalGate(),
+        rates: RequestRates? = nil,
         browsers: BrowserPolicy = .standard,
         limits: Limits = .standard,
         drain: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
         registry: PrometheusRegistry = PrometheusRegistry(),
+        logLevel: Logger.Level = .info,
         body: @Sendable (TestServer) async throws -> Void
     ) async throws {
         let log = LogLines()
+        var logger = log.logger
+        logger.logLevel = logLevel
         let application = TidemarkServerApplication(
             service: service,
+            gate: gate,
+            rates: rates,
             port: 0,
             browsers: browsers,
             limits: limits,
@@ -36,7 +43,7 @@ struct TestServer: Sendable {
             clock: clock,
             metrics: ServerMetrics(factory: registry),
             exposition: registry.text,
-            logger: log.logger
+            logger: logger
         )
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let running = Task {

@@ -9,13 +9,73 @@ struct Home {
     static let all = [
         Home(
             path: "Sources/TidemarkEngine/SyncService.swift",
-            calls: ["async"],
+            calls: ["async", "await"],
             reason: "the seam between the engine and the shells that serve it"
         ),
         Home(
             path: "Sources/TidemarkEngine/FanOut/FanOut.swift",
             calls: ["async", "await"],
             reason: "the shell in which listeners wait; what they are told is Audience's to say"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/AccessDatabase.swift",
+            calls: ["async"],
+            reason: "the seam between the rules of access and the stores of users"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/AccessGate.swift",
+            calls: ["async"],
+            reason: "the seam between the routes and the decision about a sender"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/TokenIssuer.swift",
+            calls: ["async"],
+            reason: "the seam between the routes and the exchange of tokens"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/MemberGate.swift",
+            calls: ["async", "await", "SystemRandomNumberGenerator"],
+            reason: "the shell that asks the store of users; Tokens and Members decide, TokenState judges"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/MemberGateTokens.swift",
+            calls: ["async", "await"],
+            reason: "the part of the same shell that exchanges tokens"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/ZoneHost.swift",
+            calls: ["async"],
+            reason: "the seam between the rules of access and a store that makes zones"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/ZoneRegistry.swift",
+            calls: ["async", "await", "SystemRandomNumberGenerator"],
+            reason: "the shell that asks the store of users; Zones, Members and Invitations decide"
+        ),
+        Home(
+            path: "Sources/TidemarkPostgres/Zones/MakeZone.swift",
+            calls: ["UUID()"],
+            reason: "a zone is made with a random epoch at a time that no caller knows"
+        ),
+        Home(
+            path: "Sources/TidemarkEmbedded/Zones/ZoneFiles.swift",
+            calls: ["UUID()"],
+            reason: "a zone's file is made with a random epoch at a time that no caller knows"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/MemberGateReads.swift",
+            calls: ["async", "await"],
+            reason: "the part of the same shell that only reads"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Access/TokenVerifier.swift",
+            calls: ["async"],
+            reason: "the seam to identity providers, whose keys are fetched over the network"
+        ),
+        Home(
+            path: "Sources/TidemarkServer/Access/RequestRates.swift",
+            calls: [".random("],
+            reason: "the jitter of pauses; RateLimiter decides"
         ),
         Home(
             path: "Sources/TidemarkServer/Events/ListenerService.swift",
@@ -56,6 +116,11 @@ struct Home {
             path: "Sources/TidemarkDev/Relay.swift",
             calls: ["Task.sleep"],
             reason: "waits for the signal that ends the process"
+        ),
+        Home(
+            path: "Sources/TidemarkCLI/AccessPlace.swift",
+            calls: ["SystemRandomNumberGenerator"],
+            reason: "the secrets of tokens that an operator issues"
         ),
         Home(
             path: "Sources/TidemarkCLI/Commands/Backup.swift",

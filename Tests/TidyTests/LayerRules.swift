@@ -2,8 +2,8 @@
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQL", "Tidemark"]
     static let server = [
-        "TidemarkEngine", "TidemarkStoreSupport", "TidemarkEmbedded", "TidemarkPostgres", "TidemarkRedis",
-        "TidemarkServer",
+        "TidemarkEngine", "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkEmbedded", "TidemarkPostgres",
+        "TidemarkRedis", "TidemarkServer",
     ]
     static let commands = ["TidemarkTerminal", "TidemarkCLI"]
     static let tools = ["TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench", "TidemarkDev"]

@@ -91,6 +91,22 @@ import Testing
         #expect(trappingReads(device, good).isEmpty)
     }
 
+    @Test func `an attack without a test suite, or with one that is gone, is reported`() {
+        let page = """
+            | attack | answer | test suites |
+            | --- | --- | --- |
+            | a | b | `ATests`, `BTests` |
+            | a | `ATests` | |
+            | a | b | soon |
+            | a | b | `ATests` |
+            """
+        let source = SwiftText("@Suite(.timeLimit(.minutes(5))) struct ATests {\n}\n// struct BTests\n")
+        let suites = Set(testSuites(source))
+        #expect(suites == ["ATests"])
+        #expect(lines(unansweredAttacks("a.md", page, suites: suites)) == [3, 4, 5])
+        #expect(testSuites(SwiftText("@Suite final class CTests {}")) == ["CTests"])
+    }
+
     @Test func `a mark of unfinished work is reported`() {
         #expect(lines(unfinishedMarks("Makefile", "a\n# TO" + "DO: b\n")) == [2])
         #expect(unfinishedMarks("a.sh", "mktemp XX" + "XXXX").isEmpty)

@@ -69,6 +69,14 @@ import Testing
         report(unexplainedCodes(in: text("Sources/TidemarkCore/Errors/ErrorCode.swift"), page: text("Docs/ERRORS.md")))
     }
 
+    @Test func `every attack of the threat model names test suites, and they exist`() {
+        let path = "Docs/THREAT-MODEL.md"
+        let page = files.first { $0.path == path }?.text ?? ""
+        #expect(page.contains("| test suites |"))
+        let suites = swift.filter { $0.path.hasPrefix("Tests/") }.flatMap { testSuites($0.text) }
+        report(unansweredAttacks(path, page, suites: Set(suites)))
+    }
+
     @Test func `every metric is explained to those who watch it`() {
         let text = { path in files.first { $0.path == path }?.text ?? "" }
         let source = text("Sources/TidemarkEngine/Metrics/MetricDefinition.swift")

@@ -19,8 +19,8 @@ struct FreezeChangeSets {
         var ids: [String] = []
         /// The frozen JSON of the change sets, separated by commas.
         var text: [UInt8] = []
-        /// Whether some were frozen for this request, so that no server can know them.
-        var hasFresh = false
+        /// Those that were frozen for this request, so that no server can know them.
+        var freshIDs: Set<String> = []
     }
 
     /// A change set in the outbox.
@@ -63,7 +63,7 @@ struct FreezeChangeSets {
             guard !batch.sets.isEmpty else { throw TidemarkError.unreadable("The outbox") }
             for set in try freeze(batch) {
                 try append(set, to: &outgoing)
-                outgoing.hasFresh = true
+                outgoing.freshIDs.insert(set.id)
             }
             rest.removeFirst(batch.sets.count)
         }

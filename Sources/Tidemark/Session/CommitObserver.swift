@@ -140,7 +140,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
         timer.cancel()
     }
 
-    private func wake() {
+    /// Ends the wait in progress.
+    func wake() {
         let waiter = state.withLock { state in
             defer { state.waiter = nil }
             state.isOver = true

@@ -30,6 +30,8 @@ package struct DeviceCore: Sendable {
         package let revision: Int64
         /// The ids of the change sets in the request.
         package let changeSets: [String]
+        /// The change sets that no earlier request had.
+        var freshChangeSets: Set<String> = []
         /// Whether the server may answer these change sets with the new ids alone.
         let takesIds: Bool
         /// The exchange that the request belongs to.
@@ -127,7 +129,7 @@ package struct DeviceCore: Sendable {
             exchange = .settled(laps)
             member = #""settled":true,"#
         } else {
-            let lap = try laps.begin(isRetry: !outgoing.hasFresh, newID: newID, in: db)
+            let lap = try laps.begin(isRetry: outgoing.freshIDs.isEmpty, newID: newID, in: db)
             exchange = .lap(lap.next)
             member = #""lap":\#(lap.json),"#
         }
@@ -151,6 +153,7 @@ package struct DeviceCore: Sendable {
             conditionalGet: isSettled ? conditionalGet(file, epoch: epoch, fingerprint: fingerprint) : nil,
             revision: file.revision,
             changeSets: sets,
+            freshChangeSets: outgoing.freshIDs,
             takesIds: takesIds,
             exchange: exchange,
             isConfirmed: isConfirmed
@@ -300,6 +303,17 @@ extension DeviceCore {
         }
         try Transaction.withoutForeignKeys(db) {
             try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: tables)
+        }
+    }
+
+    /// Gives the file a new identity, because the server knows the old one as another user's.
+    ///
+    /// The acknowledged change sets are that user's, so the device does not offer them again.
+    func renewIdentity(in db: Database, newID: () -> UUID) throws {
+        try db.inTransaction(.immediate) {
+            try Laps.renew(newID: newID, in: db)
+            try db.execute(sql: "DELETE FROM tidemark_kept_record; DELETE FROM tidemark_kept")
+            return .commit
         }
     }
 

@@ -23,17 +23,42 @@ final class Listening: Sendable {
     /// Listens until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
+            var isWithoutAccess = false
             do {
                 let (device, revision) = try await database.read { db in
                     (try DeviceFile(db).device, try ZoneRevision(knownIn: db))
                 }
                 try await transport.listen(zone: zone, device: device, from: revision) { receive($0) }
             } catch {
-                let seconds = (error as? TidemarkError)?.retryAfterSeconds
+                let refusal = error as? TidemarkError
+                isWithoutAccess = refusal.map(Self.endsAccess) ?? false
+                let seconds = isWithoutAccess ? Self.accessSeconds : refusal?.retryAfterSeconds
                 pace.withLock { $0.recordRefusal(retryAfterSeconds: seconds) }
             }
             let pause = pace.withLock { $0.nextPause(jitter: Pace.systemJitter()) }
-            do { try await Task.sleep(for: pause) } catch { return }
+            do { try await rest(pause, isWithoutAccess: isWithoutAccess) } catch { return }
+        }
+    }
+
+    /// The pause after a refusal that only a person can end, in seconds.
+    private static let accessSeconds = Int(Pace.accessPause / .seconds(1))
+    /// The pause between two looks for other credentials.
+    private static let credentialsPause = Duration.seconds(10)
+
+    /// Whether the device has no valid token, or no access to the zone.
+    private static func endsAccess(_ refusal: TidemarkError) -> Bool {
+        refusal.recovery == .leave || [.signInNeeded, .unknownZone].contains(refusal.code)
+    }
+
+    /// Pauses; other credentials end the pause of a listener without access.
+    private func rest(_ pause: Duration, isWithoutAccess: Bool) async throws {
+        let mark = isWithoutAccess ? await transport.credentialsMark() : nil
+        var rest = pause
+        while rest > .zero {
+            let piece = isWithoutAccess ? min(rest, Self.credentialsPause) : rest
+            try await Task.sleep(for: piece)
+            rest -= piece
+            if isWithoutAccess, await transport.credentialsMark() != mark { return }
         }
     }
 

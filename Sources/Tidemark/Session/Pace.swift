@@ -14,6 +14,8 @@ package struct Pace: Sendable {
     static let pauseMax = Duration.seconds(300)
     /// The longest pause that a server can request: a broken server must not stop a device for ever.
     static let requestedPauseMax = Duration.seconds(3_600)
+    /// The pause after a refusal that only a person can end.
+    static let accessPause = Duration.seconds(300)
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
 

@@ -10,6 +10,9 @@ package import TidemarkCore
 /// | `predecessorMissing` | the same: the server has forgotten change sets of this device |
 /// | `repair` | newer revisions, then the comparison and replacement of rows, at most twice |
 /// | any refusal of a conditional GET | the whole request |
+/// | `deviceTaken` | the same, under a new identity from the start: the server answers the old one nothing |
+/// | `leave` | the outbox is parked, the zone's rows are removed, and the sync ends with it |
+/// | `unknownZone`, on a device that had joined | nothing is removed, and the sync ends with it |
 /// | `invalidResponse`, about a pushed answer | the request |
 /// | `tooLarge` | half as many change sets; a single one is parked |
 /// | `permanent`, about one change set | the device parks it and its dependents |
@@ -46,6 +49,13 @@ extension SyncRound {
         case .resync where error.code == .snapshotRequired:
             try require(.snapshot(nil), after: error)
             return []
+        case .renew where error.code == .deviceTaken:
+            if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
+            try require(.question(isDoubted: true), after: error)
+            try core.renewIdentity(in: db, newID: environment.newID)
+            return []
+        case .leave:
+            return try leave(after: error, during: outgoing, in: db)
         case .resync, .renew,
             .retry where error.code == .predecessorMissing:
             // Another process may have handled it meanwhile; then the error is about an older state.
@@ -68,6 +78,7 @@ extension SyncRound {
             error.place.id = outgoing?.changeSets.first
             return try park(error, in: db)
         case .permanent, .retry, .signIn:
+            if error.code == .unknownZone { throw try Self.missingZone(error, in: db) }
             guard AnswerCheck.isInapplicable(error) else { throw error }
             try Self.refuseDamage(db)
             try repeatOrRenew(after: error)
@@ -86,6 +97,34 @@ extension SyncRound {
         case 2: try require(.snapshot(nil), after: error)
         default: throw error
         }
+    }
+
+    /// Takes the zone out of the file; the next step ends the sync with the error.
+    private mutating func leave(after error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database)
+        throws -> [SyncEvent]
+    {
+        guard endingError == nil else { throw error }
+        let events = try LeaveZone(
+            db: db,
+            // The server refused the only request that had them.
+            neverSent: outgoing?.freshChangeSets ?? [],
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        ).leave()
+        endingError = error
+        return events
+    }
+
+    /// Returns the error for a zone that the server does not show; it tells a person whose file has joined more.
+    private static func missingZone(_ error: TidemarkError, in db: Database) throws -> TidemarkError {
+        let file = try DeviceFile(db)
+        guard file.epoch != nil else { return error }
+        return TidemarkError(
+            .unknownZone,
+            "The server has no zone \(file.zone) any more that you may read.",
+            fix: "Nothing was removed here, and unsent changes are kept. Ask the zone's owner, or sign in as a member."
+        )
     }
 
     /// The codes with which the device itself refuses a change set before it sends it.

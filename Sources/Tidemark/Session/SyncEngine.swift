@@ -64,7 +64,7 @@ public actor SyncEngine {
     nonisolated let eventHub = Broadcast<SyncEvent>()
     private nonisolated let statusHub = Broadcast<DeviceStatus>()
     let database: any DatabaseWriter
-    private let transport: any Transport
+    let transport: any Transport
     let environment: Environment
     private let limits: Limits
     let commits: CommitObserver
@@ -82,6 +82,8 @@ public actor SyncEngine {
     private var loop: Task<Void, Never>?
     /// The connection on which the server announces new revisions.
     private var listening: Task<Void, Never>?
+    /// The reason why the engine sends nothing for a while.
+    var obstacle = Obstacle()
     /// The task that polls for commits of other programs, and the version that its last poll saw.
     var watching: Task<Void, Never>?
     var lastDataVersion: Int64?
@@ -177,6 +179,7 @@ public actor SyncEngine {
     ///
     /// With `pushedChange`, the engine does not ask the server for newer changes.
     package func sync(acceptingMassDeletion: Bool = false, pushedChange: PushedChange?) async throws {
+        try refusePause()
         var isFirst = true
         while let inFlight {
             let suffices = (isAsking || pushedChange != nil) && !acceptingMassDeletion
@@ -208,12 +211,14 @@ public actor SyncEngine {
             }
         } catch {
             if let error = error as? TidemarkError {
+                recordFailure(error)
                 eventHub.send(.failed(code: error.code.rawValue, message: error.message))
             }
             // Why the sync failed matters more than that a failing disk hides the status as well.
             try? await announceStatus()
             throw error
         }
+        clearObstacle()
         try await announceStatus()
     }
 
@@ -239,8 +244,7 @@ public actor SyncEngine {
             while !Task.isCancelled {
                 guard let self else { return }
                 await self.round(&pace, pushedChange)
-                let pause = pace.pause(jitter: Pace.systemJitter())
-                pushedChange = await self.pause(atMost: pause, canEndEarly: pace.endsWithEdit)
+                pushedChange = await self.rest(pace)
             }
         }
     }
@@ -262,6 +266,14 @@ public actor SyncEngine {
         guard listening == nil else { return }
         let connection = Listening(database, transport, zone: zone, waking: commits)
         listening = Task { await connection.run() }
+    }
+
+    /// Makes the connection of the listener anew, if there is one.
+    func listenAgain() {
+        guard listening != nil else { return }
+        listening?.cancel()
+        listening = nil
+        listen()
     }
 
     /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
@@ -306,8 +318,15 @@ public actor SyncEngine {
     /// - Returns: The differing records, and the cost of the comparison.
     /// - Throws: ``TidemarkCore/TidemarkError``, for instance `unreachable`.
     public func verify(repairing: Bool = false) async throws -> Verification {
+        try refusePause()
         _ = await inFlight?.result
-        let verification = try await database.typingStorage { try await rounds(.verify(repairing: repairing)) }
+        let verification: Verification?
+        do {
+            verification = try await database.typingStorage { try await rounds(.verify(repairing: repairing)) }
+        } catch let error as TidemarkError {
+            recordFailure(error)
+            throw error
+        }
         try await announceStatus()
         return verification ?? Verification()
     }
@@ -352,7 +371,9 @@ public actor SyncEngine {
 
     /// Returns the device's status.
     public func status() async throws -> DeviceStatus {
-        try await database.typingStorage { try await database.read { try DeviceStatus($0) } }
+        var status = try await database.typingStorage { try await database.read { try DeviceStatus($0) } }
+        status.obstacle = obstacle.currentDescription(now: environment.now())
+        return status
     }
 
     /// Returns the refused change sets that need a decision, oldest first.

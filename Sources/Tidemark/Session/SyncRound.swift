@@ -52,6 +52,8 @@ package struct SyncRound: Sendable {
     /// The file's state at the last recall, or at a snapshot request without recall.
     private var requestState: FileState?
     var isEven = false
+    /// The error that ends the sync, after the device has reacted to it.
+    var endingError: TidemarkError?
     let lock: SyncLock
 
     /// The data that the round needs from the server next.
@@ -125,6 +127,7 @@ package struct SyncRound: Sendable {
 
     /// Decides the next step, and freezes the change sets to send.
     package mutating func next(_ db: Database) throws -> Step {
+        if let endingError { throw endingError }
         if isEven { return .finish }
         try fitIfNeeded(db)
         if let question = try comparisonStep(db) { return .compare(question) }

@@ -29,6 +29,8 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     public let uncapturedRecords: Int
     /// When the server last answered, ISO 8601; nil: never.
     public let lastContact: String?
+    /// The reason why the engine sends nothing now; nil if there is none, and without an engine.
+    public internal(set) var obstacle: SyncObstacle?
 
     /// Reads the status of a file.
     init(_ db: Database) throws {

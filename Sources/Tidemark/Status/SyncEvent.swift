@@ -25,6 +25,13 @@ public enum SyncEvent: Hashable, Sendable {
     /// The server's history changes with a restore or a wipe. `offeredAgain` is the number of change
     /// sets that the server had lost and the device offered again.
     case historyChanged(epoch: String, offeredAgain: Int)
+    /// The server accepts no token that the device has; the user has to sign in.
+    case signInNeeded
+    /// The user is no longer a member of the zone; unsent changes are among the conflicts.
+    ///
+    /// `isEmptied` says whether the device removed the zone's rows. It keeps them if they may hold edits
+    /// that no trigger captured.
+    case accessEnded(zone: String, isEmptied: Bool)
     /// A round failed; the engine retries it if a retry can help.
     case failed(code: String, message: String)
 }

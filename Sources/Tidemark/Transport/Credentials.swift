@@ -1,3 +1,4 @@
+public import Foundation
 public import TidemarkCore
 
 /// The bearer token that a device sends to the server, or to a proxy before it.
@@ -8,7 +9,7 @@ public import TidemarkCore
 /// ```
 ///
 /// A token travels in `Authorization` to the server's own scheme, host and port, over TLS or to
-/// this machine. It is in no file of the device, no log and no error.
+/// this machine. It is in no SQLite file, no log and no error.
 public struct Credentials: Sendable {
     /// Why a token is needed.
     public enum Need: Sendable {
@@ -18,10 +19,23 @@ public struct Credentials: Sendable {
         case refused
     }
 
-    private let provide: (@Sendable (Need) async throws -> String?)?
+    private enum Source: Sendable {
+        case none
+        case provided(@Sendable (Need) async throws -> String?)
+        case stored(Stored)
+    }
+
+    private struct Stored: Sendable {
+        let store: any TokenStore
+        let now: @Sendable () -> Date
+        let newID: @Sendable () -> UUID
+        let signIn: @Sendable (Need) async throws -> String?
+    }
+
+    private let source: Source
 
     /// No token is sent.
-    public static let none = Credentials(provide: nil)
+    public static let none = Credentials(source: .none)
 
     /// The same token with every request.
     ///
@@ -29,30 +43,75 @@ public struct Credentials: Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if the text cannot be a bearer token.
     public static func token(_ token: String) throws(TidemarkError) -> Credentials {
         try check(token)
-        return Credentials { _ in token }
+        return Credentials(source: .provided { _ in token })
     }
 
     /// A token that the app stores or fetches.
     ///
-    /// - Parameter provide: Returns the token. The device calls it before each request, so it should
-    ///   cache the token, and once more after the server refuses the token: if it then returns
-    ///   another token, the device sends the request again, once. If it returns nil, the request has
-    ///   no token. Several tasks may call it concurrently. An error that it throws ends the request
-    ///   and the sync with ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError``
-    ///   is rethrown unchanged.
+    /// - Parameter provide: Returns the token. The device calls it before each request, and every 10 s
+    ///   while the background sync waits for another token; so it should cache the token. The device
+    ///   calls it once more after the server refuses the token: if it then returns another token, the
+    ///   device sends the request again, once. If it returns nil, the request has no token. Several tasks
+    ///   may call it concurrently. An error that it throws ends the request and the sync with
+    ///   ``TidemarkCore/ErrorCode/signInNeeded``; a ``TidemarkCore/TidemarkError`` is rethrown unchanged.
     /// - Returns: Credentials that call `provide`.
     public static func provider(_ provide: @escaping @Sendable (_ need: Need) async throws -> String?) -> Credentials {
-        Credentials(provide: provide)
+        Credentials(source: .provided(provide))
     }
 
-    private init(provide: (@Sendable (Need) async throws -> String?)?) { self.provide = provide }
+    /// A token that a server with users issues to this device, kept in a store.
+    ///
+    /// The device exchanges the person's sign-in token for a token of its own, and replaces that in the
+    /// last third of its life. The new token is in the store before the device sends it, so neither a
+    /// lost answer nor a crash ends the sign-in.
+    ///
+    /// - Parameters:
+    ///   - store: The place of the token; one store serves any number of servers, files and processes.
+    ///   - now: Returns the current time.
+    ///   - newID: Returns a random id, under which the server knows the holder of the token.
+    ///   - signIn: Returns a sign-in token that the person has given; nil if there is none. The device
+    ///     calls it before each request, and with ``Need/refused`` when the server wants a token; only
+    ///     then it may ask the person. A sign-in token that the device has exchanged has no effect.
+    /// - Returns: Credentials that send the stored token, over TLS or to this machine only.
+    public static func stored(
+        in store: any TokenStore,
+        now: @escaping @Sendable () -> Date,
+        newID: @escaping @Sendable () -> UUID,
+        signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
+    ) -> Credentials {
+        Credentials(source: .stored(Stored(store: store, now: now, newID: newID, signIn: signIn)))
+    }
 
-    /// Whether no token is ever sent.
-    var isNone: Bool { provide == nil }
+    private init(source: Source) { self.source = source }
 
-    /// Returns the token to send; nil if there is none.
-    func token(for need: Need) async throws -> String? {
-        guard let provide else { return nil }
+    /// Whether each request has a token, so that the device refuses an unsafe address at once.
+    var isAlwaysSent: Bool {
+        guard case .provided = source else { return false }
+        return true
+    }
+
+    /// Returns the source of tokens for a server.
+    func source(for address: ServerAddress, exchange: @escaping TokenKeeper.Exchange) -> any TokenSource {
+        switch source {
+        case .none: NoTokens()
+        case .provided(let provide):
+            ProvidedTokens { isRefused in try await Self.token(for: isRefused ? .refused : .request, provide) }
+        case .stored(let stored):
+            TokenKeeper(
+                stored.store,
+                address: address,
+                signIn: { isRefused in try await Self.token(for: isRefused ? .refused : .request, stored.signIn) },
+                now: stored.now,
+                newID: stored.newID,
+                exchange: exchange
+            )
+        }
+    }
+
+    /// Returns the token of the app's function; nil if there is none.
+    private static func token(for need: Need, _ provide: @Sendable (Need) async throws -> String?) async throws
+        -> String?
+    {
         let token: String?
         do { token = try await provide(need) } catch let error as TidemarkError { throw error } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
@@ -63,7 +122,7 @@ public struct Credentials: Sendable {
                 fix: "Sign in again. Changes made here are kept, and sent later."
             )
         }
-        if let token { try Self.check(token) }
+        if let token { try check(token) }
         return token
     }
 

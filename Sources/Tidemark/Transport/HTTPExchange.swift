@@ -34,8 +34,8 @@ struct HTTPExchange: Sendable {
     }
 
     let address: ServerAddress
-    /// The bearer token, or a provider of it.
-    let credentials: Credentials
+    /// The source of the bearer token.
+    let tokens: any TokenSource
     /// The trusted certificate authorities; nil for the system's.
     let tls: TLSConfiguration?
     /// The largest decompressed JSON answer, in bytes.
@@ -52,18 +52,16 @@ struct HTTPExchange: Sendable {
     ) async throws -> Value {
         do {
             let client = client ?? Self.client
-            var token = try await credentials.token(for: .request)
-            var isLast = token == nil
+            var lease = try await tokens.lease()
+            var isLast = lease.token == nil && !tokens.hasTokenAfterRefusal
             while true {
-                let request = prepare(request, token: token)
-                let response = try await client.execute(request, deadline: .distantFuture)
+                let response = try await send(request, with: lease, over: client)
                 if [.ok, other].contains(response.status) { return try await read(response) }
-                var refusal = try await refusal(response, hasToken: token != nil)
+                var refusal = try await refusal(response, hasToken: lease.token != nil)
                 refusal.retryAfterSeconds = retryAfter(response)
                 guard response.status == .unauthorized, !isLast else { throw refusal }
-                let fresh = try await credentials.token(for: .refused)
-                guard let fresh, fresh != token else { throw refusal }
-                token = fresh
+                guard let fresh = try await tokens.lease(afterRefusalOf: lease.token) else { throw refusal }
+                lease = fresh
                 isLast = true
             }
         } catch let error as TidemarkError { throw error } catch {
@@ -72,12 +70,16 @@ struct HTTPExchange: Sendable {
         }
     }
 
-    /// Returns the request with the token and the TLS configuration.
-    private func prepare(_ request: HTTPClientRequest, token: String?) -> HTTPClientRequest {
+    /// Sends a request with a token, and returns the answer, whose body is not read yet.
+    private func send(_ request: HTTPClientRequest, with lease: TokenLease, over client: HTTPClient) async throws
+        -> HTTPClientResponse
+    {
+        // With the answer's head, the server has judged the token.
+        defer { lease.end() }
         var request = request
-        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+        if let token = lease.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
         if let tls { request.tlsConfiguration = tls }
-        return request
+        return try await client.execute(request, deadline: .distantFuture)
     }
 
     /// Reads the body of an answer that must be a JSON object.
@@ -147,6 +149,12 @@ struct HTTPExchange: Sendable {
             }
             return address.signInNeeded(hasToken: hasToken, scheme: scheme)
         case .forbidden: return address.notAllowed(hasToken: hasToken)
+        case .tooManyRequests:
+            return TidemarkError(
+                .rateLimited,
+                "\(address.hostAndPort) admits no more requests of this device for now (429).",
+                fix: "Wait, and sync less often. Changes made here are kept, and sent later."
+            )
         case .payloadTooLarge:
             return TidemarkError(
                 .tooLarge,

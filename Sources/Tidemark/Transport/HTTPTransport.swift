@@ -43,20 +43,14 @@ public struct HTTPTransport: Transport {
         certificateAuthorities: String? = nil
     ) throws(TidemarkError) {
         address = try ServerAddress(url)
-        guard credentials.isNone || !address.isReadableOnTheWay else {
-            throw TidemarkError(
-                .invalidArgument,
-                "Others on the network could read the token on its way to \(address.hostAndPort).",
-                fix: "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
-            )
-        }
+        if credentials.isAlwaysSent { try address.requireSecrecy() }
         var tls: TLSConfiguration?
         if let certificateAuthorities {
             tls = try CertificateAuthorities.configuration(trusting: certificateAuthorities)
         }
         exchange = HTTPExchange(
             address: address,
-            credentials: credentials,
+            tokens: credentials.source(for: address, exchange: TokenExchange(address: address, tls: tls).run),
             tls: tls,
             responseBytesMax: limits.responseBytesMax
         )
@@ -97,6 +91,30 @@ public struct HTTPTransport: Transport {
         }
         request.body = .stream(UploadPieces(ByteBuffer(bytes: content)), length: .known(Int64(content.count)))
         return try await exchange.answer(to: request, read: exchange.json)
+    }
+
+    /// Returns a number that changes with the token; nil without a token.
+    @concurrent public func credentialsMark() async -> Int? { await exchange.tokens.mark() }
+
+    /// Ends the stored token of this server, there and in its store.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if the credentials are not stored ones, or
+    ///   store no token of this server; the errors of a request if the server cannot be told.
+    @concurrent public func signOut() async throws {
+        guard let keeper = exchange.tokens as? TokenKeeper, try keeper.isSignedIn() else {
+            throw TidemarkError(
+                .invalidArgument,
+                "No token of \(address.hostAndPort) is stored here.",
+                fix: "There is nothing to sign out of; a token given by other means is ended at its source."
+            )
+        }
+        var request = HTTPClientRequest(url: address.url(path: "token"))
+        request.method = .DELETE
+        do { try await exchange.answer(to: request, orStatus: .noContent) { _ in } } catch let error as TidemarkError {
+            // A dead token needs no end.
+            guard [.signInNeeded, .unknownPath].contains(error.code) else { throw error }
+        }
+        try await keeper.forget()
     }
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.

@@ -11,6 +11,8 @@ struct ServerAddress: Hashable, Sendable {
     let isReadableOnTheWay: Bool
     /// Whether the URL begins with `http://`.
     let isPlain: Bool
+    /// Scheme, host and port, in lower case: the part of the URL to which a token belongs.
+    let origin: String
 
     /// Validates a URL that a person typed.
     init(_ url: String) throws(TidemarkError) {
@@ -30,8 +32,13 @@ struct ServerAddress: Hashable, Sendable {
         isPlain = scheme == "http"
         isReadableOnTheWay = isPlain && !Loopback.contains(host)
         base = String(string.reversed().drop { $0 == "/" }.reversed())
-        hostAndPort = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        let hostAndPort = host.contains(":") && !host.hasPrefix("[") ? "[\(host)]:\(port)" : "\(host):\(port)"
+        self.hostAndPort = hostAndPort
+        origin = "\(scheme)://\(hostAndPort.lowercased())"
     }
+
+    /// Returns the URL of a path about the whole server.
+    func url(path: String) -> String { "\(base)/\(path)" }
 
     /// Returns the URL of a path for a zone.
     func url(zone: String, path: String) -> String {
@@ -65,6 +72,16 @@ extension ServerAddress {
     }
 
     private static let comfort = "Changes made here are kept, and sent later."
+
+    /// Checks that nobody on the way can read a token.
+    func requireSecrecy() throws(TidemarkError) {
+        guard isReadableOnTheWay else { return }
+        throw TidemarkError(
+            .invalidArgument,
+            "Others on the network could read the token on its way to \(hostAndPort).",
+            fix: "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
+        )
+    }
 
     /// Makes the error for status 401 of a server or proxy.
     func signInNeeded(hasToken: Bool, scheme: String?) -> TidemarkError {

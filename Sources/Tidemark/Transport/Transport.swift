@@ -49,9 +49,17 @@ public protocol Transport: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` if the connection is refused or breaks.
     func listen(zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)
         async throws
+
+    /// Returns a number that changes with the token of the credentials; nil without a token.
+    ///
+    /// It holds in this process only, and does not reveal the token.
+    func credentialsMark() async -> Int?
 }
 
 extension Transport {
+    /// Returns nil: by default a transport has no credentials.
+    public func credentialsMark() async -> Int? { nil }
+
     /// Downloads the snapshot of all rows.
     public func snapshot(
         zone: String,

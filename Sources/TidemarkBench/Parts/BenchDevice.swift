@@ -1,5 +1,6 @@
 import GRDB
 import Tidemark
+import TidemarkCore
 
 /// A device's file, open, and its engine.
 final class BenchDevice: Sendable {
@@ -24,6 +25,9 @@ final class BenchDevice: Sendable {
     var snapshots: Int { transport.snapshots }
     /// The last request of a round, before it is compressed.
     var lastBody: [UInt8] { transport.lastBody }
+
+    /// The tag of its last conditional GET.
+    var lastTag: ZoneTag? { transport.lastTag }
 
     /// Runs SQL as an app, in one transaction.
     func write(_ sql: String) async throws { try await database.write { try $0.execute(sql: sql) } }

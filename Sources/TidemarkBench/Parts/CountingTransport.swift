@@ -11,6 +11,7 @@ final class CountingTransport: Transport {
         var requests = 0
         var snapshots = 0
         var lastBody: [UInt8] = []
+        var lastTag: ZoneTag?
     }
 
     init(_ other: any Transport) { self.other = other }
@@ -23,6 +24,9 @@ final class CountingTransport: Transport {
     /// The last request of a round, before it is compressed.
     var lastBody: [UInt8] { count.withLock { $0.lastBody } }
 
+    /// The tag of the last conditional GET.
+    var lastTag: ZoneTag? { count.withLock { $0.lastTag } }
+
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         count.withLock { $0.lastBody = body }
         tick()
@@ -30,6 +34,7 @@ final class CountingTransport: Transport {
     }
 
     func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
+        count.withLock { $0.lastTag = tag }
         tick()
         return try await other.news(zone: zone, device: device, since: tag)
     }

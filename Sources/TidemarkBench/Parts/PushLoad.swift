@@ -23,12 +23,18 @@ struct PushLoad {
 
     /// Sends as many requests that cost the server next to nothing, in the same way: the cost of
     /// HTTP.
-    func runBare() async throws -> Sample {
-        try await connected { _, connections in
+    func runBare() async throws -> Sample { try await run { _ in HTTPClientRequest(url: "\(url)/healthz") } }
+
+    /// Sends as many requests without a body, and returns the time of each.
+    func run(
+        expecting status: HTTPResponseStatus = .ok,
+        request: @escaping @Sendable (_ client: Int) -> HTTPClientRequest
+    ) async throws -> Sample {
+        try await connected { client, connections in
             var times: [Double] = []
             for _ in 1...count {
                 let start = ContinuousClock.now
-                _ = try await answer(HTTPClientRequest(url: "\(url)/healthz"), over: connections)
+                _ = try await answer(request(client), over: connections, expecting: status)
                 times.append((ContinuousClock.now - start) / .seconds(1))
             }
             return times
@@ -90,10 +96,14 @@ struct PushLoad {
         return try await answer(request, over: connections)
     }
 
-    private func answer(_ request: HTTPClientRequest, over connections: HTTPClient) async throws -> Data {
+    private func answer(
+        _ request: HTTPClientRequest,
+        over connections: HTTPClient,
+        expecting status: HTTPResponseStatus = .ok
+    ) async throws -> Data {
         let response = try await connections.execute(request, timeout: .seconds(60))
         let answer = try await response.body.collect(upTo: 64 << 20)
-        try Agreement.require(response.status == .ok) { String(buffer: answer) }
+        try Agreement.require(response.status == status) { String(buffer: answer) }
         return Data(answer.readableBytesView)
     }
 }

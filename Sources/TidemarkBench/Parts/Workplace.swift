@@ -1,6 +1,5 @@
 import Foundation
 import GRDB
-import Logging
 import Tidemark
 import TidemarkCore
 import TidemarkServer
@@ -28,7 +27,7 @@ final class Workplace: Sendable {
     private let countedURL: String
     private let directURL: String
     private let folder: BenchFolder
-    private let server: Task<Void, any Error>
+    private let server: BenchServer
     private let store: BenchStore
 
     /// Serves a zone.
@@ -37,21 +36,8 @@ final class Workplace: Sendable {
         let path = folder.path("zone")
         try Items.make(zone.rows, at: path, more: zone.sql)
         store = try await BenchStore(setting, path: path, zones: zone.names, limits: zone.limits)
-        let application = TidemarkServerApplication(
-            service: store.service,
-            port: 0,
-            logger: Logger(label: "tidemark.bench") { _ in SwiftLogNoOpLogHandler() }
-        )
-        let (ports, listening) = AsyncStream.makeStream(of: Int.self)
-        server = Task {
-            defer { listening.finish() }
-            try await application.run(stopsOnSignals: false) { listening.yield($0) }
-        }
-        var port = 0
-        for await opened in ports {
-            port = opened
-            break
-        }
+        server = try await BenchServer(store.service)
+        let port = server.port
         relay = TCPRelay(targetPort: port, roundTrip: zone.roundTrip)
         directURL = "http://127.0.0.1:\(port)"
         countedURL = "http://127.0.0.1:\(try await relay.start())"
@@ -66,9 +52,13 @@ final class Workplace: Sendable {
     /// Ends the server.
     func end() async throws {
         try await relay.stop()
-        server.cancel()
-        _ = await server.result
+        await server.end()
         try await store.close()
+    }
+
+    /// Serves the same zone on a further port, to users who sign in.
+    func server(gate: any AccessGate, rates: RequestRates) async throws -> BenchServer {
+        try await BenchServer(store.service, gate: gate, rates: rates)
     }
 
     /// A path for a new file.

@@ -19,7 +19,8 @@ package struct BenchRunner: Sendable {
     package static let all: [any Benchmark.Type] = [
         JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self, SwarmBenchmark.self,
         CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
-        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self, GrowthBenchmark.self,
+        FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self, SignInBenchmark.self,
+        GrowthBenchmark.self,
     ]
 
     /// Runs a benchmark, and returns the results of its cases.

@@ -8,7 +8,7 @@ import TidemarkTerminal
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Join a SQLite file to a server, sync it, and maintain it.",
-        subcommands: [Join.self, Rescue.self, Sync.self, Status.self, Conflicts.self, Resolve.self]
+        subcommands: [Join.self, Rescue.self, Sync.self, Status.self, Conflicts.self, Resolve.self, SignOut.self]
     )
 }
 
@@ -22,6 +22,9 @@ extension Device {
                 tables with an INTEGER PRIMARY KEY keep the id that SQLite draws (leave the id out), because the \
                 server lends it to this file.
 
+                If the server wants a token and none is at hand, the command asks for the sign-in token that the \
+                server's operator has issued. It stores a token of this machine's own, so later commands need none.
+
                 An interrupted join leaves nothing behind; run it again. Only a killed join leaves a folder FILE.<id>, \
                 which the next join of FILE removes.
                 """
@@ -34,7 +37,7 @@ extension Device {
         func run() async throws {
             try await Terminal.runInterruptibly {
                 let start = ContinuousClock.now
-                try await Download(url: url, zone: zone, access: access).run {
+                try await Download(url: url, zone: zone, access: access, asksForToken: true).run {
                     try await $0.join(path: file, progress: $1)
                 } saying: {
                     "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
@@ -62,8 +65,8 @@ extension Device {
             abstract: "Send local edits, and apply other devices' changes.",
             discussion: """
                 Exit codes: 0 synced; 3 synced, but conflicts wait (see `device conflicts`); 4 the server cannot be \
-                reached: the edits are in the outbox and nothing is lost; 5 another process is syncing the file; 1 \
-                another failure.
+                reached: the edits are in the outbox and nothing is lost; 5 another process is syncing the file; 6 \
+                the server asks to come back later, and the message says when; 1 another failure.
                 """
         )
         @Argument(help: "The device's file.") var file: String
@@ -128,14 +131,12 @@ extension Device {
                         try await round(device, pushedChange)
                         pace.recordSuccess()
                     } catch let error as TidemarkError where watch && isTransient(error) {
-                        Terminal.note("tidemark: \(error.message) Trying again.")
+                        let plan = error.code == .signInNeeded ? "Waiting for another token." : "Trying again."
+                        Terminal.note("tidemark: \(error.message) \(plan)")
                         pace.recordFailure(retryAfterSeconds: error.retryAfterSeconds)
                     }
                     if watch {
-                        pushedChange = await device.engine.pause(
-                            atMost: pace.pause(jitter: Pace.systemJitter()),
-                            canEndEarly: pace.endsWithEdit
-                        )
+                        pushedChange = await device.engine.rest(pace)
                     }
                 } while watch
             }

@@ -26,6 +26,10 @@ struct Serve: AsyncParsableCommand {
               tidemark serve --store postgres://app@localhost/app --schema schema.sql
               tidemark serve --store postgres://app@localhost/app --adopt
               tidemark serve chinook.sqlite --store postgres://app@localhost/app
+
+            Other machines reach the server only if it has users and encryption:
+
+              tidemark serve chinook.sqlite --users --listen 0.0.0.0:8443 --tls-certificate cert.pem --tls-key key.pem
             """
     )
 
@@ -94,6 +98,10 @@ struct Serve: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("A table to leave local to the file; may be repeated.", valueName: "table")) var exclude:
         [String] = []
+
+    @OptionGroup var identity: IdentityOptions
+
+    @OptionGroup var encryption: EncryptionOptions
 
     @OptionGroup var browsers: BrowserOptions
 
@@ -204,32 +212,59 @@ struct Serve: AsyncParsableCommand {
         Terminal.outliveReaders()
         try await Terminal.run {
             let address = try ListenAddress(listen)
-            try address.requireLoopback()
+            try ListenSafety(
+                host: address.host,
+                identity: identity.identity,
+                encryption: encryption.encryption
+            ).require(place: accessLocation.arguments)
+            let tls = try encryption.tls()
+            let proxies = try encryption.proxies()
             let browsers = try browsers.policy()
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
             logger.logLevel = verbose ? .info : .warning
             let registry = PrometheusRegistry()
             MetricsSystem.bootstrap(registry)
+            try await identity.check(accessLocation)
             let store = try await openStore(logger)
-            for line in store.lines { Terminal.line(line) }
+            let access = try await identity.open(accessLocation, host: store.host, logger: logger)
+            for line in store.lines + access.lines { Terminal.line(line) }
+            for warning in encryption.warnings(about: tls) { Terminal.note("warning: \(warning)") }
             let application = TidemarkServerApplication(
                 service: store.service,
+                gate: access.gate,
+                rates: access.rates,
                 host: address.host,
                 port: address.port,
+                tls: tls,
+                proxies: proxies,
                 browsers: browsers,
                 limits: limits,
                 drain: .seconds(drain),
                 exposition: registry.text,
+                onHangUp: access.onHangUp,
                 logger: logger
             )
-            try await application.run { port in Terminal.line("listening on \(address.url(port: port))") }
+            try await access.run {
+                try await application.run { port in
+                    Terminal.line("listening on \(address.url(port: port, isEncrypted: tls != nil))")
+                }
+            }
             try await store.close()
+            try access.close()
         }
+    }
+
+    /// The place of the users.
+    private var accessLocation: AccessLocation {
+        if let store { return .store(store) }
+        return file.map(AccessLocation.file) ?? .folder(data ?? ".")
     }
 
     /// An open store, and the lines to print about it.
     private struct OpenStore {
         let service: any SyncService
+        /// The store, if it makes zones while the server runs.
+        let host: (any ZoneHost)?
         let lines: [String]
         let close: @Sendable () async throws -> Void
     }
@@ -270,7 +305,7 @@ struct Serve: AsyncParsableCommand {
             let state = try await postgresStore.state(zone: zone)
             lines.append(Self.summary(postgresStore.schema, state, zone: zone))
         }
-        return OpenStore(service: postgresStore, lines: lines) { await postgresStore.close() }
+        return OpenStore(service: postgresStore, host: postgresStore, lines: lines) { await postgresStore.close() }
     }
 
     private func openFile(_ limits: Limits, _ logger: Logger) async throws -> OpenStore {
@@ -292,15 +327,29 @@ struct Serve: AsyncParsableCommand {
         lines += Self.hints(store.undeclaredReferences)
         lines += store.policyChanges.map(\.description)
         lines += store.warnings.map { "warning: \($0.table) \($0.reason); device change sets that need it are refused" }
-        return OpenStore(service: store, lines: lines) {
-            guard try await !store.close() else { return }
-            Terminal.note(
-                """
-                Another program reads the file, so its latest commits are in its -wal; copy both, or use `tidemark \
-                backup`.
-                """
-            )
+        guard identity.identity == .users else {
+            return OpenStore(service: store, host: nil, lines: lines) { try await Self.close(store) }
         }
+        let directory = ZoneDirectory(
+            main: store,
+            folder: URL(filePath: data.map { "\($0)/zones" } ?? "\(store.path)-zones"),
+            limits: limits,
+            warn: { logger.error("\($0)") }
+        )
+        return OpenStore(service: directory, host: directory, lines: lines) {
+            await directory.closeZones()
+            try await Self.close(store)
+        }
+    }
+
+    private static func close(_ store: EmbeddedStore) async throws {
+        guard try await !store.close() else { return }
+        Terminal.note(
+            """
+            Another program reads the file, so its latest commits are in its -wal; copy both, or use `tidemark \
+            backup`.
+            """
+        )
     }
 
     /// Names undeclared references and their declarations, aligned.

@@ -77,6 +77,10 @@ extension ErrorCode {
     public static let accessRevoked = ErrorCode(rawValue: "accessRevoked")
     /// The device's id belongs to another user.
     public static let deviceTaken = ErrorCode(rawValue: "deviceTaken")
+    /// The zone was deleted by one of its owners.
+    public static let zoneGone = ErrorCode(rawValue: "zoneGone")
+    /// The invitation is unknown, used up, expired or revoked.
+    public static let invitationInvalid = ErrorCode(rawValue: "invitationInvalid")
     /// The zone would have no owner.
     public static let lastOwner = ErrorCode(rawValue: "lastOwner")
 
@@ -92,6 +96,8 @@ extension ErrorCode {
     public static let storageFailed = ErrorCode(rawValue: "storageFailed")
     /// The file's content is damaged.
     public static let fileDamaged = ErrorCode(rawValue: "fileDamaged")
+    /// The file has changes that the server does not have yet.
+    public static let changesWait = ErrorCode(rawValue: "changesWait")
     /// An argument is invalid.
     public static let invalidArgument = ErrorCode(rawValue: "invalidArgument")
 
@@ -105,6 +111,8 @@ extension ErrorCode {
     public static let notAllowed = ErrorCode(rawValue: "notAllowed")
     /// The answer is not from a Tidemark server, for instance a captive portal's page.
     public static let invalidResponse = ErrorCode(rawValue: "invalidResponse")
+    /// The client has sent more requests than the server's limits allow.
+    public static let rateLimited = ErrorCode(rawValue: "rateLimited")
     /// The server cannot serve the request now.
     public static let unavailable = ErrorCode(rawValue: "unavailable")
     /// The server has a defect; its log says more.

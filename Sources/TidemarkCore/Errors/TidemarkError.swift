@@ -17,6 +17,8 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case repair
         /// Retry with other credentials; the device keeps its outbox.
         case signIn
+        /// Leave the zone: the device sets its outbox aside for a person, and removes the zone's rows.
+        case leave
     }
 
     /// The record, column or change set that an error is about.
@@ -77,10 +79,11 @@ public struct TidemarkError: Error, Hashable, Sendable {
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
-            .storageFailed, .rangeNotSatisfiable:
+            .storageFailed, .rangeNotSatisfiable, .rateLimited:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
-        case .identityInUse: .renew
+        case .identityInUse, .deviceTaken: .renew
+        case .accessRevoked, .zoneGone: .leave
         case .fingerprintMismatch: .repair
         case .signInNeeded, .notAllowed: .signIn
         default: senderRecovery ?? .permanent

@@ -50,11 +50,16 @@ package struct Stamp: Hashable, Sendable, Comparable {
     package let time: Int64
     /// The device; nil if another program wrote the change, or the author is unknown.
     package let device: String?
+    /// The user who sent the change; nil at a server without identity.
+    ///
+    /// It decides no conflict.
+    package let user: String?
 
     /// Creates a stamp.
-    package init(time: Int64 = 0, device: String? = nil) {
+    package init(time: Int64 = 0, device: String? = nil, user: String? = nil) {
         self.time = time
         self.device = device
+        self.user = user
     }
 
     /// Orders stamps by time, then by device id.

@@ -151,6 +151,8 @@ package enum ConflictRule: String, Hashable, Sendable {
     case referenced
     /// The server refused the change set that this one depends on.
     case predecessor
+    /// The author's role does not permit the change.
+    case forbidden
     /// By the column's policy another value wins; the server does not refuse the change set.
     case overruled
 }

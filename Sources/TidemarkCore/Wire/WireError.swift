@@ -11,7 +11,8 @@ package struct WireError: Codable, Hashable, Sendable {
         package let message: String
         /// The remedy.
         package let fix: String
-        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair` or `signIn`.
+        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair`, `signIn`
+        /// or `leave`.
         package let recovery: String
         /// The place of the failure; absent if no part is known.
         package let place: Place?

@@ -1,56 +1,80 @@
 import Foundation
 import GRDB
-import Synchronization
+import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 
 /// The users, tokens and members of a server with SQLite files: a SQLite file of their own.
 ///
-/// The server and the commands of an operator open it at the same time.
+/// The server and the commands of an operator open it at the same time. Only the server's account may
+/// read it, because it has the hashes of tokens; SQLite gives `-wal` and `-shm` the same permissions.
 package final class AccessFile: AccessDatabase {
     private let writer: DatabaseQueue
     /// A second connection, because `data_version` does not change by a connection's own commits.
     private let watch: DatabaseQueue
+    private let place: FilePlace
+
+    /// The file, as clients read of it.
+    private static let role = "The file of users"
 
     /// Opens the file, and makes it where it is missing.
+    ///
+    /// A file that is no file of users stays unchanged.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the file cannot be opened, made or written;
+    ///   ``TidemarkCore/ErrorCode/unusableFile`` when it has other content, or is of a later version.
     package init(path: String) throws {
+        try PrivateFile.make(path)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.access"
-        writer = try DatabaseQueue(path: path, configuration: configuration)
-        // Only the server's account may read the hashes of tokens.
-        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
-        try writer.writeWithoutTransaction { db in
-            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
-            try db.inTransaction(.immediate) {
-                for statement in AccessTables.statements { try db.execute(sql: statement) }
-                return .commit
-            }
+        let reading = configuration.readOnly(label: "tidemark.access.watch")
+        (writer, watch, place) = try TidemarkError.translatingStorageErrors(of: path) {
+            let writer = try DatabaseQueue(path: path, configuration: configuration)
+            try writer.read { try Self.check($0, path: path) }
+            try PrivateFile.narrow(path)
+            try writer.writeWithoutTransaction { try Self.prepare($0) }
+            let watch = try DatabaseQueue(path: path, configuration: reading)
+            return (writer, watch, try watch.read { try Self.place(of: $0) })
         }
-        configuration.readonly = true
-        configuration.label = "tidemark.access.watch"
-        watch = try DatabaseQueue(path: path, configuration: configuration)
     }
 
     /// Runs `body` in an immediate transaction.
     package func transaction<Success: Sendable>(
         _ body: @escaping @Sendable (any AccessStatements) throws -> Success
     ) async throws -> Success {
-        try await writer.writeWithoutTransaction { db in
-            var result: Success?
-            try db.inTransaction(.immediate) {
-                result = try body(Statements(db: db))
-                return .commit
+        try await translatingErrors {
+            try await writer.writeWithoutTransaction { [place] db in
+                var result: Success?
+                try db.inTransaction(.immediate) {
+                    try place.requireUnmoved()
+                    result = try body(Statements(db: db))
+                    return .commit
+                }
+                guard let result else { throw CancellationError() }
+                return result
             }
-            guard let result else { throw CancellationError() }
-            return result
+        }
+    }
+
+    /// Runs `body` in a read transaction of the second connection.
+    package func read<Success: Sendable>(
+        _ body: @escaping @Sendable (any AccessStatements) throws -> Success
+    ) async throws -> Success {
+        try await translatingErrors {
+            try await watch.read { try body(Statements(db: $0)) }
         }
     }
 
     /// Returns SQLite's count of the commits of other connections.
-    package func version() async throws -> Int64 {
-        try await watch.read { db in
-            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+    package func version() async throws -> Int64 { try await translatingErrors { try readVersion() } }
+
+    /// Reads the count on the caller's thread: that takes microseconds, and a change of threads more.
+    private func readVersion() throws -> Int64 {
+        try watch.unsafeRead { [place] db in
+            // A revocation in the file that replaced this one would not count.
+            try place.requireUnmoved()
+            return try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
         }
     }
 
@@ -60,13 +84,75 @@ package final class AccessFile: AccessDatabase {
         try writer.close()
     }
 
+    private func translatingErrors<Success>(_ work: () async throws -> Success) async throws -> Success {
+        do { return try await work() } catch {
+            throw TidemarkError.translateStorageError(error, of: Self.role.lowercased())
+        }
+    }
+
     private struct Statements: AccessStatements {
         let db: Database
 
         func rows(_ sql: String, _ parameters: [String?]) throws -> [AccessRow] {
             try Row.fetchAll(db.cachedStatement(sql: sql), arguments: StatementArguments(parameters)).map { row in
-                AccessRow(row.databaseValues.map { String.fromDatabaseValue($0) ?? Int64.fromDatabaseValue($0).map { "\($0)" } })
+                AccessRow(row.databaseValues.map(Self.text))
             }
         }
+
+        private static func text(_ value: DatabaseValue) -> String? {
+            String.fromDatabaseValue(value) ?? Int64.fromDatabaseValue(value).map { "\($0)" }
+        }
+    }
+}
+
+// MARK: Opening
+
+extension AccessFile {
+    /// Refuses a file with other content, before anything is written.
+    private static func check(_ db: Database, path: String) throws {
+        let layout = try Int.fetchOne(db, sql: "PRAGMA user_version") ?? 0
+        let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
+        guard !tables.isEmpty else { return }
+        guard tables.contains("tidemark_token"), tables.contains("tidemark_member"), layout > 0 else {
+            throw TidemarkError(
+                .unusableFile,
+                "\(path) is a database, but not one of users and tokens.",
+                fix: "Name another file; a new one is made where none is."
+            )
+        }
+        guard layout <= AccessTables.layout else {
+            throw TidemarkError(
+                .unusableFile,
+                "\(path) was written by a later version of Tidemark (layout \(layout)).",
+                fix: "Use that version, or put a backup of the file back."
+            )
+        }
+    }
+
+    private static func prepare(_ db: Database) throws {
+        // An acknowledged revocation must survive a power cut.
+        try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+        try db.inTransaction(.immediate) {
+            guard try Int.fetchOne(db, sql: "PRAGMA user_version") == 0 else { return .commit }
+            for statement in AccessTables.statements { try db.execute(sql: statement) }
+            try db.execute(sql: "PRAGMA user_version = \(AccessTables.layout)")
+            return .commit
+        }
+    }
+
+    private static func place(of db: Database) throws -> FilePlace {
+        // SQLite makes the side files with the first read.
+        _ = try Int.fetchOne(db, sql: "SELECT count(*) FROM tidemark_user")
+        return FilePlace(of: db, role: role)
+    }
+}
+
+extension Configuration {
+    /// The same configuration for a connection that only reads.
+    fileprivate func readOnly(label: String) -> Configuration {
+        var copy = self
+        copy.readonly = true
+        copy.label = label
+        return copy
     }
 }

@@ -46,14 +46,18 @@ extension ZoneTransaction: PlannableTransaction {
         let exchanges = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT device, lap, revision FROM tidemark_lap
+                    SELECT device, lap, revision, user_id FROM tidemark_lap
                     WHERE device IN (SELECT value FROM json_each(?))
                     """
             ),
             arguments: [list]
         )
         for row in exchanges {
-            facts.exchanges[try row.value(0)] = try Exchange(lap: row.value(1), revision: row.value(2))
+            facts.exchanges[try row.value(0)] = try Exchange(
+                lap: row.value(1),
+                revision: row.value(2),
+                user: row.value(3)
+            )
         }
         let devicesWithNotes = try String.fetchSet(
             db.cachedStatement(

@@ -196,18 +196,21 @@ package struct ZoneTransaction: StoreTransaction {
 
     package func lastExchange(with device: String) throws -> Exchange? {
         try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT lap, revision FROM tidemark_lap WHERE device = ?"),
+            db.cachedStatement(sql: "SELECT lap, revision, user_id FROM tidemark_lap WHERE device = ?"),
             arguments: [device]
-        ).map { try Exchange(lap: $0.value("lap"), revision: $0.value("revision")) }
+        ).map { try Exchange(lap: $0.value("lap"), revision: $0.value("revision"), user: $0.value("user_id")) }
     }
 
     package func keep(_ exchange: Exchange, with device: String) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_lap VALUES (?, ?, ?)
-                ON CONFLICT (device) DO UPDATE SET lap = excluded.lap, revision = excluded.revision
+                INSERT INTO tidemark_lap (device, lap, revision, user_id) VALUES (?, ?, ?, ?)
+                ON CONFLICT (device) DO UPDATE SET
+                    lap = excluded.lap,
+                    revision = excluded.revision,
+                    user_id = coalesce(user_id, excluded.user_id)
                 """
-        ).execute(arguments: [device, exchange.lap, exchange.revision])
+        ).execute(arguments: [device, exchange.lap, exchange.revision, exchange.user])
     }
 
     // MARK: Ancestry

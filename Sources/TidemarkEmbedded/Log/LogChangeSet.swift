@@ -101,10 +101,10 @@ extension ZoneTransaction {
     func insertRevision(_ revision: Int64, id: String?, stamp: Stamp, body: String, chain: String) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_revision (revision, id, device, time, body, chain)
-                VALUES (?, ?, ?, ?, ?, ?)
+                INSERT INTO tidemark_revision (revision, id, device, time, body, chain, user_id)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
                 """
-        ).executeAndClearBindings(arguments: [revision, id, stamp.device, stamp.time, body, chain])
+        ).executeAndClearBindings(arguments: [revision, id, stamp.device, stamp.time, body, chain, stamp.user])
     }
 
     package func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {

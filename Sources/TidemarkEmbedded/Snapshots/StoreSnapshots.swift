@@ -121,7 +121,7 @@ extension EmbeddedStore {
 }
 
 /// Runs blocking work on a thread of its own.
-private func runOnOwnThread<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
+func runOnOwnThread<Result: Sendable>(_ work: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread { continuation.resume(with: Swift.Result { try work() }) }
     }

@@ -94,6 +94,9 @@ final class ZoneFile: Sendable {
     /// The current schema of the zone's tables.
     var schema: SyncSchema { servedSchema.withLock(\.schema) }
 
+    /// The hash of the current schema.
+    var schemaHash: String { servedSchema.withLock(\.hash) }
+
     /// Runs `body` in a transaction on the current tables; `body` may roll it back.
     func inTransaction<Result: Sendable>(
         _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (Result, Database.TransactionCompletion)

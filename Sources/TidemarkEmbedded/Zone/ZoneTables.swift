@@ -13,7 +13,7 @@ import TidemarkSQL
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for one column layout |
 /// | `tidemark_log` | a record's change in a revision, without values |
 /// | `tidemark_verdict` | the verdict, new ids or the author's copy, and whether the commit equals the sent text |
-/// | `tidemark_lap` | the last request of a device: tells a copy of its file from the file |
+/// | `tidemark_lap` | the last request of a device, which tells a copy of its file from the file, and its user |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark_lent` | how often ids were lent to a device |
@@ -38,6 +38,10 @@ enum ZoneTables {
         }
         if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
             try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''")
+        }
+        for table in ["tidemark_revision", "tidemark_lap"]
+        where try !db.columns(in: table).contains(where: { $0.name == "user_id" }) {
+            try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN user_id TEXT")
         }
     }
 
@@ -85,7 +89,8 @@ enum ZoneTables {
             device TEXT,
             time INTEGER NOT NULL,
             body TEXT NOT NULL,
-            chain TEXT NOT NULL DEFAULT ''
+            chain TEXT NOT NULL DEFAULT '',
+            user_id TEXT
         );
         CREATE TABLE IF NOT EXISTS tidemark_revision_rest (
             revision INTEGER NOT NULL,
@@ -113,7 +118,8 @@ enum ZoneTables {
         CREATE TABLE IF NOT EXISTS tidemark_lap (
             device TEXT PRIMARY KEY,
             lap TEXT NOT NULL,
-            revision INTEGER NOT NULL
+            revision INTEGER NOT NULL,
+            user_id TEXT
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_idmap (
             device TEXT NOT NULL,

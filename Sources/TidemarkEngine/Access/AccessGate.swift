@@ -7,6 +7,7 @@ public protocol AccessGate: Sendable {
     /// Returns the sender of a request.
     ///
     /// - Parameter token: The bearer token of the request; nil for a request without one.
+    /// - Returns: The sender, who is anonymous without a token.
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is not valid.
     func caller(token: String?) async throws -> Caller
 
@@ -16,6 +17,17 @@ public protocol AccessGate: Sendable {
     ///   sender may not read, with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for a sender
     ///   without a token; ``TidemarkCore/ErrorCode/accessRevoked`` for a former member.
     func access(of caller: Caller, to zone: String) async throws -> ZoneAccess
+
+    /// Returns the present state of the decisions.
+    ///
+    /// Cheap enough for several calls a second.
+    func moment() async throws -> AccessMoment
+
+    /// Returns whether the gate would still admit the request with this decision and this bearer token.
+    ///
+    /// It does not count as a use of the token: a device may have replaced the token of a request that
+    /// lasts.
+    func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool
 }
 
 /// The gate of a server without identity: each request acts as the owner.
@@ -28,4 +40,10 @@ public struct LocalGate: AccessGate {
 
     /// Returns the owner's access.
     public func access(of caller: Caller, to zone: String) async throws -> ZoneAccess { .local(zone) }
+
+    /// Returns a moment that never changes.
+    public func moment() async throws -> AccessMoment { AccessMoment(time: 0, version: 0) }
+
+    /// Returns true.
+    public func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool { true }
 }

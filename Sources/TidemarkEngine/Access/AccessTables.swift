@@ -4,11 +4,16 @@
 /// | --- | --- |
 /// | `tidemark_user` | the users of this server, and the users of a provider that were seen |
 /// | `tidemark_token` | the tokens, by their hashes |
+/// | `tidemark_zones` | the zones that were made while the server ran |
+/// | `tidemark_invitation` | the invitations, by the hashes of their secrets |
 /// | `tidemark_member` | the rights of users in zones |
 /// | `tidemark_audit` | who was let in, and who changed the rights of whom |
 ///
 /// Times are milliseconds since 1970.
 package enum AccessTables {
+    /// The number of this layout; a later one has tables or columns that this program does not know.
+    package static let layout = 1
+
     /// The statements that make the tables where they are missing.
     package static let statements = [
         """
@@ -33,6 +38,31 @@ package enum AccessTables {
         "CREATE INDEX IF NOT EXISTS tidemark_token_chain ON tidemark_token (chain)",
         "CREATE INDEX IF NOT EXISTS tidemark_token_user ON tidemark_token (user_id)",
         """
+        CREATE TABLE IF NOT EXISTS tidemark_zones (
+            zone TEXT NOT NULL PRIMARY KEY,
+            kind TEXT NOT NULL,
+            title TEXT,
+            author TEXT NOT NULL,
+            request TEXT NOT NULL,
+            created BIGINT NOT NULL,
+            state TEXT NOT NULL,
+            deleted BIGINT,
+            UNIQUE (author, request))
+        """,
+        """
+        CREATE TABLE IF NOT EXISTS tidemark_invitation (
+            id TEXT NOT NULL PRIMARY KEY,
+            zone TEXT NOT NULL REFERENCES tidemark_zones (zone),
+            role TEXT NOT NULL,
+            hash TEXT NOT NULL UNIQUE,
+            uses BIGINT NOT NULL,
+            author TEXT NOT NULL,
+            created BIGINT NOT NULL,
+            expires BIGINT NOT NULL,
+            revoked BIGINT)
+        """,
+        "CREATE INDEX IF NOT EXISTS tidemark_invitation_zone ON tidemark_invitation (zone)",
+        """
         CREATE TABLE IF NOT EXISTS tidemark_member (
             zone TEXT NOT NULL,
             user_id TEXT NOT NULL REFERENCES tidemark_user (id),
@@ -43,6 +73,7 @@ package enum AccessTables {
         "CREATE INDEX IF NOT EXISTS tidemark_member_user ON tidemark_member (user_id, zone)",
         """
         CREATE TABLE IF NOT EXISTS tidemark_audit (
+            number BIGINT NOT NULL PRIMARY KEY,
             time BIGINT NOT NULL,
             user_id TEXT,
             action TEXT NOT NULL,

@@ -3,6 +3,9 @@ package struct Audit {
     private let database: any AccessStatements
     private let now: Int64
 
+    /// How long an entry stays, in milliseconds: 400 days.
+    package static let retention: Int64 = 400 * 86_400_000
+
     /// An event that the audit keeps.
     package enum Action: String, CaseIterable, Sendable {
         case userAdded
@@ -13,6 +16,14 @@ package struct Audit {
         case tokenReused
         case tokenRevoked
         case roleChanged
+        case zoneMade
+        case zoneRenamed
+        case zoneDeleted
+        case zoneRestored
+        case zonePurged
+        case invitationMade
+        case invitationAccepted
+        case invitationRevoked
     }
 
     /// An entry.
@@ -36,7 +47,7 @@ package struct Audit {
         self.now = now
     }
 
-    /// Appends an entry.
+    /// Appends an entry, and deletes those that are too old.
     package func append(
         _ action: Action,
         by user: String? = nil,
@@ -44,15 +55,14 @@ package struct Audit {
         zone: String? = nil,
         detail: String? = nil
     ) throws {
+        try database.rows("DELETE FROM tidemark_audit WHERE time < $1", ["\(now - Self.retention)"])
+        // Writers wait for one another, so the number after the last one is free.
         try database.rows(
             """
-            INSERT INTO tidemark_audit (time, user_id, action, subject, zone, detail)
-            VALUES ($1, $2, $3, $4, $5, $6)
+            INSERT INTO tidemark_audit (number, time, user_id, action, subject, zone, detail)
+            VALUES ((SELECT coalesce(max(number), 0) + 1 FROM tidemark_audit), $1, $2, $3, $4, $5, $6)
             """,
-            [
-                "\(now)", user, action.rawValue, subject, zone,
-                detail,
-            ]
+            ["\(now)", user, action.rawValue, subject, zone, detail]
         )
     }
 
@@ -63,7 +73,7 @@ package struct Audit {
             SELECT time, user_id, action, subject, zone, detail
             FROM tidemark_audit
             WHERE time >= $1
-            ORDER BY time
+            ORDER BY number
             """,
             ["\(time)"]
         ).map { row in

@@ -18,12 +18,33 @@ public enum Caller: Hashable, Sendable {
 
         /// Whether the token is one that administers the server.
         public let isAdministrator: Bool
+        /// The device that the token was issued to; nil for a token of any device.
+        public let device: String?
+        /// The facts about the user that the server's configuration takes from a provider's token.
+        public let claims: [String: Claim]
+
+        /// A fact about a user, as a provider's token states it.
+        public enum Claim: Hashable, Sendable {
+            case text(String)
+            case texts([String])
+            case integer(Int64)
+            case integers([Int64])
+            case boolean(Bool)
+        }
 
         /// Makes a user.
-        public init(id: String, expires: Int64? = nil, isAdministrator: Bool = false) {
+        public init(
+            id: String,
+            expires: Int64? = nil,
+            isAdministrator: Bool = false,
+            device: String? = nil,
+            claims: [String: Claim] = [:]
+        ) {
             self.id = id
             self.expires = expires
             self.isAdministrator = isAdministrator
+            self.device = device
+            self.claims = claims
         }
     }
 

@@ -6,68 +6,100 @@ import TidemarkCore
 /// Decisions are kept until the database of users changes, so a request with a known token reads
 /// nothing but that database's version. A revocation counts for every request that begins after its
 /// commit, on every node.
-public final class MemberGate: AccessGate, TokenIssuer {
-    private let database: any AccessDatabase
-    private let now: @Sendable () -> Int64
-    private let random: @Sendable () -> any RandomNumberGenerator & Sendable
+public final class MemberGate: AccessGate {
+    let database: any AccessDatabase
+    let now: @Sendable () -> Int64
+    let random: @Sendable () -> any RandomNumberGenerator & Sendable
+    /// Makes and shares zones; nil at a server with one zone.
+    package let registry: ZoneRegistry?
     private let decisions = Mutex(Decisions())
+    private let policy: Mutex<AccessPolicy>
 
-    /// The decisions that hold for one version of the database.
+    /// The decisions in favour of senders that hold for one version of the database.
+    ///
+    /// Refusals are not kept: a stranger can make up any number of tokens and names of zones.
     private struct Decisions {
         var version: Int64 = -1
         var holders: [String: Tokens.Holder] = [:]
-        var standings: [Membership: Members.Standing] = [:]
+        /// The providers' users who are admitted.
+        var admissions: Set<String> = []
+        var roles: [Membership: Role] = [:]
+        /// The names of private zones, by user.
+        var ownZones: [String: String] = [:]
 
         static let countMax = 10_000
 
         /// Forgets everything if the database has changed, or if there is too much to remember.
         mutating func follow(_ newVersion: Int64) {
-            guard version != newVersion || holders.count + standings.count > Self.countMax else { return }
+            let count = holders.count + admissions.count + roles.count + ownZones.count
+            guard version != newVersion || count >= Self.countMax else { return }
             self = Decisions(version: newVersion)
         }
     }
 
+    /// A user and a zone, byte for byte.
+    ///
+    /// Swift's texts are equal in any normalization, so a text as a key would admit a member of one zone
+    /// to another zone whose name only looks the same.
     private struct Membership: Hashable {
-        let user: String
-        let zone: String
+        let user: [UInt8]
+        let zone: [UInt8]
+
+        init(user: String, zone: String) {
+            self.user = Array(user.utf8)
+            self.zone = Array(zone.utf8)
+        }
     }
 
     package init(
         _ database: any AccessDatabase,
+        host: (any ZoneHost)? = nil,
+        policy: AccessPolicy = .ownUsers,
         now: @escaping @Sendable () -> Int64,
         random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
     ) {
         self.database = database
+        self.policy = Mutex(policy)
         self.now = now
         self.random = random
+        registry = host.map { ZoneRegistry(database, host: $0, now: now, random: random) }
     }
 
+    /// Decides by another policy from now on.
+    public func follow(_ policy: AccessPolicy) { self.policy.withLock { $0 = policy } }
+
+    // MARK: Senders
+
     /// Returns the user who holds the token; anonymous without one.
+    ///
+    /// A sign-in token is good for an exchange only, and an invitation for its acceptance.
     public func caller(token: String?) async throws -> Caller {
         guard let text = token else { return .anonymous }
-        guard let token = Token(text), let holder = try await holder(of: token) else { throw Self.signInNeeded }
+        let policy = policy.withLock { $0 }
+        guard Token.isOwn(text) else {
+            guard let verifier = policy.verifier else { throw Self.signInNeeded }
+            let user = try await verifier.user(text)
+            guard try await isAdmitted(user.id) else { throw Self.signInNeeded }
+            return .user(user)
+        }
+        guard let token = Token(text), token.opensRequests, policy.hasOwnUsers || token.kind == .administrator,
+            let holder = try await holder(of: token)
+        else { throw Self.signInNeeded }
         return .user(
-            Caller.User(id: holder.user, expires: holder.expires, isAdministrator: holder.kind == .administrator)
+            Caller.User(
+                id: holder.user,
+                expires: holder.expires,
+                isAdministrator: holder.kind == .administrator,
+                device: holder.device
+            )
         )
     }
 
-    /// Returns the access of a member.
-    public func access(of caller: Caller, to zone: String) async throws -> ZoneAccess {
-        guard case .user(let user) = caller else { throw Self.signInNeeded }
-        switch try await standing(of: Membership(user: user.id, zone: zone)) {
-        case .stranger: throw Self.unknownZone
-        case .former:
-            throw TidemarkError(
-                .accessRevoked,
-                "You are no longer a member of this zone.",
-                fix: "Ask an owner of the zone to invite you again; unsent changes are kept on the device."
-            )
-        case .member(let role): return ZoneAccess(zone: zone, caller: caller, role: role)
-        }
-    }
+    /// Whether tokens of the server's own are accepted from users who are no administrators.
+    var hasOwnUsers: Bool { policy.withLock(\.hasOwnUsers) }
 
-    /// Returns the holder of a token that may be exchanged; the token counts as shown.
-    package func holder(of token: Token) async throws -> Tokens.Holder? {
+    /// Returns the holder of a valid token; the token counts as shown.
+    func holder(of token: Token) async throws -> Tokens.Holder? {
         let version = try await database.version()
         let now = now()
         let hash = token.hash
@@ -77,58 +109,115 @@ public final class MemberGate: AccessGate, TokenIssuer {
         }
         // A token can end while nothing else changes.
         if let known { return known.expires > now ? known : nil }
-        guard let holder = try await database.transaction({ try Tokens($0, now: now).show(token) }) else { return nil }
-        // The first use changes the database, so the next request reads the holder anew.
-        if !holder.isFirst { decisions.withLock { if $0.version == version { $0.holders[hash] = holder } } }
-        return holder
-    }
-
-    /// Exchanges a valid token for a device token.
-    public func exchange(_ token: String, device: String) async throws -> IssuedToken {
-        guard let shown = Token(token), let holder = try await holder(of: shown) else { throw Self.signInNeeded }
-        let now = now()
-        let random = random
-        let issued = try await database.transaction { statements in
-            var generator = random()
-            return try Tokens(statements, now: now).exchange(holder, device: device, using: &generator)
-        }
-        return IssuedToken(token: issued.text, expires: now + Tokens.deviceDuration, user: holder.user)
-    }
-
-    /// Revokes a valid token.
-    public func revoke(_ token: String) async throws {
-        guard let shown = Token(token), let holder = try await holder(of: shown) else { throw Self.signInNeeded }
-        let now = now()
-        try await database.transaction { statements in
-            try Tokens(statements, now: now).revoke(id: holder.token)
-            try Audit(statements, now: now).append(.tokenRevoked, by: holder.user, subject: holder.token)
+        switch try await database.read({ try Tokens($0, now: now).look(token) }) {
+        case .invalid: return nil
+        case .changes: return try await database.transaction { try Tokens($0, now: now).show(token) }
+        case .valid(let holder):
+            // The look was at this version or a later one, and a later one makes the gate forget.
+            decisions.withLock { if $0.version == version { $0.holders[hash] = holder } }
+            return holder
         }
     }
 
-    private func standing(of membership: Membership) async throws -> Members.Standing {
+    /// Whether the server admits a provider's user, whom it records at first sight.
+    private func isAdmitted(_ user: String) async throws -> Bool {
         let version = try await database.version()
+        let isKnown = decisions.withLock { decisions in
+            decisions.follow(version)
+            return decisions.admissions.contains(user)
+        }
+        if isKnown { return true }
+        let now = now()
+        let isAdmitted = try await database.transaction { try Members($0, now: now).admit(user) }
+        // The first sight changes the database, so the next request reads the user anew.
+        if isAdmitted { decisions.withLock { if $0.version == version { $0.admissions.insert(user) } } }
+        return isAdmitted
+    }
+
+    // MARK: Zones
+
+    /// Returns the access of a member, or the access that needs no membership, if that is the stronger one.
+    ///
+    /// The zone `~` is the private zone of the sender, which the server makes at the first request.
+    public func access(of caller: Caller, to zone: String) async throws -> ZoneAccess {
+        let rights = policy.withLock { $0.rights(in: zone) }
+        guard case .user(let user) = caller else {
+            guard rights.isOpenToAnonymous else { throw Self.signInNeeded }
+            return ZoneAccess(zone: zone, caller: caller, role: .reader)
+        }
+        let zone = zone == ZoneName.ownZone ? try await ownZone(of: user.id) : zone
+        do {
+            let role = try await role(of: user.id, in: zone)
+            return ZoneAccess(zone: zone, caller: caller, role: max(role, rights.ofUsers ?? role))
+        } catch let error as TidemarkError where error.code == .unknownZone || error.code == .accessRevoked {
+            guard let role = rights.ofUsers else { throw error }
+            return ZoneAccess(zone: zone, caller: caller, role: role)
+        }
+    }
+
+    /// Returns the role of a member of a zone, whose tables are made first if that is still to be done.
+    ///
+    /// - Throws: The refusal of everybody else.
+    private func role(of user: String, in zone: String) async throws -> Role {
+        // No zone has such a name, and PostgreSQL takes no text with NUL.
+        guard !zone.utf8.contains(0) else { throw Self.unknownZone }
+        let version = try await database.version()
+        let membership = Membership(user: user, zone: zone)
         let known = decisions.withLock { decisions in
             decisions.follow(version)
-            return decisions.standings[membership]
+            return decisions.roles[membership]
         }
         if let known { return known }
         let now = now()
-        let standing = try await database.transaction {
-            try Members($0, now: now).standing(of: membership.user, in: membership.zone)
+        let (standing, record) = try await database.read { statements in
+            let standing = try Members(statements, now: now).standing(of: user, in: zone)
+            return (standing, standing == .stranger ? nil : try Zones(statements, now: now).zone(zone))
         }
-        decisions.withLock { if $0.version == version { $0.standings[membership] = standing } }
-        return standing
+        guard case .member(let role) = standing else {
+            throw standing == .former && record?.life != .deleted ? Self.accessRevoked : Self.unknownZone
+        }
+        guard record?.life != .deleted else { throw Self.zoneGone }
+        if let record { try await registry?.prepare(record) }
+        decisions.withLock { if $0.version == version { $0.roles[membership] = role } }
+        return role
     }
 
-    private static let signInNeeded = TidemarkError(
+    private func ownZone(of user: String) async throws -> String {
+        guard let registry else { throw Self.unknownZone }
+        let version = try await database.version()
+        let known = decisions.withLock { decisions in
+            decisions.follow(version)
+            return decisions.ownZones[user]
+        }
+        if let known { return known }
+        let zone = try await registry.ownZone(of: user)
+        decisions.withLock { if $0.version == version { $0.ownZones[user] = zone.name } }
+        return zone.name
+    }
+
+    // MARK: Refusals
+
+    static let signInNeeded = TidemarkError(
         .signInNeeded,
         "This server requires a valid token.",
         fix: "Send Authorization: Bearer and a token; the server's operator issues one by `tidemark user add`."
     )
 
-    private static let unknownZone = TidemarkError(
+    static let unknownZone = TidemarkError(
         .unknownZone,
         "There is no zone of that name that you may read.",
         fix: "Check the zone's name, or ask one of its owners to invite you."
+    )
+
+    private static let accessRevoked = TidemarkError(
+        .accessRevoked,
+        "You are no longer a member of this zone.",
+        fix: "Ask an owner of the zone to invite you again; unsent changes are kept on the device."
+    )
+
+    private static let zoneGone = TidemarkError(
+        .zoneGone,
+        "This zone was deleted by one of its owners.",
+        fix: "The server's operator can restore it for a time; unsent changes are kept on the device."
     )
 }

@@ -28,6 +28,12 @@ package struct Members {
         case former
         /// The user is a member.
         case member(Role)
+
+        /// The rights now; nil for none.
+        fileprivate var role: Role? {
+            guard case .member(let role) = self else { return nil }
+            return role
+        }
     }
 
     package init(_ database: any AccessStatements, now: Int64) {
@@ -56,24 +62,54 @@ package struct Members {
         if !added.isEmpty { try Audit(database, now: now).append(.userAdded, subject: user) }
     }
 
+    /// Checks that there is a user.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is none.
+    package func require(_ user: String) throws {
+        guard try database.rows("SELECT 1 FROM tidemark_user WHERE id = $1", [user]).isEmpty else { return }
+        throw TidemarkError(
+            .invalidArgument,
+            "There is no user \(user).",
+            fix: "Check the name in `tidemark user list`, or add the user by `tidemark user add`."
+        )
+    }
+
+    /// Records a provider's user at first sight.
+    ///
+    /// - Returns: Whether the server admits the user: nobody has disabled it.
+    package func admit(_ user: String) throws -> Bool {
+        let rows = try database.rows("SELECT disabled FROM tidemark_user WHERE id = $1", [user])
+        if let row = rows.first { return row.text(0) == nil }
+        try add(user)
+        return true
+    }
+
     /// Refuses a user from now on, or admits it again.
     ///
     /// - Returns: Whether there is such a user.
-    package func set(_ user: String, isDisabled: Bool) throws -> Bool {
-        let rows = try database.rows(
-            "UPDATE tidemark_user SET disabled = $1 WHERE id = $2 RETURNING id",
+    @discardableResult package func set(_ user: String, isDisabled: Bool) throws -> Bool {
+        let rows = try database.rows("SELECT disabled FROM tidemark_user WHERE id = $1", [user])
+        guard let row = rows.first else { return false }
+        guard (row.integer(0) != nil) != isDisabled else { return true }
+        try database.rows(
+            "UPDATE tidemark_user SET disabled = $1 WHERE id = $2",
             [isDisabled ? "\(now)" : nil, user]
         )
-        guard !rows.isEmpty else { return false }
         try Audit(database, now: now).append(isDisabled ? .userDisabled : .userEnabled, subject: user)
         return true
     }
 
     /// Gives a user rights in a zone; nil takes them.
     ///
-    /// - Throws: ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
+    /// Rights that the user has already, and the removal of a user who has none, change nothing.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user;
+    ///   ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
     package func set(_ role: Role?, of user: String, in zone: String, by author: String? = nil) throws {
+        try require(user)
         let standing = try standing(of: user, in: zone)
+        // A stranger without rights must stay one: a former member learns that the zone exists.
+        guard standing.role != role else { return }
         if standing == .member(.owner), role != .owner {
             let others = try database.rows(
                 "SELECT 1 FROM tidemark_member WHERE zone = $1 AND role = $2 AND user_id <> $3",
@@ -109,22 +145,35 @@ package struct Members {
         return row.text(0).flatMap(Role.init(rawValue:)).map(Standing.member) ?? .former
     }
 
+    /// Returns the members of a zone with their rights, by id.
+    package func members(of zone: String) throws -> [(user: String, role: Role)] {
+        try database.rows(
+            "SELECT user_id, role FROM tidemark_member WHERE zone = $1 AND role IS NOT NULL ORDER BY user_id",
+            [zone]
+        ).compactMap { row in
+            guard let user = row.text(0), let role = row.text(1).flatMap(Role.init(rawValue:)) else { return nil }
+            return (user, role)
+        }
+    }
+
     /// Returns all users, by id.
     package func users() throws -> [User] {
-        var roles: [String: [String: Role]] = [:]
+        // Swift's texts are equal in any normalization, and the database's only byte for byte.
+        var roles: [[UInt8]: [String: Role]] = [:]
         for row in try database.rows("SELECT user_id, zone, role FROM tidemark_member WHERE role IS NOT NULL", []) {
             guard let user = row.text(0), let zone = row.text(1), let role = row.text(2).flatMap(Role.init(rawValue:))
             else { continue }
-            roles[user, default: [:]][zone] = role
+            roles[Array(user.utf8), default: [:]][zone] = role
         }
-        return try database.rows("SELECT id, created, disabled FROM tidemark_user ORDER BY id", []).map { row in
+        // Sorted here, because the order of PostgreSQL depends on the database's collation.
+        return try database.rows("SELECT id, created, disabled FROM tidemark_user", []).map { row in
             let id = row.text(0) ?? ""
             return User(
                 id: id,
                 created: row.integer(1) ?? 0,
                 isDisabled: row.integer(2) != nil,
-                roles: roles[id] ?? [:]
+                roles: roles[Array(id.utf8)] ?? [:]
             )
-        }
+        }.sorted { $0.id < $1.id }
     }
 }

@@ -5,16 +5,21 @@ import Crypto
 /// The server stores only its SHA-256. The secret has 256 random bits, so a slow hash, as passwords
 /// need, would only slow the server down. The prefix and the id are public: lists, logs and the audit
 /// name a token by its id, and programs that search for leaked secrets find them by the prefix.
-package struct Token: Hashable, Sendable {
+package struct Token: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The purpose of a token.
     package enum Kind: String, CaseIterable, Sendable {
         /// Typed or pasted once by a person, and exchanged for a device token.
         case signIn = "tmu"
         /// Sent by one device with every request, and rotated.
         case device = "tmd"
+        /// Passed on by a member, and accepted by the person who becomes one.
+        case invitation = "tmi"
         /// Sent by programs that administer the server or read its metrics.
         case administrator = "tma"
     }
+
+    /// Whether requests show this token; the others open no zone.
+    package var opensRequests: Bool { kind == .device || kind == .administrator }
 
     /// The purpose.
     package let kind: Kind
@@ -40,11 +45,23 @@ package struct Token: Hashable, Sendable {
         self.init(kind: kind, id: String(parts[1]), text: text)
     }
 
+    /// Whether a text begins as a token of a server does, `tm?_`, so that no provider's verifier sees it.
+    package static func isOwn(_ text: String) -> Bool {
+        let start = Array(text.utf8.prefix(4))
+        return start.count == 4 && start.starts(with: "tm".utf8) && start[3] == UInt8(ascii: "_")
+    }
+
     private init(kind: Kind, id: String, text: String) {
         self.kind = kind
         self.id = id
         self.text = text
     }
+
+    /// The public part, with the purpose; descriptions go to logs, so they leave the secret out.
+    package var description: String { "\(kind.rawValue)_\(id)" }
+
+    /// No children, so that `dump` and a test's failure do not print the secret.
+    package var customMirror: Mirror { Mirror(self, children: []) }
 
     /// The SHA-256 of the text, in lower-case hexadecimal, as the server stores it.
     package var hash: String {

@@ -19,14 +19,14 @@ package struct Tokens {
         package let kind: Token.Kind
         /// The token's id, for lists and the audit.
         package let token: String
+        /// The id of the token that began its chain.
+        package let chain: String
         /// The user who holds it.
         package let user: String
         /// The device that it was issued to.
         package let device: String?
-        /// The moment when it ends.
+        /// The moment when it ends, in milliseconds since 1970.
         package let expires: Int64
-        /// Whether the request showed the token for the first time, so that the database changed.
-        package let isFirst: Bool
     }
 
     private struct Stored {
@@ -38,6 +38,10 @@ package struct Tokens {
         let device: String?
         let state: TokenState
         let expires: Int64
+
+        var holder: Holder {
+            Holder(kind: kind, token: id, chain: chain, user: user, device: device, expires: expires)
+        }
     }
 
     package init(_ database: any AccessStatements, now: Int64) {
@@ -45,26 +49,66 @@ package struct Tokens {
         self.now = now
     }
 
+    /// The result of a look at a token, which changes nothing.
+    package enum Look: Hashable, Sendable {
+        /// The token is valid.
+        case valid(Holder)
+        /// The token is unknown, has ended, was revoked, or its user is disabled.
+        case invalid
+        /// The look decides nothing, because the token changes when it is shown: use ``Tokens/show(_:)``.
+        case changes
+    }
+
+    /// The result of an exchange.
+    package struct Successor: Hashable, Sendable {
+        /// The new token, which the server tells once.
+        package let token: Token
+        /// The facts about it.
+        package let holder: Holder
+    }
+
     /// Issues a token that begins a chain.
+    ///
+    /// - Parameters:
+    ///   - kind: The purpose.
+    ///   - user: The user who will hold it.
+    ///   - duration: How long it is valid, in milliseconds.
+    ///   - author: The user who asked for it; nil for a command on the server.
+    ///   - generator: The source of its random bits.
+    /// - Returns: The token, whose text the caller tells once.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user.
     package func issue(
         _ kind: Token.Kind,
         to user: String,
-        device: String? = nil,
         duration: Int64,
+        by author: String? = nil,
         using generator: inout some RandomNumberGenerator
     ) throws -> Token {
+        try Members(database, now: now).require(user)
         let token = Token.make(kind, using: &generator)
-        try insert(token, user: user, chain: token.id, predecessor: nil, device: device, expires: now + duration)
+        try insert(token, user: user, chain: token.id, expires: now + duration)
+        try Audit(database, now: now)
+            .append(.tokenIssued, by: author, subject: token.id, detail: "\(kind.rawValue) for \(user)")
         return token
     }
 
-    /// Checks the token of a request.
+    /// Looks at the token of a request.
+    ///
+    /// It reads two rows by their indexes and writes nothing, so a token that nobody issued costs little.
+    package func look(_ token: Token) throws -> Look {
+        guard let stored = try valid(token) else { return .invalid }
+        let step = stored.state.after(.shown, kind: stored.kind)
+        guard step.state == stored.state else { return .changes }
+        return step.reaction == .accept ? .valid(stored.holder) : .invalid
+    }
+
+    /// Checks the token of a request, and changes its state.
     ///
     /// A refusal can revoke the chain, so the caller commits whether or not this returns a holder.
     ///
     /// - Returns: Its holder; nil when the token is unknown, has ended, or was revoked.
     package func show(_ token: Token) throws -> Holder? {
-        guard let stored = try stored(token), stored.expires > now, try !isDisabled(stored.user) else { return nil }
+        guard let stored = try valid(token) else { return nil }
         let step = stored.state.after(.shown, kind: stored.kind)
         if step.state != stored.state { try set(step.state, of: stored.id) }
         switch step.reaction {
@@ -77,56 +121,75 @@ package struct Tokens {
             if let predecessor = stored.predecessor { try retire(predecessor) }
         case .accept: break
         }
-        return Holder(
-            kind: stored.kind,
-            token: stored.id,
-            user: stored.user,
-            device: stored.device,
-            expires: stored.expires,
-            isFirst: stored.state == .issued
-        )
+        return stored.holder
     }
 
-    /// Exchanges a valid token for a device token of the same chain.
+    /// Exchanges a token for a device token of the same chain.
     ///
-    /// Tokens of an earlier exchange whose answer was lost are deleted: nobody has shown them.
+    /// The token is checked in the same transaction: one that was revoked or retired a moment ago has no
+    /// successor. A token of an earlier exchange whose answer was lost is deleted: nobody has shown it. So
+    /// are tokens of the chain that have ended.
+    ///
+    /// A refusal can revoke the chain, so the caller commits whether or not this returns a token.
+    ///
+    /// - Returns: The new token and its holder; nil when the token is not valid.
     package func exchange(
-        _ holder: Holder,
+        _ token: Token,
         device: String,
         using generator: inout some RandomNumberGenerator
-    ) throws -> Token {
+    ) throws -> Successor? {
+        guard let holder = try show(token) else { return nil }
         try database.rows(
-            "DELETE FROM tidemark_token WHERE predecessor = $1 AND state = $2",
-            [holder.token, TokenState.issued.rawValue]
+            "DELETE FROM tidemark_token WHERE chain = $1 AND (expires <= $2 OR (predecessor = $3 AND state = $4))",
+            [holder.chain, "\(now)", holder.token, TokenState.issued.rawValue]
         )
-        let chain = try database.rows("SELECT chain FROM tidemark_token WHERE id = $1", [holder.token])
-        let token = Token.make(.device, using: &generator)
+        let successor = Token.make(.device, using: &generator)
+        let expires = now + Self.deviceDuration
         try insert(
-            token,
+            successor,
             user: holder.user,
-            chain: chain.first?.text(0) ?? token.id,
+            chain: holder.chain,
             predecessor: holder.token,
             device: device,
-            expires: now + Self.deviceDuration
+            expires: expires
         )
-        return token
+        try Audit(database, now: now)
+            .append(.tokenExchanged, by: holder.user, subject: successor.id, detail: "for \(holder.token)")
+        let successorHolder = Holder(
+            kind: .device,
+            token: successor.id,
+            chain: holder.chain,
+            user: holder.user,
+            device: device,
+            expires: expires
+        )
+        return Successor(token: successor, holder: successorHolder)
     }
 
-    /// Revokes one token, for instance at a sign-out.
+    /// Revokes a token and its chain, for instance at a sign-out.
     ///
+    /// A thief may have exchanged a copy of the token for another one and wait, so all of them end.
+    ///
+    /// - Parameters:
+    ///   - id: The public part of the token.
+    ///   - author: The user who asked for it; nil for a command on the server.
     /// - Returns: Whether there is such a token.
-    @discardableResult package func revoke(id: String) throws -> Bool {
-        try !database.rows(
-            "UPDATE tidemark_token SET state = $1 WHERE id = $2 RETURNING id",
-            [TokenState.revoked.rawValue, id]
-        ).isEmpty
+    /// - Throws: An error of the database.
+    @discardableResult package func revoke(id: String, by author: String? = nil) throws -> Bool {
+        let rows = try database.rows("SELECT chain FROM tidemark_token WHERE id = $1", [id])
+        guard let chain = rows.first?.text(0) else { return false }
+        if try revoke(chain: chain) {
+            try Audit(database, now: now).append(.tokenRevoked, by: author, subject: id)
+        }
+        return true
     }
 
-    private func revoke(chain: String) throws {
-        try database.rows(
-            "UPDATE tidemark_token SET state = $1 WHERE chain = $2",
+    /// Revokes all tokens of a chain, and returns whether one of them was not revoked before.
+    @discardableResult private func revoke(chain: String) throws -> Bool {
+        try !database.rows(
+            "UPDATE tidemark_token SET state = $1 WHERE chain = $2 AND state <> $1 RETURNING id",
             [TokenState.revoked.rawValue, chain]
-        )
+        ).isEmpty
     }
 
     private func retire(_ id: String) throws {
@@ -148,6 +211,12 @@ package struct Tokens {
         try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL", [user]).isEmpty
     }
 
+    /// Returns a token that has not ended and whose user is not disabled.
+    private func valid(_ token: Token) throws -> Stored? {
+        guard let stored = try stored(token), stored.expires > now, try !isDisabled(stored.user) else { return nil }
+        return stored
+    }
+
     private func stored(_ token: Token) throws -> Stored? {
         let rows = try database.rows(
             """
@@ -158,8 +227,8 @@ package struct Tokens {
             [token.hash]
         )
         guard let row = rows.first, let id = row.text(0), let kind = row.text(1).flatMap(Token.Kind.init(rawValue:)),
-            let user = row.text(2), let chain = row.text(3), let state = row.text(6).flatMap(TokenState.init(rawValue:)),
-            let expires = row.integer(7)
+            let user = row.text(2), let chain = row.text(3),
+            let state = row.text(6).flatMap(TokenState.init(rawValue:)), let expires = row.integer(7)
         else { return nil }
         return Stored(
             id: id,
@@ -177,8 +246,8 @@ package struct Tokens {
         _ token: Token,
         user: String,
         chain: String,
-        predecessor: String?,
-        device: String?,
+        predecessor: String? = nil,
+        device: String? = nil,
         expires: Int64
     ) throws {
         try database.rows(

@@ -3,10 +3,31 @@ import TidemarkCore
 /// Checks that refuse a whole request before it has any effect.
 extension SyncHandler {
     /// Refuses a request that does not match the zone's state.
-    func admit(_ request: SyncRequest, to zone: ZoneState, in transaction: some StoreTransaction) throws {
+    func admit(
+        _ request: SyncRequest,
+        from caller: Caller,
+        to zone: ZoneState,
+        in transaction: some StoreTransaction
+    ) throws {
+        try checkOwner(request, caller, in: transaction)
         try check(request, against: zone, in: transaction)
         try checkLap(request, in: transaction)
         try compareFingerprint(request, against: zone, in: transaction)
+    }
+
+    /// Refuses a request that names a device of another user.
+    ///
+    /// A device's overruled values, temporary ids and verdicts are its user's alone. Another member who
+    /// learns the device's id can neither read nor delete them.
+    func checkOwner(_ request: SyncRequest, _ caller: Caller, in transaction: some StoreTransaction) throws {
+        guard let user = caller.userID, let device = request.device,
+            let owner = try transaction.lastExchange(with: device)?.user, owner != user
+        else { return }
+        throw TidemarkError(
+            .deviceTaken,
+            "This device id belongs to another user.",
+            fix: "The device takes a new identity and a new snapshot; the outbox is kept."
+        )
     }
 
     private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some StoreTransaction) throws {

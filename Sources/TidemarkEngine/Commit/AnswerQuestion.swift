@@ -4,15 +4,25 @@ import TidemarkCore
 extension SyncHandler {
     /// Answers the verdicts of a device's change sets, the ids with a verdict, the last revision
     /// that the device shares with this history, and all notes of its overruled values.
-    func answer(_ question: SyncRequest.Question, of request: SyncRequest, in transaction: some StoreTransaction) throws
-        -> String
-    {
+    func answer(
+        _ question: SyncRequest.Question,
+        of request: SyncRequest,
+        from caller: Caller,
+        in transaction: some StoreTransaction
+    ) throws -> String {
+        try checkOwner(request, caller, in: transaction)
         let zone = try transaction.zone()
         // The device receives the rows in a snapshot or a delta.
         let copies = try transaction.authorsCopies(of: question.recall, .ids)
-        let idsWithCopy = question.recall.filter { copies[$0] != nil }
-        let verdicts = idsWithCopy.compactMap { copies[$0] }
-        let asSent = try idsWithCopy.filter { try transaction.verdict(of: $0)?.isAsSent == true }.map { "\"\($0)\"" }
+        var verdicts: [String] = []
+        var asSent: [String] = []
+        for id in question.recall {
+            guard let copy = copies[id], let verdict = try transaction.verdict(of: id),
+                try isOwn(verdict, of: request, from: caller, in: transaction)
+            else { continue }
+            verdicts.append(copy)
+            if verdict.isAsSent { asSent.append("\"\(id)\"") }
+        }
         let known = try transaction.idsWithVerdict(question.known).map { "\"\($0)\"" }
         let shared = try lastSharedRevision(with: request, at: zone, in: transaction)
         // The device changes its id afterwards and cannot request them again, so send all at once.

@@ -29,19 +29,19 @@ public struct Hold: Hashable, Sendable {
 extension SyncHandler {
     /// Returns a hold if the request wants to wait, has nothing to send, and there is no news.
     ///
-    /// It refuses the same requests as ``handle(_:in:)``, so no client waits for a refusal. It
+    /// It refuses the same requests as ``answer(_:from:in:)``, so no client waits for a refusal. It
     /// records no lap and no acknowledgement. The caller handles the request once, afterwards.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    package func hold(_ body: [UInt8], in transaction: some StoreTransaction) throws -> Hold? {
-        let request = try transaction.stage(body, limits: limits)
+    package func hold(_ body: [UInt8], from caller: Caller, in transaction: some StoreTransaction) throws -> Hold? {
+        let request = try transaction.stage(body, limits: limits).from(caller)
         guard let wait = request.wait, wait > 0, request.question == nil, request.lend.isEmpty,
             request.changeSets.isEmpty,
             request.echo != .verdicts
         else { return nil }
         try transaction.absorbOutsideChanges()
         let zone = try transaction.zone()
-        try admit(request, to: zone, in: transaction)
+        try admit(request, from: caller, to: zone, in: transaction)
         guard request.maxRevision == zone.revision, hasShape(of: zone, request) else { return nil }
         let notes = try request.device.map {
             try transaction.overruledNotes(device: $0, after: request.overruled, through: zone.revision, limit: 1)

@@ -17,19 +17,24 @@ extension SyncHandler {
     /// Returns the author and time of a change set.
     ///
     /// The time is from the author's clock if its skew is acceptable, else from the server's.
-    func stamp(for envelope: SyncRequest.Envelope, request: SyncRequest, clock: inout HybridClock, at now: Int64)
-        -> Stamp
-    {
+    func stamp(
+        for envelope: SyncRequest.Envelope,
+        of request: SyncRequest,
+        from access: ZoneAccess,
+        clock: inout HybridClock,
+        at now: Int64
+    ) -> Stamp {
         let time =
             envelope.time.map { clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax) }
             ?? clock.next(at: now)
-        return Stamp(time: time, device: request.device)
+        return Stamp(time: time, device: request.device, user: access.caller.userID)
     }
 
     /// Returns the stored verdict of a change set, or judges it and writes it in a savepoint.
     func decide(
         _ envelope: SyncRequest.Envelope,
         request: SyncRequest,
+        access: ZoneAccess,
         stamp: Stamp,
         echo: SyncRequest.Echo,
         accepted: [Int64],
@@ -37,7 +42,9 @@ extension SyncHandler {
     ) throws -> Outcome {
         if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
             // Id and content identify the change set. The sender may have a new device id.
-            guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash) else {
+            guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash),
+                try isOwn(verdict, of: request, from: access.caller, in: transaction)
+            else {
                 throw TidemarkError(
                     .changeSetIdReused,
                     "This change set id stands for another content.",
@@ -50,6 +57,9 @@ extension SyncHandler {
         let ancestry = try transaction.ancestry(of: envelope.after)
         do {
             return try transaction.attempt {
+                guard access.role >= .writer else {
+                    throw Violation.conflict([ConflictReason(table: "", key: "", columns: [], rule: .forbidden)])
+                }
                 // Check this first: the change set may use temporary ids of the refused one.
                 guard !ancestry.isRefused else {
                     throw Violation.conflict([ConflictReason(table: "", key: "", columns: [], rule: .predecessor)])
@@ -88,6 +98,19 @@ extension SyncHandler {
             if planted(PlantedBug.swallowsRefusal) { return Outcome(body: "{}", revision: nil) }
             throw error
         }
+    }
+
+    /// Whether a stored verdict is about a change set of the caller: of this device, or of another
+    /// device that belongs to the same user.
+    func isOwn(
+        _ verdict: Verdict,
+        of request: SyncRequest,
+        from caller: Caller,
+        in transaction: some StoreTransaction
+    ) throws -> Bool {
+        guard caller != .local, let device = verdict.device, device != request.device else { return true }
+        let owner = try transaction.lastExchange(with: device)?.user
+        return owner == nil || owner == caller.userID
     }
 
     /// The most related records in a refusal.

@@ -61,6 +61,8 @@ package protocol StoreTransaction {
     func lastExchange(with device: String) throws -> Exchange?
 
     /// Stores an exchange with a device as its last one.
+    ///
+    /// A device that belongs to a user keeps that user.
     func keep(_ exchange: Exchange, with device: String) throws
 
     /// Returns the revisions of change sets and of all their ancestors.
@@ -177,15 +179,18 @@ public struct ZoneState: Hashable, Sendable {
 
 /// The last request of a device that the server answered.
 package struct Exchange: Hashable, Sendable {
-    /// The request's session nonce.
+    /// The request's session nonce; empty for a device that sends none.
     package let lap: String
     /// The device's revision after the answer.
     package let revision: Int64
+    /// The user to whom the device belongs; nil for a device that only requests without identity named.
+    package let user: String?
 
     /// Makes an exchange.
-    package init(lap: String, revision: Int64) {
+    package init(lap: String, revision: Int64, user: String?) {
         self.lap = lap
         self.revision = revision
+        self.user = user
     }
 }
 

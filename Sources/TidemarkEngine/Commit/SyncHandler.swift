@@ -19,25 +19,23 @@ package struct SyncHandler: Sendable {
     /// Makes a handler with limits.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// Answers a request.
+    /// Answers a staged request, and counts its verdicts.
     ///
     /// When this returns, the caller commits durably, and then sends the answer. When this throws,
     /// the caller rolls back.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
-    package func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
-        try answer(transaction.stage(body, limits: limits), in: transaction).text
-    }
-
-    /// Answers a staged request, and counts its verdicts.
-    func answer(_ request: SyncRequest, in transaction: some StoreTransaction) throws -> (
+    func answer(_ staged: SyncRequest, from access: ZoneAccess, in transaction: some StoreTransaction) throws -> (
         text: String, tally: SyncTally
     ) {
+        let request = staged.from(access.caller)
         try transaction.beginRequest(request)
         try transaction.absorbOutsideChanges()
-        if let question = request.question { return (try answer(question, of: request, in: transaction), SyncTally()) }
+        if let question = request.question {
+            return (try answer(question, of: request, from: access.caller, in: transaction), SyncTally())
+        }
         let start = try transaction.zone()
-        try admit(request, to: start, in: transaction)
+        try admit(request, from: access.caller, to: start, in: transaction)
         let missed = try catchUp(request, at: start, in: transaction)
         if !request.changeSets.isEmpty { try transaction.establishFingerprint() }
         let echo = missed.isEmpty ? request.echo : .all
@@ -48,10 +46,11 @@ package struct SyncHandler: Sendable {
         var clock = HybridClock(last: start.time)
         for envelope in request.changeSets {
             let outcome = try placing(envelope) {
-                let stamp = stamp(for: envelope, request: request, clock: &clock, at: transaction.now)
+                let stamp = stamp(for: envelope, of: request, from: access, clock: &clock, at: transaction.now)
                 return try decide(
                     envelope,
                     request: request,
+                    access: access,
                     stamp: stamp,
                     echo: echo,
                     accepted: accepted,
@@ -72,9 +71,7 @@ package struct SyncHandler: Sendable {
                 limit: limits.overruledPerAnswerMax
             )
         }
-        if let lap = request.lap, let device = request.device {
-            try transaction.keep(Exchange(lap: lap.next, revision: end), with: device)
-        }
+        try keepExchange(request, end: end, user: access.caller.userID, in: transaction)
         let lent = try lend(request, in: transaction)
         let canCompare = echo != .verdicts && hasShape(of: start, request)
         let fingerprint = canCompare ? try transaction.fingerprint(at: end) : nil
@@ -95,6 +92,24 @@ package struct SyncHandler: Sendable {
             changeSets: changeSets
         )
         return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
+    }
+
+    /// Keeps the exchange with the request's device, which belongs to the request's user from now on.
+    private func keepExchange(
+        _ request: SyncRequest,
+        end: Int64,
+        user: String?,
+        in transaction: some StoreTransaction
+    ) throws {
+        guard let device = request.device else { return }
+        if let lap = request.lap {
+            try transaction.keep(Exchange(lap: lap.next, revision: end, user: user), with: device)
+        } else if let user {
+            let last = try transaction.lastExchange(with: device)
+            guard last?.user == nil else { return }
+            let exchange = Exchange(lap: last?.lap ?? "", revision: last?.revision ?? end, user: user)
+            try transaction.keep(exchange, with: device)
+        }
     }
 
     /// Lends ids of the tables that a request names.

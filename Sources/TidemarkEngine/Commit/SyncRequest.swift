@@ -48,7 +48,7 @@ package struct SyncRequest: Hashable, Sendable {
 
         /// Whether this request follows the last nonce that the server has from this device.
         package func follows(_ serverLast: String?) -> Bool {
-            guard let serverLast else { return last == nil }
+            guard let serverLast, !serverLast.isEmpty else { return last == nil }
             return serverLast == next || serverLast == last || open.contains(serverLast)
         }
     }
@@ -82,7 +82,7 @@ package struct SyncRequest: Hashable, Sendable {
     /// The device's revision: the base of every record without a base of its own.
     package let maxRevision: Int64
     /// The device's id; nil for an anonymous client.
-    package let device: String?
+    package private(set) var device: String?
     /// The epoch of the device's history.
     package let epoch: String?
     /// The hash of the device's schema.
@@ -104,9 +104,9 @@ package struct SyncRequest: Hashable, Sendable {
     /// The most related records in a refusal; nil: the server's limit.
     package let related: Int?
     /// The session nonces, if the device uses them.
-    package let lap: Lap?
+    package private(set) var lap: Lap?
     /// The tables for which the device wants ids for its next records.
-    package let lend: [String]
+    package private(set) var lend: [String]
     /// A question in place of change sets.
     package let question: Question?
     /// The fingerprint of the device's rows at `maxRevision`.
@@ -149,5 +149,17 @@ package struct SyncRequest: Hashable, Sendable {
         self.takesDelta = takesDelta
         self.echo = echo
         self.related = related
+    }
+
+    /// The request as the server answers it to a caller.
+    ///
+    /// An anonymous caller owns no device, so the server ignores the device in its request.
+    func from(_ caller: Caller) -> SyncRequest {
+        guard caller == .anonymous else { return self }
+        var request = self
+        request.device = nil
+        request.lap = nil
+        request.lend = []
+        return request
     }
 }

@@ -36,6 +36,7 @@ package struct ConflictReason: Hashable, Sendable, Codable {
             case .parentDeleted: "The record that this one refers to was deleted."
             case .referenced: "Other records still refer to this one."
             case .predecessor: "The change set that this one depends on was refused."
+            case .forbidden: "Your role in this zone does not permit this change."
             case .overruled: "Another value stands here; this one is kept."
             }
     }

@@ -14,14 +14,17 @@ package struct Audience {
     }
 
     private struct Seat {
-        let zone: String
         let kind: Kind
         /// The device that receives changes; nil for a listener that receives revisions only.
         let device: String?
-        /// The revision that the listener has.
-        var lastRevision: ZoneRevision?
+        /// The zones, in order.
+        var zones: [String]
+        /// The revisions that the listener has.
+        var lastRevisions: [String: ZoneRevision]
         /// Whether a heartbeat is due.
         var isBeatDue = false
+        /// The version of the user's list of zones that the listener has to learn.
+        var list: Int64?
     }
 
     private struct ZoneListeners {
@@ -61,26 +64,49 @@ package struct Audience {
     /// Lowers the most listeners at a time.
     mutating func admit(atMost most: Int) { listenersMax = min(listenersMax, most) }
 
-    /// Adds a listener that has a revision already; nil when there is no room.
+    /// Adds a listener of a zone that has a revision already; nil when there is no room.
     package mutating func join(_ zone: String, _ kind: Kind, since revision: ZoneRevision?, device: String? = nil)
         -> Int?
     {
+        guard let listener = join(kind, device: device) else { return nil }
+        setZones([zone], of: listener)
+        seats[listener]?.lastRevisions[zone] = revision
+        return listener
+    }
+
+    /// Adds a listener without zones; nil when there is no room.
+    mutating func join(_ kind: Kind, device: String? = nil) -> Int? {
         guard !isClosed, seats.count < listenersMax else { return nil }
         lastNumber += 1
-        seats[lastNumber] = Seat(zone: zone, kind: kind, device: device, lastRevision: revision)
-        zoneListeners[zone, default: ZoneListeners()].listeners.insert(lastNumber)
-        if device != nil { zoneListeners[zone]?.changeReceivers += 1 }
+        seats[lastNumber] = Seat(kind: kind, device: device, zones: [], lastRevisions: [:])
         if kind == .stays { turns[lastNumber % turns.count].insert(lastNumber) }
         return lastNumber
     }
 
+    /// Changes the zones of a listener; it keeps the revisions that it has of those that stay.
+    mutating func setZones(_ zones: Set<String>, of listener: Int) {
+        guard let seat = seats[listener] else { return }
+        for zone in zones.subtracting(seat.zones) {
+            zoneListeners[zone, default: ZoneListeners()].listeners.insert(listener)
+            if seat.device != nil { zoneListeners[zone]?.changeReceivers += 1 }
+        }
+        for zone in Set(seat.zones).subtracting(zones) {
+            seats[listener]?.lastRevisions[zone] = nil
+            zoneListeners[zone]?.listeners.remove(listener)
+            if seat.device != nil { zoneListeners[zone]?.changeReceivers -= 1 }
+            if zoneListeners[zone]?.listeners.isEmpty == true { zoneListeners[zone] = nil }
+        }
+        seats[listener]?.zones = zones.sorted()
+    }
+
+    /// Has a listener learn that its user's list of zones has a new version.
+    mutating func announce(list version: Int64, to listener: Int) { seats[listener]?.list = version }
+
     /// Removes a listener.
     package mutating func leave(_ listener: Int) {
-        guard let seat = seats.removeValue(forKey: listener) else { return }
+        setZones([], of: listener)
+        seats[listener] = nil
         turns[listener % turns.count].remove(listener)
-        zoneListeners[seat.zone]?.listeners.remove(listener)
-        if seat.device != nil { zoneListeners[seat.zone]?.changeReceivers -= 1 }
-        if zoneListeners[seat.zone]?.listeners.isEmpty == true { zoneListeners[seat.zone] = nil }
     }
 
     /// The revision published last for a zone; nil if no listener receives changes of it.
@@ -100,7 +126,9 @@ package struct Audience {
     }
 
     /// Records a revision that a listener received elsewhere.
-    mutating func acknowledge(_ revision: ZoneRevision, by listener: Int) { seats[listener]?.lastRevision = revision }
+    mutating func acknowledge(_ revision: ZoneRevision, by listener: Int) {
+        seats[listener]?.lastRevisions[revision.zone] = revision
+    }
 
     /// Advances the time by a tick.
     ///
@@ -110,6 +138,15 @@ package struct Audience {
         let due = turns[ticks % turns.count].sorted()
         for listener in due { seats[listener]?.isBeatDue = true }
         return due
+    }
+
+    /// Makes a heartbeat due for every staying listener.
+    ///
+    /// - Returns: These listeners.
+    package mutating func beat() -> [Int] {
+        let all = turns.reduce(into: Set<Int>()) { $0.formUnion($1) }.sorted()
+        for listener in all { seats[listener]?.isBeatDue = true }
+        return all
     }
 
     /// Closes the audience; each listener receives ``FanOut/Message/bye``.
@@ -123,15 +160,19 @@ package struct Audience {
     /// Whether a listener has a message, or has ended.
     func isDue(_ listener: Int) -> Bool {
         guard let seat = seats[listener] else { return true }
-        return isClosed || seat.isBeatDue || news(for: seat) != nil
+        return isClosed || seat.isBeatDue || seat.list != nil || news(for: seat) != nil
     }
 
     /// Takes the next message for a listener; nil when there is none.
     package mutating func next(for listener: Int) -> FanOut.Message? {
         guard let seat = seats[listener] else { return nil }
+        if let version = seat.list {
+            seats[listener]?.list = nil
+            return .listed(version)
+        }
         if let news = news(for: seat) {
-            seats[listener]?.lastRevision = news
-            return change(for: seat).map(FanOut.Message.changed) ?? .moved(news)
+            seats[listener]?.lastRevisions[news.zone] = news
+            return change(for: seat, in: news.zone).map(FanOut.Message.changed) ?? .moved(news)
         }
         if isClosed {
             leave(listener)
@@ -147,18 +188,20 @@ package struct Audience {
 
     /// Returns the pushed change if the listener accepts changes, is at the change's base revision,
     /// and is not its author.
-    private func change(for seat: Seat) -> ZoneChange? {
-        guard let device = seat.device, let change = zoneListeners[seat.zone]?.change,
-            seat.lastRevision == change.base, !change.authors.contains(device)
+    private func change(for seat: Seat, in zone: String) -> ZoneChange? {
+        guard let device = seat.device, let change = zoneListeners[zone]?.change,
+            seat.lastRevisions[zone] == change.base, !change.authors.contains(device)
         else { return nil }
         return change
     }
 
-    /// Returns the zone's revision if it differs from the listener's.
+    /// Returns the revision of the first zone in which it differs from the listener's.
     ///
     /// A listener can be ahead: the server may be an older copy of itself.
     private func news(for seat: Seat) -> ZoneRevision? {
-        guard let latest = zoneListeners[seat.zone]?.latest, latest != seat.lastRevision else { return nil }
-        return latest
+        for zone in seat.zones {
+            if let latest = zoneListeners[zone]?.latest, latest != seat.lastRevisions[zone] { return latest }
+        }
+        return nil
     }
 }

@@ -12,6 +12,8 @@ public final class FanOut: Sendable {
         case moved(ZoneRevision)
         /// The change from the listener's revision to a later one.
         case changed(ZoneChange)
+        /// The user's list of zones has a new version.
+        case listed(Int64)
         /// Nothing happened; the connection is alive.
         case heartbeat
         /// The server shuts down: listen elsewhere.
@@ -68,6 +70,9 @@ public final class FanOut: Sendable {
     /// Advances the time by a tick, and sends the heartbeats that are due.
     package func tick() { wake { $0.tick() } }
 
+    /// Sends a heartbeat to all staying listeners now; each of them checks its access then.
+    package func beat() { wake { $0.beat() } }
+
     /// Sends ``Message/bye`` to all listeners, and accepts no new ones.
     package func close() { wake { $0.close() } }
 
@@ -96,9 +101,17 @@ public final class FanOut: Sendable {
         device: String? = nil,
         isOnce: Bool = false
     ) throws(TidemarkError) -> Listener {
+        try enter { $0.join(zone, isOnce ? .once : .stays, since: revision, device: device) }
+    }
+
+    /// Adds a listener that receives the revisions of several zones; see ``Listener/setZones(_:)``.
+    ///
+    /// - Throws: `unavailable` when there is no room, or the server shuts down.
+    package func listen() throws(TidemarkError) -> Listener { try enter { $0.join(.stays) } }
+
+    private func enter(_ join: (inout Audience) -> Int?) throws(TidemarkError) -> Listener {
         let (listener, isClosed) = state.withLock { state in
-            let kind = isOnce ? Audience.Kind.once : .stays
-            let listener = state.audience.join(zone, kind, since: revision, device: device)
+            let listener = join(&state.audience)
             metrics.setListeners(state.audience.count)
             return (listener, state.audience.isClosed)
         }
@@ -145,6 +158,17 @@ public final class FanOut: Sendable {
         state.withLock { $0.audience.acknowledge(revision, by: listener) }
     }
 
+    fileprivate func setZones(_ zones: Set<String>, of listener: Int) {
+        state.withLock { $0.audience.setZones(zones, of: listener) }
+    }
+
+    fileprivate func announce(list version: Int64, to listener: Int) {
+        wake { audience in
+            audience.announce(list: version, to: listener)
+            return [listener]
+        }
+    }
+
     fileprivate func leave(_ listener: Int) {
         let waiting = state.withLock { state in
             state.audience.leave(listener)
@@ -155,7 +179,7 @@ public final class FanOut: Sendable {
     }
 }
 
-/// A listener of a zone, until it leaves or is deallocated.
+/// A listener of one zone or several, until it leaves or is deallocated.
 package final class Listener: Sendable {
     private let number: Int
     private let fanOut: FanOut
@@ -174,6 +198,14 @@ package final class Listener: Sendable {
 
     /// Records a revision that the listener received elsewhere.
     package func acknowledge(_ revision: ZoneRevision) { fanOut.acknowledge(revision, by: number) }
+
+    /// Changes the zones whose revisions the listener receives.
+    ///
+    /// Then publish the revisions of the new ones: earlier commits may have been missed.
+    package func setZones(_ zones: Set<String>) { fanOut.setZones(zones, of: number) }
+
+    /// Sends the listener that its user's list of zones has a new version.
+    package func announce(list version: Int64) { fanOut.announce(list: version, to: number) }
 
     /// Stops listening; a waiting ``next()`` returns nil.
     package func leave() { fanOut.leave(number) }

@@ -1,27 +1,38 @@
 import GRDB
+package import Logging
 package import TidemarkEngine
 
 /// The users, tokens and members of a server with PostgreSQL: tables in schema `tidemark`.
 package final class AccessTransactions: AccessDatabase {
     private let pool: PostgresPool
+    private let logger: Logger
+    private static let connectionsMax = 2
 
     /// Makes the tables where they are missing.
-    package init(address: String) async throws {
-        pool = PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: 2)
-        try await pool.run { pg, _ in
-            try pg.execute("BEGIN; CREATE SCHEMA IF NOT EXISTS tidemark; SET LOCAL search_path = tidemark")
-            // Nodes start at the same time, and CREATE TABLE IF NOT EXISTS of two sessions can collide.
-            try pg.execute("SELECT pg_advisory_xact_lock(hashtext('tidemark.access'))")
-            for statement in AccessTables.statements { try pg.execute(statement) }
-            try pg.execute(
-                """
-                CREATE TABLE IF NOT EXISTS tidemark_access (
-                    id integer PRIMARY KEY CHECK (id = 1),
-                    version bigint NOT NULL);
-                INSERT INTO tidemark_access VALUES (1, 0) ON CONFLICT DO NOTHING
-                """
-            )
-            try pg.commit()
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the database cannot be reached or written.
+    package init(address: String, logger: Logger = Logger(label: "tidemark.access")) async throws {
+        self.logger = logger
+        pool = PostgresPool(
+            address: address,
+            settings: PostgresConnection.Settings(),
+            sizeMax: Self.connectionsMax
+        )
+        try await run { pg in
+            try Self.transact(pg, begin: "BEGIN") {
+                // Nodes start at the same time, and CREATE ... IF NOT EXISTS of two sessions can collide.
+                try pg.execute("SELECT pg_advisory_xact_lock(hashtext('tidemark.access'))")
+                try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark; SET LOCAL search_path = tidemark")
+                for statement in AccessTables.statements { try pg.execute(statement) }
+                try pg.execute(
+                    """
+                    CREATE TABLE IF NOT EXISTS tidemark_access (
+                        id integer PRIMARY KEY CHECK (id = 1),
+                        version bigint NOT NULL);
+                    INSERT INTO tidemark_access VALUES (1, 0) ON CONFLICT DO NOTHING
+                    """
+                )
+            }
         }
     }
 
@@ -29,27 +40,79 @@ package final class AccessTransactions: AccessDatabase {
     package func transaction<Success: Sendable>(
         _ body: @escaping @Sendable (any AccessStatements) throws -> Success
     ) async throws -> Success {
-        try await pool.run { pg, _ in
-            try pg.execute("BEGIN; SET LOCAL search_path = tidemark")
-            do {
+        try await run { pg in
+            try Self.transact(pg, begin: "BEGIN; SET LOCAL search_path = tidemark") {
                 _ = try pg.query("SELECT version FROM tidemark_access FOR UPDATE")
                 let statements = Statements(pg: pg)
                 let result = try body(statements)
                 if statements.hasWritten {
                     _ = try pg.query("UPDATE tidemark_access SET version = version + 1")
                 }
-                try pg.commit()
                 return result
-            } catch {
-                if pg.isUsable { try pg.execute("ROLLBACK") }
-                throw error
             }
+        }
+    }
+
+    /// Runs `body` in a transaction that can only read, takes no lock and writes nothing to the disk.
+    package func read<Success: Sendable>(
+        _ body: @escaping @Sendable (any AccessStatements) throws -> Success
+    ) async throws -> Success {
+        try await run { pg in
+            let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = tidemark"
+            return try Self.transact(pg, begin: begin) { try body(Statements(pg: pg)) }
         }
     }
 
     /// Returns the version, which every writing transaction raises.
     package func version() async throws -> Int64 {
-        try await pool.run { pg, _ in try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
+        try await run { pg in
+            try Self.beforeBegin { try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
+        }
+    }
+
+    // MARK: Connections
+
+    /// Runs `body` on a connection, and on another one if the first was lost while idle.
+    private func run<Success: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection) throws -> Success
+    ) async throws -> Success {
+        do {
+            for _ in 0..<Self.connectionsMax {
+                do { return try await pool.run { pg, _ in try body(pg) } } catch let failure as PostgresFailure
+                    where failure.isBeforeBegin && failure.isDisconnected
+                { continue }
+            }
+            return try await pool.run { pg, _ in try body(pg) }
+        } catch let failure as PostgresFailure {
+            logger.error(
+                "the database of users failed",
+                metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
+            )
+            throw failure.clientError()
+        }
+    }
+
+    /// Runs `body` in a transaction, and rolls it back when `body` throws.
+    private static func transact<Success>(_ pg: PostgresConnection, begin: String, body: () throws -> Success) throws
+        -> Success
+    {
+        try beforeBegin { try pg.execute(begin) }
+        do {
+            let result = try body()
+            try pg.commit()
+            return result
+        } catch {
+            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// Marks a failure of a statement that had no effect yet.
+    private static func beforeBegin<Success>(_ body: () throws -> Success) throws -> Success {
+        do { return try body() } catch var failure as PostgresFailure {
+            failure.isBeforeBegin = true
+            throw failure
+        }
     }
 
     private final class Statements: AccessStatements {

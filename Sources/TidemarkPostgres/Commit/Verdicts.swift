@@ -41,19 +41,22 @@ extension PostgresTransaction {
     func lastExchange(with device: String) throws -> Exchange? {
         if facts.queriedIDs.contains(device) { return facts.laps[device] }
         return try pg.query(
-            "SELECT lap, revision FROM tidemark.lap WHERE zone = $1 AND device = $2",
+            "SELECT lap, revision, user_id FROM tidemark.lap WHERE zone = $1 AND device = $2",
             [zoneName, device]
-        ).map { Exchange(lap: $0.text(0), revision: $0.integer(1) ?? 0) }.first
+        ).map { Exchange(lap: $0.text(0), revision: $0.integer(1) ?? 0, user: $0[2]) }.first
     }
 
     func keep(_ exchange: Exchange, with device: String) throws {
         facts.queriedIDs.remove(device)
         try pg.query(
             """
-            INSERT INTO tidemark.lap VALUES ($1, $2, $3, $4::bigint)
-            ON CONFLICT (zone, device) DO UPDATE SET lap = excluded.lap, revision = excluded.revision
+            INSERT INTO tidemark.lap AS known (zone, device, lap, revision, user_id) VALUES ($1, $2, $3, $4::bigint, $5)
+            ON CONFLICT (zone, device) DO UPDATE SET
+                lap = excluded.lap,
+                revision = excluded.revision,
+                user_id = coalesce(known.user_id, excluded.user_id)
             """,
-            [zoneName, device, exchange.lap, "\(exchange.revision)"]
+            [zoneName, device, exchange.lap, "\(exchange.revision)", exchange.user]
         )
     }
 

@@ -139,6 +139,17 @@ final class ZoneConnections: Sendable {
         }
     }
 
+    /// Reads the revisions of the zones that exist.
+    func revisions(of zones: [String]) async throws -> [ZoneRevision] {
+        let names = zones.filter { !$0.utf8.contains(0) }
+        return try await reading { pg, _ in
+            try pg.query(
+                "SELECT zone, epoch, revision FROM tidemark.zone WHERE zone = ANY ($1::text[])",
+                [PostgresArray.quoted(names)]
+            ).map { ZoneRevision(zone: $0.text(0), epoch: $0.text(1), revision: $0.integer(2) ?? 0) }
+        }
+    }
+
     /// Checks that the database answers.
     func probe() async throws { try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") } }
 
@@ -151,7 +162,7 @@ final class ZoneConnections: Sendable {
     // MARK: Private
 
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
-    private func onLivingConnection<Result: Sendable>(
+    func onLivingConnection<Result: Sendable>(
         _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
     ) async throws -> Result {
         for _ in 0..<connectionsMax {
@@ -186,7 +197,7 @@ final class ZoneConnections: Sendable {
     }
 
     /// Runs `body`, logs a failure of the database, and throws the error for clients instead.
-    private func throwingClientErrors<Result>(_ body: () async throws -> Result) async throws -> Result {
+    func throwingClientErrors<Result>(_ body: () async throws -> Result) async throws -> Result {
         do { return try await body() } catch let failure as PostgresFailure {
             logger.error(
                 "the database failed",

@@ -42,8 +42,8 @@ extension PostgresTransaction {
             ), whole (body) AS MATERIALIZED (
                 SELECT coalesce((SELECT string_agg(text, '' ORDER BY number) FROM piece), '') || $6
             ), revision AS (
-                INSERT INTO tidemark.revision (zone, revision, id, device, time, body, chain)
-                SELECT $1, $2::bigint, $3, $4, $5::bigint, body, encode(sha256(convert_to(
+                INSERT INTO tidemark.revision (zone, revision, id, device, time, user_id, body, chain)
+                SELECT $1, $2::bigint, $3, $4, $5::bigint, $9, body, encode(sha256(convert_to(
                     coalesce((SELECT previous.chain FROM tidemark.revision AS previous
                             WHERE previous.zone = $1 AND previous.revision = $2::bigint - 1), '')
                         || E'\\n' || $2 || E'\\n' || body || E'\\n' || coalesce($4, ''), 'UTF8')), 'hex')
@@ -53,7 +53,7 @@ extension PostgresTransaction {
                 FROM \(Self.entries(7))
             ), \(Self.insertEntries(integerTables: 8))
             """,
-            [zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries, integerTables]
+            [zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries, integerTables, stamp.user]
         )
         updateState(time: max(state.time, stamp.time))
         try carryFingerprint(to: revision, adding: RowFingerprints(db, schema: schema).reducedImageDifference())

@@ -13,7 +13,7 @@
 /// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for one layout of the tables |
 /// | `tidemark.log` | a record's change in a revision, without values; `before` has hashes of replaced ones |
 /// | `tidemark.verdict` | the verdict on a change set id, with the new ids or the author's whole copy |
-/// | `tidemark.lap` | the last request of a device; it exposes copies of the device's file |
+/// | `tidemark.lap` | the last request of a device, which exposes copies of the device's file, and its user |
 /// | `tidemark.idmap` | the permanent id of a device's temporary id |
 /// | `tidemark.identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark.overruled` | values of a device that another change set overruled, until the device receives the note |
@@ -80,6 +80,20 @@ enum Bookkeeping {
         \(JSONFunctions.deviceTypes)
         """
 
+    /// Whether ``usersMigration`` is due.
+    static let lacksUsers = """
+        SELECT count(*) < 2
+        FROM pg_attribute
+        WHERE attrelid IN ('tidemark.lap'::regclass, 'tidemark.revision'::regclass) AND attname = 'user_id'
+        """
+
+    /// Migrates layout 5 from before users; older nodes can run beside it, and record no users.
+    static let usersMigration = """
+        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
+        ALTER TABLE tidemark.lap ADD COLUMN IF NOT EXISTS user_id text;
+        ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS user_id text;
+        """
+
     /// Rows exist only within their transaction, so the table needs no crash recovery.
     private static let pieces = """
         CREATE UNLOGGED TABLE IF NOT EXISTS tidemark.piece (
@@ -122,6 +136,7 @@ enum Bookkeeping {
             time bigint NOT NULL,
             body text NOT NULL,
             chain text NOT NULL,
+            user_id text,
             PRIMARY KEY (zone, revision)
         );
         CREATE TABLE IF NOT EXISTS tidemark.fingerprint (
@@ -159,7 +174,7 @@ enum Bookkeeping {
         CREATE INDEX IF NOT EXISTS verdict_revision ON tidemark.verdict (zone, revision);
         CREATE TABLE IF NOT EXISTS tidemark.lap (
             zone text COLLATE "C", device text COLLATE "C", lap text NOT NULL, revision bigint NOT NULL,
-            PRIMARY KEY (zone, device)
+            user_id text, PRIMARY KEY (zone, device)
         );
         CREATE TABLE IF NOT EXISTS tidemark.idmap (
             zone text COLLATE "C", device text COLLATE "C", tbl text COLLATE "C", temporary bigint,

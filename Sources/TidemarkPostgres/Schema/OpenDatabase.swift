@@ -58,6 +58,8 @@ struct OpenDatabase {
         if hasLayout4 { try pg.execute(Bookkeeping.migrationFromLayout4) }
         let lacksColumns = try hasBookkeeping && pg.query(Bookkeeping.lacksColumns)[0].isTrue(0)
         if lacksColumns { try pg.execute(Bookkeeping.columnsMigration) }
+        let lacksUsers = try hasBookkeeping && pg.query(Bookkeeping.lacksUsers)[0].isTrue(0)
+        if lacksUsers { try pg.execute(Bookkeeping.usersMigration) }
         let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && addIdentities()
         if isServed { try checkDeviceTypes() }

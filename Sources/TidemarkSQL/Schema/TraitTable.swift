@@ -4,7 +4,8 @@ package import TidemarkCore
 
 /// The bookkeeping table of ``TidemarkCore/TableTraits``, in the file of a zone or a device.
 package enum TraitTable {
-    private static let sql = """
+    /// The statement that makes the table where it is missing.
+    package static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_trait (
             tbl TEXT PRIMARY KEY,
             key TEXT,

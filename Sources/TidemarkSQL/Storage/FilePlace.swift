@@ -25,11 +25,17 @@ package struct FilePlace: Hashable, Sendable {
     }
 
     private let entries: [Entry]
+    private let role: String
 
     /// Records the files of a connection's main database; an in-memory database has none.
     ///
     /// Call this after the connection has read, because SQLite creates the side files then.
-    package init(of db: Database) {
+    ///
+    /// - Parameters:
+    ///   - db: The connection.
+    ///   - role: The file's role at the server, as the subject of a message.
+    package init(of db: Database, role: String = "The zone's file") {
+        self.role = role
         let path = sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) }
         entries = ["", "-wal", "-shm"].compactMap { Entry((path ?? "") + $0) }
     }
@@ -44,7 +50,7 @@ package struct FilePlace: Hashable, Sendable {
         throw TidemarkError(
             .storageFailed,
             """
-            The zone's file\(side.map { " lacks its \($0), which" } ?? "") was deleted, moved or \
+            \(role)\(side.map { " lacks its \($0), which" } ?? "") was deleted, moved or \
             replaced while the server had it open; the server commits nothing any more.
             """,
             fix: """

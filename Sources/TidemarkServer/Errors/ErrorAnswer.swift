@@ -7,7 +7,7 @@ internal import TidemarkCore
 
 /// Renders any error as an answer: typed errors with all details, other errors without any.
 enum ErrorAnswer {
-    /// The `Retry-After` of answers with status 503, in seconds.
+    /// The `Retry-After` of answers with status 503 whose error names no other, in seconds.
     private static let retryAfterSeconds = 5
     /// How long a connection stays open so that a client that still uploads can read the answer.
     private static let lingerTime = TimeAmount.seconds(5)
@@ -69,7 +69,8 @@ enum ErrorAnswer {
         let json = Array(try encoder.encode(WireError(error)))
         var response = try await JSONAnswer.response(json, status: error.code.status, to: request.headers)
         for field in headers { response.headers[field.name] = field.value }
-        if error.code.status == .serviceUnavailable { response.headers[.retryAfter] = "\(retryAfterSeconds)" }
+        let pause = error.retryAfterSeconds ?? (error.code.status == .serviceUnavailable ? retryAfterSeconds : nil)
+        response.headers[.retryAfter] = pause.map { "\($0)" }
         return response
     }
 

@@ -10,17 +10,18 @@ extension ErrorCode {
             .badRequest
         case .signInNeeded: .unauthorized
         case .originRefused, .notAllowed, .accessRevoked, .deviceTaken: .forbidden
-        case .unknownZone, .unknownPath: .notFound
+        case .unknownZone, .unknownPath, .invitationInvalid: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused, .predecessorMissing,
             .identityInUse, .fingerprintMismatch, .lastOwner:
             .conflict
-        case .snapshotRequired: .gone
+        case .snapshotRequired, .zoneGone: .gone
         case .fullRequestRequired: .preconditionFailed
         case .tooLarge: .contentTooLarge
         case .unsupportedEncoding: .unsupportedMediaType
         case .rangeNotSatisfiable: .rangeNotSatisfiable
         case .brokenReference, .constraintViolated, .deviceBehind: .unprocessableContent
+        case .rateLimited: .tooManyRequests
         case .unavailable, .storageFailed: .serviceUnavailable
         default: .internalServerError
         }

@@ -6,7 +6,7 @@ internal import TidemarkCore
 internal import TidemarkEngine
 
 /// Renders messages to listeners as server-sent events.
-struct EventStream {
+enum EventStream {
     /// When a dismissed listener may reconnect, to this node or another.
     private static let retryMilliseconds = 2_000
 
@@ -30,21 +30,14 @@ struct EventStream {
             """
     )
 
-    /// The zone as a JSON string.
-    private let zone: String
-
-    init(zone: String) throws {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = .withoutEscapingSlashes
-        self.zone = String(decoding: try encoder.encode(zone), as: UTF8.self)
-    }
-
     /// Renders a message.
-    func text(_ message: FanOut.Message) -> ByteBuffer {
+    static func text(_ message: FanOut.Message) throws -> ByteBuffer {
         switch message {
-        case .heartbeat: return Self.heartbeat
-        case .bye: return Self.bye
+        case .heartbeat: return heartbeat
+        case .bye: return bye
+        case .listed(let version): return ByteBuffer(string: "event: zones\ndata: {\"version\":\(version)}\n\n")
         case .moved(let to):
+            let zone = try quoted(to.zone)
             return ByteBuffer(
                 string: """
                     id: \(to.id)
@@ -69,6 +62,15 @@ struct EventStream {
     }
 }
 
+extension EventStream {
+    /// Returns a text as a JSON string.
+    private static func quoted(_ text: String) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        return String(decoding: try encoder.encode(text), as: UTF8.self)
+    }
+}
+
 /// The rendered text of the latest message.
 ///
 /// Most listeners of a zone get the same message. The server renders it once, and all connections
@@ -76,12 +78,12 @@ struct EventStream {
 final class LatestEvent: Sendable {
     private let latest = Mutex<(message: FanOut.Message, text: ByteBuffer)?>(nil)
 
-    /// Returns the text of a message on a stream.
-    func text(_ message: FanOut.Message, on stream: EventStream) -> ByteBuffer {
-        guard message != .heartbeat, message != .bye else { return stream.text(message) }
-        return latest.withLock { latest in
+    /// Returns the text of a message.
+    func text(_ message: FanOut.Message) throws -> ByteBuffer {
+        guard message != .heartbeat, message != .bye else { return try EventStream.text(message) }
+        return try latest.withLock { latest in
             if let latest, latest.message == message { return latest.text }
-            let text = stream.text(message)
+            let text = try EventStream.text(message)
             latest = (message, text)
             return text
         }

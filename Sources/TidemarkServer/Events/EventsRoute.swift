@@ -10,6 +10,9 @@ internal import TidemarkEngine
 /// words in ``FanOut``: the connection's task waits, and the server renders each event when it writes
 /// it. For a listener that does not read, the server buffers a few kilobytes, then closes it as a
 /// stalled connection.
+///
+/// A listener whose token or access ends receives `bye`: at once when a change of access becomes known,
+/// and with its next heartbeat when the token's time is over.
 struct EventsRoute {
     /// The most bytes that the system buffers for a listener that does not read.
     private static let unsentBytesMax = 16 << 10
@@ -17,9 +20,14 @@ struct EventsRoute {
     private static let unconfirmedMillisecondsMax = 60_000
 
     let service: any SyncService
+    /// Tells whether a listener's access has ended.
+    let watch: AccessWatch
     private let latest = LatestEvent()
 
-    init(service: any SyncService) { self.service = service }
+    init(service: any SyncService, watch: AccessWatch) {
+        self.service = service
+        self.watch = watch
+    }
 
     /// Whether a request asks for events, in any zone.
     static func isEventsRequest(_ request: Request) -> Bool {
@@ -35,22 +43,31 @@ struct EventsRoute {
         // Listen before the read, so that no commit in between is missed.
         let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: DeviceQuery.device(in: request))
         service.fanOut.publish(try await service.latest(access))
-        let stream = try EventStream(zone: zone)
         let channel = context.channel
-        let body = ResponseBody { [latest] writer in
+        let token = try BearerToken.text(in: request)
+        let body = ResponseBody { [latest, watch] writer in
             try await Self.configure(channel) { [weak listener] in
                 listener?.leave()
                 channel.close(promise: nil)
             }
             try await writer.write(EventStream.opening)
-            while let message = await listener.next() { try await writer.write(latest.text(message, on: stream)) }
+            var rights = ListenerRights(of: access.caller)
+            while let message = await listener.next() {
+                // Also before a change, whose rows a former member must not receive.
+                guard try await watch.admits(&rights, access: access, token: token) else {
+                    listener.leave()
+                    try await writer.write(try latest.text(.bye))
+                    break
+                }
+                try await writer.write(try latest.text(message))
+            }
             try await writer.finish(nil)
         }
         return Response(status: .ok, headers: EventStream.headers, body: body)
     }
 
     /// Bounds a connection's buffers, and calls `onHangUp` when the client disconnects.
-    private static func configure(_ channel: any Channel, onHangUp: @escaping @Sendable () -> Void) async throws {
+    static func configure(_ channel: any Channel, onHangUp: @escaping @Sendable () -> Void) async throws {
         let size = SocketOptionValue(unsentBytesMax)
         try await channel.setOption(.socketOption(.so_sndbuf), value: size).get()
         let mark = ChannelOptions.Types.WriteBufferWaterMark(low: 1, high: unsentBytesMax)

@@ -2,14 +2,16 @@ internal import Logging
 internal import ServiceLifecycle
 internal import TidemarkEngine
 
-/// Serves listeners in the background: heartbeats, checks for other programs' writes, and at the end
-/// a `bye`, so that the connections can close.
+/// Serves listeners in the background: heartbeats, checks for other programs' writes and for
+/// changes of access, and at the end a `bye`, so that the connections can close.
 struct ListenerService: Service {
     private let service: any SyncService
+    private let accessWatch: AccessWatch
     private let logger: Logger
 
-    init(_ service: any SyncService, _ logger: Logger) {
+    init(_ service: any SyncService, accessWatch: AccessWatch, logger: Logger) {
         self.service = service
+        self.accessWatch = accessWatch
         self.logger = logger
     }
 
@@ -17,9 +19,10 @@ struct ListenerService: Service {
         let pause = Duration.milliseconds(service.fanOut.tickMilliseconds)
         await cancelWhenGracefulShutdown {
             await withDiscardingTaskGroup { group in
-                // Two tasks, because a check may wait for the store, but a heartbeat must not.
+                // Three tasks, because a check may wait for a store, but a heartbeat must not.
                 group.addTask { await runRepeatedly(every: pause) { service.fanOut.tick() } }
                 group.addTask { await runRepeatedly(every: pause) { await look() } }
+                group.addTask { await runRepeatedly(every: pause) { await lookAtAccess() } }
             }
         }
         service.fanOut.close()
@@ -31,6 +34,14 @@ struct ListenerService: Service {
                 logger.warning("cannot log other programs' changes to zone \(zone): \(error)")
             } catch { return }
         }
+    }
+
+    /// Wakes all listeners when access has changed, so that each checks its own.
+    private func lookAtAccess() async {
+        guard service.fanOut.listenerCount > 0 else { return }
+        do { if try await accessWatch.look() { service.fanOut.beat() } } catch  where !Task.isCancelled {
+            logger.warning("cannot look at changes of users and members: \(error)")
+        } catch { return }
     }
 
     /// Repeats a step until the task is cancelled.

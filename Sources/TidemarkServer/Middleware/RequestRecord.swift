@@ -45,10 +45,16 @@ final class RequestRecord: Sendable {
         ]
         metadata["zone"] = RouteTable.zone(in: request.uri.path, of: route).map { "\($0)" }
         metadata["path"] = route == RouteTable.unknown ? "\(request.uri.path.prefix(Self.pathMax))" : nil
+        if context.logger.logLevel <= .info { metadata["client"] = otherMachine.map { "\($0)" } }
         metadata["received"] = request.headers[.contentLength].map { "\($0.prefix(20))" }
         metadata["bytes"] = bytes.map { "\($0)" }
         metadata["code"] = code.map { "\($0.rawValue)" }
         context.logger.info(message, metadata: metadata)
+    }
+
+    /// The address of the client; nil for this machine.
+    private var otherMachine: String? {
+        context.clientAddress.flatMap { Loopback.contains($0) ? nil : $0 }
     }
 
     /// The most characters of a path in a log line.

@@ -1,4 +1,3 @@
-internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import TidemarkCore
@@ -6,11 +5,6 @@ internal import TidemarkEngine
 
 /// The server's paths, their routes, and the refusal of wrong methods.
 struct RouteTable {
-    /// Answers a request about the server itself, from anybody.
-    typealias Answer = @Sendable (Request, ServerRequestContext) async throws -> Response
-    /// Answers a request about a zone, after the decision that its sender may send it.
-    typealias ZoneAnswer = @Sendable (Request, ServerRequestContext, ZoneAccess) async throws -> Response
-
     /// The zone of paths without a zone.
     static let defaultZone = "main"
     /// The list of paths for the error about an unknown path.
@@ -19,19 +13,34 @@ struct RouteTable {
         GET /healthz, GET /readyz and GET /metrics; \
         for other zones than main POST and GET /zones/{zone}/sync, \
         POST /zones/{zone}/fingerprints, GET /zones/{zone}/events, GET /zones/{zone}/snapshot, \
-        GET /zones/{zone}/schema and GET /zones/{zone}/digest
+        GET /zones/{zone}/schema and GET /zones/{zone}/digest; \
+        on a server with users also POST and DELETE /token, GET /me, GET /me/events, GET and POST /zones, \
+        PATCH and DELETE /zones/{zone}, GET /zones/{zone}/members, PUT and DELETE /zones/{zone}/members/{user}, \
+        GET and POST /zones/{zone}/invitations, DELETE /zones/{zone}/invitations/{id} and POST /invitations
         """
 
     let service: any SyncService
     let gate: any AccessGate
+    let rates: RequestRates?
     let bodyReader: BodyReader
     let memory: InFlightMemory
     let readiness: Readiness
     let storeCheck: StoreCheck
+    let accessWatch: AccessWatch
     let exposition: @Sendable () -> String
 
-    /// Adds every route to a router.
-    func add(to router: Router<ServerRequestContext>) {
+    /// Every route of the server, each with its decision about the sender.
+    var routes: [Route] {
+        let zoneRoutes = zoneRoutes
+        return zoneRoutes
+            + zoneRoutes.map { Route($0.method, "\(Self.zonePrefix){zone}\($0.path)", for: $0.answer) } + tokenRoutes
+            + userRoutes + serverRoutes
+    }
+
+    /// The routes about a zone.
+    ///
+    /// Readers send `POST /sync`, too, to pull; the engine refuses their change sets.
+    private var zoneRoutes: [Route] {
         let compressedAnswers = CompressedAnswers()
         let sync = SyncRoute(
             service: service,
@@ -39,93 +48,94 @@ struct RouteTable {
             memory: memory,
             compressedAnswers: compressedAnswers
         )
-        let events = EventsRoute(service: service)
+        let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader, memory: memory)
+        let events = EventsRoute(service: service, watch: accessWatch)
         let snapshot = SnapshotRoute(service: service)
         let schema = SchemaRoute(service: service, memory: memory, compressedAnswers: compressedAnswers)
-        let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader, memory: memory)
         let digest = DigestRoute(service: service, memory: memory)
-        for prefix in ["", "/zones/:zone"] {
-            add("\(prefix)/sync", to: router, get: zone(sync.news), post: zone(sync.answer))
-            add("\(prefix)/fingerprints", to: router, post: zone(fingerprints.answer))
-            add("\(prefix)/events", to: router, get: zone(events.answer))
-            add("\(prefix)/snapshot", to: router, get: zone(snapshot.answer))
-            add("\(prefix)/schema", to: router, get: zone(schema.answer))
-            add("\(prefix)/digest", to: router, get: zone(digest.answer))
-        }
-        if let issuer = gate as? any TokenIssuer {
-            let token = TokenRoute(issuer: issuer, bodyReader: bodyReader, memory: memory)
-            add("/token", to: router, post: token.exchange, delete: token.revoke)
-        }
-        add("/healthz", to: router, get: HealthRoute().answer)
-        let ready = ReadyRoute(store: storeCheck, readiness: readiness)
-        add("/readyz", to: router, get: ready.answer)
-        add("/metrics", to: router, get: administration(MetricsRoute(exposition: exposition).answer))
+        return [
+            Route(.get, "/sync", for: .members(.reader, sync.news)),
+            Route(.post, "/sync", for: .members(.reader, sync.answer)),
+            Route(.post, "/fingerprints", for: .members(.reader, fingerprints.answer)),
+            Route(.get, "/events", for: .members(.reader, events.answer)),
+            Route(.get, "/snapshot", for: .members(.reader, snapshot.answer)),
+            Route(.get, "/schema", for: .members(.reader, schema.answer)),
+            Route(.get, "/digest", for: .members(.reader, digest.answer)),
+        ]
     }
 
-    /// Makes a route about a zone, which answers after the gate has admitted the sender to the zone.
-    private func zone(_ answer: @escaping ZoneAnswer) -> Answer {
-        { request, context in
-            let access = try await decide(request) { caller in
-                try await gate.access(of: caller, to: context.zone)
+    /// The routes of a server that issues tokens.
+    private var tokenRoutes: [Route] {
+        guard let issuer = gate as? any TokenIssuer else { return [] }
+        let body = SmallBody(durationMax: bodyReader.durationMax, memory: memory)
+        let token = TokenRoute(issuer: issuer, body: body)
+        return [
+            Route(.post, "/token", for: .holders(issuer, token.exchange)),
+            Route(.delete, "/token", for: .holders(issuer, token.revoke)),
+        ]
+    }
+
+    /// The routes of a server with users.
+    private var userRoutes: [Route] {
+        guard let accounts = gate as? any AccountReader else { return [] }
+        return [Route(.get, "/me", for: .users(AccountRoute(accounts: accounts).answer))]
+            + ((gate as? any ZoneRegistrar)?.registry.map { sharingRoutes($0, accounts) } ?? [])
+    }
+
+    /// The routes of a server that makes zones while it runs.
+    private func sharingRoutes(_ registry: ZoneRegistry, _ accounts: any AccountReader) -> [Route] {
+        let body = SmallBody(durationMax: bodyReader.durationMax, memory: memory)
+        let zones = ZonesRoute(registry: registry, service: service, body: body)
+        let members = MembersRoute(registry: registry, body: body)
+        let events = UserEventsRoute(registry: registry, accounts: accounts, service: service, watch: accessWatch)
+        let zone = "\(Self.zonePrefix){zone}"
+        return [
+            Route(.get, "/me/events", for: .users(events.answer)),
+            Route(.get, "/zones", for: .users(zones.list)),
+            Route(.post, "/zones", for: .users(zones.make)),
+            Route(.patch, zone, for: .members(.owner, zones.retitle)),
+            Route(.delete, zone, for: .members(.owner, zones.delete)),
+            Route(.get, "\(zone)/members", for: .members(.reader, members.list)),
+            Route(.put, "\(zone)/members/{user}", for: .members(.owner, members.set)),
+            Route(.delete, "\(zone)/members/{user}", for: .members(.reader, members.remove)),
+            Route(.get, "\(zone)/invitations", for: .members(.owner, members.invitations)),
+            Route(.post, "\(zone)/invitations", for: .members(.owner, members.invite)),
+            Route(.delete, "\(zone)/invitations/{id}", for: .members(.owner, members.revoke)),
+            Route(.post, "/invitations", for: .users(members.accept)),
+        ]
+    }
+
+    /// The routes about the server.
+    private var serverRoutes: [Route] {
+        [
+            Route(.get, "/healthz", for: .anybody(HealthRoute().answer)),
+            Route(.get, "/readyz", for: .anybody(ReadyRoute(store: storeCheck, readiness: readiness).answer)),
+            Route(.get, "/metrics", for: .administrators(MetricsRoute(exposition: exposition).answer)),
+        ]
+    }
+
+    /// Adds every route to a router, and to each path a refusal of every other method.
+    func add(to router: Router<ServerRequestContext>) {
+        let sender = RouteGuard(gate: gate, rates: rates)
+        let routes = routes
+        for route in routes {
+            // The router adds `HEAD` for each `GET`.
+            router.on(RouterPath(route.path), method: route.method) { request, context in
+                try await sender.respond(to: request, context, by: route.answer)
             }
-            return try await answer(request, context, access)
+        }
+        for (path, routes) in Dictionary(grouping: routes, by: \.path) {
+            refuseOtherMethods(of: path, than: routes.flatMap(\.methods), in: router)
         }
     }
 
-    /// Makes a route about the whole server, which answers an administrator only.
-    private func administration(_ answer: @escaping Answer) -> Answer {
-        { request, context in
-            try await decide(request) { caller in
-                guard caller.isAdministrator else {
-                    throw TidemarkError(
-                        .notAllowed,
-                        "Only an administrator may read this.",
-                        fix: "Send a token that `tidemark token add --administrator` issued."
-                    )
-                }
-            }
-            return try await answer(request, context)
-        }
-    }
-
-    /// Decides about the sender before the server reads the body; a refused body is not read.
-    private func decide<Decision: Sendable>(
-        _ request: Request,
-        _ decision: (Caller) async throws -> Decision
-    ) async throws -> Decision {
-        do { return try await decision(gate.caller(token: BearerToken.text(in: request))) } catch let error
-            as TidemarkError
-        {
-            var refusal = Refusal(error)
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-            throw refusal
-        }
-    }
-
-    /// Adds one path, and a refusal for every other method.
-    private func add(
-        _ path: String,
-        to router: Router<ServerRequestContext>,
-        get: Answer? = nil,
-        post: Answer? = nil,
-        delete: Answer? = nil
+    private func refuseOtherMethods(
+        of path: String,
+        than allowed: [HTTPRequest.Method],
+        in router: Router<ServerRequestContext>
     ) {
-        // The router adds `HEAD` for each `GET`.
-        var allowed: [HTTPRequest.Method] = []
-        if let get {
-            router.on(RouterPath(path), method: .get, use: get)
-            allowed += [.get, .head]
-        }
-        if let post {
-            router.on(RouterPath(path), method: .post, use: post)
-            allowed.append(.post)
-        }
-        if let delete {
-            router.on(RouterPath(path), method: .delete, use: delete)
-            allowed.append(.delete)
-        }
         let allow = allowed.map(\.rawValue).joined(separator: ", ")
-        let suggestion: HTTPRequest.Method = post == nil ? .get : .post
+        let suggestion: HTTPRequest.Method = allowed.contains(.post) ? .post : .get
         for other in Self.methods where !allowed.contains(other) {
             router.on(RouterPath(path), method: other) { request, _ -> Response in
                 throw try await methodRefusal(request, suggesting: suggestion, allow: allow)
@@ -154,6 +164,10 @@ struct RouteTable {
 extension RouteTable {
     /// The route name of unknown paths, in logs and metrics.
     static let unknown = "unknown"
+    /// The routes about the zone ``defaultZone``.
+    private static let zoneRoutes: Set<String> = [
+        "/sync", "/fingerprints", "/events", "/snapshot", "/schema", "/digest",
+    ]
     private static let zonePrefix = "/zones/"
     private static let zoneMax = 64
 
@@ -166,26 +180,8 @@ extension RouteTable {
     /// Returns the zone in a path, not decoded; nil if the route has no zone.
     static func zone(in path: String, of route: String) -> Substring? {
         guard route.hasPrefix(zonePrefix) else {
-            let isServerRoute = ["/healthz", "/readyz", "/metrics", "/token", unknown].contains(route)
-            return isServerRoute ? nil : Substring(defaultZone)
+            return zoneRoutes.contains(route) ? Substring(defaultZone) : nil
         }
         return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }.prefix(zoneMax)
-    }
-}
-
-extension ServerRequestContext {
-    /// The zone in the request's path.
-    fileprivate var zone: String {
-        get throws {
-            guard let raw = parameters.get("zone") else { return RouteTable.defaultZone }
-            guard let zone = raw.removingPercentEncoding else {
-                throw TidemarkError(
-                    .unknownZone,
-                    "The zone in the path is not valid percent-encoded UTF-8.",
-                    fix: "Write /zones/ and then the zone's name, percent-encoded."
-                )
-            }
-            return zone
-        }
     }
 }

@@ -5,8 +5,10 @@ internal import UnixSignals
 enum StopSignals {
     /// Returns SIGINT, SIGTERM, and SIGHUP, which the system sends when the terminal closes.
     ///
+    /// A server for which SIGHUP has another meaning does not stop on it.
     /// A process that ignores SIGHUP from its start, for instance by `nohup`, continues to ignore it.
-    static func signalsToTrap() -> [UnixSignal] {
+    static func signalsToTrap(stopsOnHangUp: Bool = true) -> [UnixSignal] {
+        guard stopsOnHangUp else { return [.sigint, .sigterm] }
         var action = sigaction()
         sigaction(SIGHUP, nil, &action)
         #if canImport(Darwin)

@@ -85,7 +85,7 @@ extension World {
                 let answer = Array(change.answer.utf8)
                 let pushedChange = PushedChange(end: change.end, since: change.since, answer: answer)
                 hint = Hint(end: change.end, change: pushedChange)
-            case .heartbeat, .bye, nil: continue
+            case .heartbeat, .bye, .listed, nil: continue
             }
             guard !isLost() else {
                 note("the connection of \(self[number].name) is cut")

@@ -15,6 +15,7 @@ extension PlannedTransaction {
     }
 
     package func lastExchange(with device: String) throws -> Exchange? {
+        if let exchange = plan.laps[device] { return exchange }
         if let exchange = facts.exchanges[device] { return exchange }
         return try base.lastExchange(with: device)
     }

@@ -94,7 +94,7 @@ struct GroupQuestion: Sendable {
                 [zone, layoutHash]
             ),
             PostgresStatement(
-                "SELECT device, lap, revision FROM tidemark.lap WHERE zone = $1 AND device = ANY ($2::text[])",
+                "SELECT device, lap, revision, user_id FROM tidemark.lap WHERE zone = $1 AND device = ANY ($2::text[])",
                 [zone, ids]
             ), PostgresStatement("\(StoredVerdict.sql) AND id = ANY ($2::text[])", [zone, ids]),
             PostgresStatement(
@@ -154,7 +154,7 @@ struct GroupFacts {
 
     private mutating func read(_ results: [PostgresRows]) {
         for row in results[0].map({ $0 }) {
-            laps[row.text(0)] = Exchange(lap: row.text(1), revision: row.integer(2) ?? 0)
+            laps[row.text(0)] = Exchange(lap: row.text(1), revision: row.integer(2) ?? 0, user: row[3])
         }
         for stored in results[1].map({ StoredVerdict($0) }) { verdicts[stored.id] = stored.verdict }
         for row in results[2].map({ $0 }) {

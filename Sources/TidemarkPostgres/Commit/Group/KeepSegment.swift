@@ -23,14 +23,17 @@ extension PostgresTransaction {
         tail.append(
             PostgresStatement(
                 """
-                INSERT INTO tidemark.lap
+                INSERT INTO tidemark.lap AS known (zone, device, lap, revision, user_id)
                 SELECT $1, exchange.*
-                FROM unnest($2::text[], $3::text[], $4::bigint[]) AS exchange
-                ON CONFLICT (zone, device) DO UPDATE SET lap = excluded.lap, revision = excluded.revision
+                FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[]) AS exchange
+                ON CONFLICT (zone, device) DO UPDATE SET
+                    lap = excluded.lap,
+                    revision = excluded.revision,
+                    user_id = coalesce(known.user_id, excluded.user_id)
                 """,
                 [
                     zoneName, PostgresArray.quoted(laps.map(\.key)), PostgresArray.quoted(laps.map(\.value.lap)),
-                    Self.array(laps.map(\.value.revision)),
+                    Self.array(laps.map(\.value.revision)), PostgresArray.nullable(laps.map(\.value.user)),
                 ]
             )
         )
@@ -57,18 +60,20 @@ extension PostgresTransaction {
         PostgresStatement(
             """
             WITH revision AS (
-                INSERT INTO tidemark.revision (zone, revision, id, device, time, body, chain)
+                INSERT INTO tidemark.revision (zone, revision, id, device, user_id, time, body, chain)
                 SELECT $1, sent.*
-                FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[]) AS sent
+                FROM unnest(
+                    $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[]) AS sent
             ), entry AS (
                 SELECT *
-                FROM \(Self.entries(8))
-            ), \(Self.insertEntries(integerTables: 9))
+                FROM \(Self.entries(9))
+            ), \(Self.insertEntries(integerTables: 10))
             """,
             [
                 zoneName, Self.array(sets.map(\.changeSet.revision)),
                 PostgresArray.nullable(sets.map(\.changeSet.envelope.id)),
                 PostgresArray.nullable(sets.map(\.changeSet.stamp.device)),
+                PostgresArray.nullable(sets.map(\.changeSet.stamp.user)),
                 Self.array(sets.map(\.changeSet.stamp.time)),
                 PostgresArray.quoted(sets.map(\.body.all)), PostgresArray.quoted(sets.map(\.chain)), entries,
                 integerTables,

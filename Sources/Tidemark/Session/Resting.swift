@@ -1,0 +1,76 @@
+import TidemarkCore
+
+/// The pauses of the background loop, and the obstacles that no time removes.
+extension SyncEngine {
+    /// The pause between two looks for other credentials, which may belong to another process.
+    private static let credentialsPause = Duration.seconds(10)
+
+    /// Tells the engine that its credentials may give another token now, because the user has signed in.
+    ///
+    /// The background sync goes on at once.
+    public func credentialsChanged() {
+        clearObstacle()
+        commits.wake()
+    }
+
+    /// Waits after a round as long as the pace and the obstacle demand.
+    ///
+    /// Without a valid token or access to the zone, the engine waits for other credentials. It tries again
+    /// after five minutes at the latest, because the server's operator can restore both.
+    ///
+    /// - Returns: The change, if the server pushed it.
+    package func rest(_ pace: Pace) async -> PushedChange? {
+        switch obstacle.stage {
+        case .clear, .paused:
+            return await pause(atMost: pace.pause(jitter: Pace.systemJitter()), canEndEarly: pace.endsWithEdit)
+        case .signInNeeded, .accessEnded, .zoneUnknown:
+            await waitForAccess(pace)
+            return nil
+        }
+    }
+
+    /// Waits for other credentials, at least as long as the pace demands.
+    private func waitForAccess(_ pace: Pace) async {
+        let stage = obstacle.stage
+        let end = ContinuousClock.now + Pace.accessPause
+        let mark = await transport.credentialsMark()
+        var pause = pace.pause(jitter: Pace.systemJitter())
+        // The app may have signed in while the credentials were asked.
+        while !Task.isCancelled, obstacle.stage == stage, ContinuousClock.now < end {
+            await commits.wait(atMost: pause, orEdit: false)
+            if await transport.credentialsMark() != mark { return }
+            pause = Self.credentialsPause
+        }
+    }
+
+    /// Refuses a sync during the pause that the server requested.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``, with the rest of the pause.
+    func refusePause() throws {
+        guard let seconds = obstacle.pauseSeconds(now: environment.now()), let reason = obstacle.description,
+            case .pause(let until) = reason
+        else { return }
+        var error = TidemarkError(
+            .rateLimited,
+            "The server asked this device to send nothing until \(until).",
+            fix: "Sync again then. Changes made here are kept, and sent later."
+        )
+        error.retryAfterSeconds = seconds
+        throw error
+    }
+
+    /// Records the error of a failed sync.
+    func recordFailure(_ error: TidemarkError) {
+        let former = obstacle.stage
+        obstacle.record(error, now: environment.now())
+        if obstacle.stage == .signInNeeded, former != .signInNeeded { eventHub.send(.signInNeeded) }
+    }
+
+    /// Records a success, or other credentials.
+    func clearObstacle() {
+        let former = obstacle.stage
+        obstacle.clear()
+        // The listener pauses for longer after it was refused.
+        if [.signInNeeded, .accessEnded, .zoneUnknown].contains(former) { listenAgain() }
+    }
+}

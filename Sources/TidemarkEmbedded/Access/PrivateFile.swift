@@ -1,0 +1,40 @@
+import Foundation
+import TidemarkCore
+
+/// The permissions of a file that only the server's account may read.
+enum PrivateFile {
+    private static let permissions: mode_t = 0o600
+
+    /// Makes an empty file that nobody else may read; a file that is there stays as it is.
+    ///
+    /// SQLite would make it with the permissions of the process's mask, and others could open it at once.
+    static func make(_ path: String) throws(TidemarkError) {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, permissions)
+        if descriptor >= 0 {
+            close(descriptor)
+            return
+        }
+        let reason = errno
+        // Closing a descriptor of a file that is there would release SQLite's locks on it.
+        guard reason != EEXIST else { return }
+        throw TidemarkError(
+            .storageFailed,
+            "The file of users \(path) cannot be made: \(String(cString: strerror(reason))).",
+            fix: "Check that its folder exists and that the server's account may write there."
+        )
+    }
+
+    /// Takes all permissions of others from a database's file and its side files.
+    static func narrow(_ path: String) throws(TidemarkError) {
+        for path in [path, path + "-wal", path + "-shm"] {
+            var status = stat()
+            guard stat(path, &status) == 0, status.st_mode & 0o777 != permissions else { continue }
+            guard chmod(path, permissions) != 0 else { continue }
+            throw TidemarkError(
+                .storageFailed,
+                "Others may read \(path), and its permissions cannot be changed: \(String(cString: strerror(errno))).",
+                fix: "Give the file to the server's account, for instance by chown."
+            )
+        }
+    }
+}

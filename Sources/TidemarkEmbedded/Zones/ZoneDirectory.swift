@@ -1,0 +1,220 @@
+public import Foundation
+import GRDB
+import Synchronization
+public import TidemarkCore
+public import TidemarkEngine
+
+/// The main zone, and zones that are made while the server runs, each in a SQLite file of its own.
+///
+/// All zones have the tables of the main zone. A zone's file is opened at its first use; at most
+/// ``openMax`` are open beside the main zone's. Safe to use from any task.
+public final class ZoneDirectory: SyncService, ZoneHost {
+    /// The most files of zones that are open at a time beside the main zone's.
+    public static let openMax = 200
+
+    /// The zone that the operator serves.
+    public let main: EmbeddedStore
+    /// The fan-out of all zones.
+    public var fanOut: FanOut { main.fanOut }
+
+    private let files: ZoneFiles
+    private let closedZones: ClosedZones
+    private let zones: OpenZones
+    /// The zones of the snapshots in use, by path.
+    private let snapshots = Mutex<[String: [String]]>([:])
+
+    /// Makes a directory; it opens no file yet.
+    ///
+    /// - Parameters:
+    ///   - main: The open main zone.
+    ///   - folder: The folder of the other zones' files; made with the first zone.
+    ///   - openMax: The most files that are open at a time beside the main zone's.
+    ///   - limits: The bounds on requests and answers.
+    ///   - now: The wall clock, in milliseconds since 1970; nil for the system's.
+    ///   - metrics: Records every commit.
+    ///   - warn: Receives warnings about a zone's file, as text for the operator.
+    public init(
+        main: EmbeddedStore,
+        folder: URL,
+        openMax: Int = ZoneDirectory.openMax,
+        limits: Limits = .standard,
+        now: (@Sendable () -> Int64)? = nil,
+        metrics: ServerMetrics = ServerMetrics(),
+        warn: @escaping @Sendable (String) -> Void = { _ in }
+    ) {
+        let files = ZoneFiles(main: main, folder: folder, limits: limits, now: now, metrics: metrics, warn: warn)
+        let closedZones = ClosedZones()
+        self.main = main
+        self.files = files
+        self.closedZones = closedZones
+        zones = OpenZones(atMost: openMax) { zone in
+            let store = try await files.open(zone)
+            closedZones.forget(zone)
+            return store
+        } closing: { store in
+            do {
+                let revision = try await store.latest(.local(store.zone))
+                try await store.close()
+                closedZones.remember(revision, file: files.file(of: store.zone))
+            } catch { warn("zone \(store.zone) was not closed in order: \(error)") }
+        }
+    }
+
+    /// Closes the files of all zones but the main one's; no request may be in flight.
+    public func closeZones() async { await zones.closeAll() }
+
+    // MARK: Zones
+
+    /// Makes a zone with empty tables, if there is none of that name.
+    package func makeZone(_ name: String) async throws {
+        guard ZoneName.isValid(name) else { throw Self.unknownZone }
+        try await files.make(name)
+    }
+
+    /// Removes a zone's file after its requests.
+    package func removeZone(_ name: String) async throws {
+        guard ZoneName.isValid(name) else { return }
+        await zones.close(name)
+        closedZones.forget(name)
+        files.remove(name)
+    }
+
+    /// The number of zones' files that are open, beside the main zone's.
+    package var openCount: Int { get async { await zones.count } }
+
+    // MARK: Requests
+
+    /// Answers a sync request.
+    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await using(access.zone) { try await $0.sync(access, body: body) }
+    }
+
+    /// Answers a conditional GET.
+    public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
+        try await using(access.zone) { try await $0.news(access, device: device, since: tag) }
+    }
+
+    /// Decides whether to hold a request until there is news.
+    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
+        try await using(access.zone) { try await $0.hold(access, body: body) }
+    }
+
+    /// Compares ranges of a device's rows with the zone's rows.
+    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await using(access.zone) { try await $0.fingerprints(access, body: body) }
+    }
+
+    /// Returns the zone's schema as JSON.
+    public func schema(_ access: ZoneAccess) async throws -> [UInt8] {
+        try await using(access.zone) { try await $0.schema(access) }
+    }
+
+    /// Computes the content hash of every table.
+    public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
+        try await using(access.zone) { try await $0.digest(access) }
+    }
+
+    /// Checks that the main zone can answer requests.
+    public func probe() async throws { try await main.probe() }
+
+    // MARK: Snapshots
+
+    /// Returns a snapshot of the zone, which stays open until the snapshot is released.
+    public func snapshot(_ access: ZoneAccess, since base: DeltaBase?) async throws -> SnapshotFile {
+        let store = try await enter(access.zone)
+        do { return lend(try await store.snapshot(access, since: base), of: access.zone) } catch {
+            await leave(access.zone)
+            throw error
+        }
+    }
+
+    /// Returns the snapshot of a tag, if it still exists.
+    public func snapshot(_ access: ZoneAccess, tag: String) async throws -> SnapshotFile? {
+        let store = try await enter(access.zone)
+        do {
+            if let file = try await store.snapshot(access, tag: tag) { return lend(file, of: access.zone) }
+            await leave(access.zone)
+            return nil
+        } catch {
+            await leave(access.zone)
+            throw error
+        }
+    }
+
+    /// Releases a snapshot after its last use.
+    public func releaseSnapshot(_ snapshot: SnapshotFile) async {
+        guard let zone = snapshots.withLock({ $0[snapshot.path]?.popLast() }) else { return }
+        snapshots.withLock { if $0[snapshot.path]?.isEmpty == true { $0[snapshot.path] = nil } }
+        if zone == main.zone {
+            await main.releaseSnapshot(snapshot)
+        } else if let store = await zones.enterIfOpen(zone) {
+            await store.releaseSnapshot(snapshot)
+            await zones.leave(zone)
+        }
+        await leave(zone)
+    }
+
+    private func lend(_ file: SnapshotFile, of zone: String) -> SnapshotFile {
+        snapshots.withLock { $0[file.path, default: []].append(zone) }
+        return file
+    }
+
+    // MARK: Push
+
+    /// Returns the zones' latest revisions; opens no file whose revision is known.
+    public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
+        var revisions: [ZoneRevision] = []
+        for access in accesses {
+            if let revision = await closedRevision(of: access.zone) {
+                revisions.append(revision)
+            } else {
+                revisions += try await using(access.zone) { try await $0.latest(of: [access]) }
+            }
+        }
+        return revisions
+    }
+
+    /// Logs the changes that other programs wrote into a zone's file.
+    ///
+    /// A closed file that no program has changed stays closed.
+    public func look(zone: String) async throws {
+        guard await closedRevision(of: zone) == nil else { return }
+        try await using(zone) { try await $0.look(zone: zone) }
+    }
+
+    private func closedRevision(of zone: String) async -> ZoneRevision? {
+        guard zone != main.zone, ZoneName.isValid(zone) else { return nil }
+        return closedZones.revision(of: zone, file: files.file(of: zone))
+    }
+
+    // MARK: Files
+
+    private func using<Success>(
+        _ zone: String,
+        _ body: (EmbeddedStore) async throws -> Success
+    ) async throws -> Success {
+        let store = try await enter(zone)
+        do {
+            let result = try await body(store)
+            await leave(zone)
+            return result
+        } catch {
+            await leave(zone)
+            throw error
+        }
+    }
+
+    private func enter(_ zone: String) async throws -> EmbeddedStore {
+        guard zone != main.zone else { return main }
+        guard ZoneName.isValid(zone) else { throw Self.unknownZone }
+        return try await zones.enter(zone, shape: main.file.schemaHash)
+    }
+
+    private func leave(_ zone: String) async { if zone != main.zone { await zones.leave(zone) } }
+
+    private static let unknownZone = TidemarkError(
+        .unknownZone,
+        "There is no zone of that name that you may read.",
+        fix: "Check the zone's name."
+    )
+}

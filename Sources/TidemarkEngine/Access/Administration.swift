@@ -1,0 +1,170 @@
+package import TidemarkCore
+
+/// The commands of a server's operator about users and tokens, in one transaction of the caller.
+///
+/// Each function checks all of its arguments before it changes anything.
+package struct Administration {
+    private let database: any AccessStatements
+    private let now: Int64
+
+    /// The longest life of a token that an operator issues, in days.
+    package static let daysMax: Int64 = 3_650
+    private static let day: Int64 = 86_400_000
+
+    /// A token that the operator passes on.
+    package struct Issue: Hashable, Sendable {
+        /// The token.
+        package let token: Token
+        /// The user who may use it.
+        package let user: String
+        /// The moment when it ends, in milliseconds since 1970.
+        package let expires: Int64
+    }
+
+    package init(_ database: any AccessStatements, now: Int64) {
+        self.database = database
+        self.now = now
+    }
+
+    // MARK: Users
+
+    /// Adds a user with rights in a zone, and issues the sign-in token.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a user who is there already, or for an
+    ///   invalid name.
+    package func addUser(
+        _ user: String,
+        role: Role?,
+        in zone: String,
+        using generator: inout some RandomNumberGenerator
+    ) throws -> Issue {
+        guard try !isKnown(user) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "There is a user \(user) already.",
+                fix: "Issue a new sign-in token by `tidemark user sign-in \(user)`, or choose another name."
+            )
+        }
+        try Members(database, now: now).add(user)
+        if let role { try Members(database, now: now).set(role, of: user, in: zone) }
+        return try issue(.signIn, to: user, duration: Tokens.signInDuration, using: &generator)
+    }
+
+    /// Issues another sign-in token to a user.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown or disabled user.
+    package func signIn(_ user: String, using generator: inout some RandomNumberGenerator) throws -> Issue {
+        try requireEnabled(user)
+        return try issue(.signIn, to: user, duration: Tokens.signInDuration, using: &generator)
+    }
+
+    /// Refuses every request of a user from now on, or admits the user again.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user.
+    package func set(_ user: String, isDisabled: Bool) throws {
+        try require(user)
+        _ = try Members(database, now: now).set(user, isDisabled: isDisabled)
+    }
+
+    /// Gives a user rights in a zone; nil takes them.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user, and
+    ///   ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
+    package func set(_ role: Role?, of user: String, in zone: String) throws {
+        try require(user)
+        try Members(database, now: now).set(role, of: user, in: zone)
+    }
+
+    // MARK: Tokens
+
+    /// Issues a token to a program of a user, or to one that administers the server.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown or disabled user, and for an
+    ///   invalid number of days.
+    package func addToken(
+        to user: String,
+        days: Int64,
+        isAdministrator: Bool,
+        using generator: inout some RandomNumberGenerator
+    ) throws -> Issue {
+        guard (1...Self.daysMax).contains(days) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "A token lives 1 to \(Self.daysMax) days, not \(days).",
+                fix: "Choose a number of days in this range."
+            )
+        }
+        try requireEnabled(user)
+        let kind: Token.Kind = isAdministrator ? .administrator : .device
+        return try issue(kind, to: user, duration: days * Self.day, using: &generator)
+    }
+
+    /// Revokes a token by its id.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown id.
+    package func revokeToken(_ id: String) throws {
+        guard try Tokens(database, now: now).revoke(id: id) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "There is no token \(id).",
+                fix: "`tidemark token list` shows the ids; an id is the middle part of a token."
+            )
+        }
+    }
+
+    // MARK: Checks
+
+    /// Checks that a user exists.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user.
+    package func require(_ user: String) throws {
+        guard try isKnown(user) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "There is no user \(user).",
+                fix: "`tidemark user list` shows all users; `tidemark user add \(user)` adds this one."
+            )
+        }
+    }
+
+    private func requireEnabled(_ user: String) throws {
+        try require(user)
+        let disabled = try database.rows(
+            "SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL",
+            [user]
+        )
+        guard disabled.isEmpty else {
+            throw TidemarkError(
+                .invalidArgument,
+                "\(user) is disabled, so a new token would be refused.",
+                fix: "Admit the user first by `tidemark user enable \(user)`."
+            )
+        }
+    }
+
+    private func isKnown(_ user: String) throws -> Bool {
+        try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1", [user]).isEmpty
+    }
+
+    private func issue(
+        _ kind: Token.Kind,
+        to user: String,
+        duration: Int64,
+        using generator: inout some RandomNumberGenerator
+    ) throws -> Issue {
+        let token = try Tokens(database, now: now).issue(kind, to: user, duration: duration, using: &generator)
+        return Issue(token: token, user: user, expires: now + duration)
+    }
+}
+
+extension Token.Kind {
+    /// The name in lists: `sign-in`, `device`, `invitation` or `administrator`.
+    package var name: String {
+        switch self {
+        case .signIn: "sign-in"
+        case .device: "device"
+        case .invitation: "invitation"
+        case .administrator: "administrator"
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import TidemarkCore
+
+/// Tells users about their own accounts.
+public protocol AccountReader: Sendable {
+    /// Returns a user's account.
+    func account(of user: String) async throws -> Account
+
+    /// Returns whether a token is still good and its user, who is this one, admitted.
+    ///
+    /// It does not count as a use of the token.
+    func isSignedIn(_ user: String, token: String?) async throws -> Bool
+}
+
+/// A gate of a server that makes zones while it runs.
+package protocol ZoneRegistrar: Sendable {
+    /// Makes and shares zones; nil at a server with one zone.
+    var registry: ZoneRegistry? { get }
+}
+
+extension MemberGate: ZoneRegistrar {}
+
+extension MemberGate: AccountReader {
+    /// Returns a user's account.
+    public func account(of user: String) async throws -> Account {
+        let now = now()
+        return try await database.read { try Account(of: user, from: $0, now: now) }
+    }
+
+    /// Returns whether a token is still good and its user admitted.
+    public func isSignedIn(_ user: String, token: String?) async throws -> Bool {
+        do { return try await self.user(holding: token) == user } catch let error as TidemarkError
+            where error.code == .signInNeeded
+        { return false }
+    }
+}
+
+/// The questions about requests that last, such as a listener's.
+extension MemberGate {
+    /// Returns the time, and the version of the database.
+    public func moment() async throws -> AccessMoment {
+        AccessMoment(time: now(), version: try await database.version())
+    }
+
+    /// Returns whether the token is still good, its user admitted, and the rights in the zone the same.
+    public func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool {
+        do {
+            guard try await user(holding: token) == access.caller.userID else { return false }
+            return try await self.access(of: access.caller, to: access.zone).role == access.role
+        } catch let error as TidemarkError where error.code != .unavailable && error.code != .storageFailed {
+            return false
+        }
+    }
+
+    /// Returns the admitted user who holds a token, which does not count as shown; nil for an anonymous sender.
+    private func user(holding text: String?) async throws -> String? {
+        guard let text else { return nil }
+        guard Token.isOwn(text) else {
+            guard case .user(let user) = try await caller(token: text) else { throw Self.signInNeeded }
+            return user.id
+        }
+        guard let hash = Token(text)?.hash else { throw Self.signInNeeded }
+        let now = now()
+        return try await database.read { statements in
+            guard let entry = try TokenRegister(statements).entry(hash: hash), entry.canAct(at: now),
+                try statements.rows(
+                    "SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL",
+                    [entry.user]
+                ).isEmpty
+            else { throw Self.signInNeeded }
+            return entry.user
+        }
+    }
+}

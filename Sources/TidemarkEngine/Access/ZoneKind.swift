@@ -1,0 +1,9 @@
+/// Who may have rights in a zone.
+public enum ZoneKind: String, CaseIterable, Codable, Hashable, Sendable {
+    /// Its one member, for whom the server made it.
+    case `private`
+    /// Its members, who are invited.
+    case shared
+    /// Everybody who is signed in may read it; members write.
+    case `public`
+}

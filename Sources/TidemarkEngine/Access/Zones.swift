@@ -1,0 +1,185 @@
+package import TidemarkCore
+
+/// Makes, lists and deletes zones, in one transaction of the caller.
+package struct Zones {
+    private let database: any AccessStatements
+    private let now: Int64
+
+    /// How long a deleted zone can be restored, in milliseconds: 30 days.
+    package static let graceDuration: Int64 = 30 * 86_400_000
+    /// The most bytes of a title.
+    package static let titleBytesMax = 255
+    /// The most zones that one user may make.
+    package static let zonesPerUserMax = 1_000
+    private static let ownZoneRequest = "~"
+
+    /// A zone.
+    package struct Zone: Hashable, Sendable {
+        /// The name.
+        package let name: String
+        /// Who may have rights in it.
+        package let kind: ZoneKind
+        /// What people call it.
+        package let title: String?
+        /// The user who made it.
+        package let author: String
+        /// Whether it can be used.
+        package let life: ZoneLife
+        /// When it was deleted, in milliseconds since 1970.
+        package let deleted: Int64?
+    }
+
+    /// A zone as its member sees it in a list.
+    package struct Membership: Hashable, Sendable {
+        /// The zone.
+        package let zone: Zone
+        /// The rights of the member.
+        package let role: Role
+        /// The number of members.
+        package let members: Int64
+    }
+
+    package init(_ database: any AccessStatements, now: Int64) {
+        self.database = database
+        self.now = now
+    }
+
+    /// Returns the user's private zone, which is planned if it does not exist.
+    package func ownZone(of user: String, using generator: inout some RandomNumberGenerator) throws -> Zone {
+        try make(.private, title: nil, by: user, request: Self.ownZoneRequest, using: &generator)
+    }
+
+    /// Plans a zone, whose author becomes its owner.
+    ///
+    /// A repeated request returns the zone of the first one.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a title that is too long or too many zones.
+    package func make(
+        _ kind: ZoneKind,
+        title: String?,
+        by user: String,
+        request: String,
+        using generator: inout some RandomNumberGenerator
+    ) throws -> Zone {
+        try Self.check(title)
+        let known = try zones("author = $1 AND request = $2", [user, request])
+        if let zone = known.first { return zone }
+        let count = try database.rows("SELECT count(*) FROM tidemark_zones WHERE author = $1", [user])
+        guard count.first?.integer(0) ?? 0 < Self.zonesPerUserMax else {
+            throw TidemarkError(
+                .invalidArgument,
+                "One user may make \(Self.zonesPerUserMax) zones.",
+                fix: "Delete one that is not needed."
+            )
+        }
+        let zone = Zone(
+            name: ZoneName.make(using: &generator),
+            kind: kind,
+            title: title,
+            author: user,
+            life: .planned,
+            deleted: nil
+        )
+        try database.rows(
+            """
+            INSERT INTO tidemark_zones (zone, kind, title, author, request, created, state)
+            VALUES ($1, $2, $3, $4, $5, $6, $7)
+            """,
+            [zone.name, kind.rawValue, title, user, request, "\(now)", zone.life.rawValue]
+        )
+        try Audit(database, now: now).append(.zoneMade, by: user, zone: zone.name, detail: kind.rawValue)
+        try Members(database, now: now).set(.owner, of: user, in: zone.name, by: user)
+        return zone
+    }
+
+    /// Returns a zone; nil for one that was not made while the server ran.
+    package func zone(_ name: String) throws -> Zone? { try zones("zone = $1", [name]).first }
+
+    /// Returns all zones, oldest first.
+    package func all() throws -> [Zone] { try zones("zone <> $1", [""]) }
+
+    /// Returns the zones that are in a state.
+    package func zones(in life: ZoneLife) throws -> [Zone] { try zones("state = $1", [life.rawValue]) }
+
+    /// Returns a user's zones with the user's roles, oldest first.
+    package func memberships(of user: String) throws -> [Membership] {
+        try database.rows(
+            """
+            SELECT \(Self.columns), member.role,
+                (SELECT count(*) FROM tidemark_member AS other
+                    WHERE other.zone = member.zone AND other.role IS NOT NULL)
+            FROM tidemark_member AS member
+            JOIN tidemark_zones AS zone ON zone.zone = member.zone
+            WHERE member.user_id = $1 AND member.role IS NOT NULL AND zone.state <> $2
+            ORDER BY zone.created, zone.zone
+            """,
+            [user, ZoneLife.deleted.rawValue]
+        ).compactMap { row in
+            guard let zone = Self.zone(row), let role = row.text(6).flatMap(Role.init(rawValue:)) else { return nil }
+            return Membership(zone: zone, role: role, members: row.integer(7) ?? 0)
+        }
+    }
+
+    /// Records an event in the life of a zone.
+    ///
+    /// - Returns: The state after it; nil if the event cannot happen.
+    @discardableResult package func record(_ event: ZoneLife.Event, of zone: Zone, by user: String? = nil) throws
+        -> ZoneLife?
+    {
+        guard let life = zone.life.after(event) else { return nil }
+        guard life != zone.life else { return life }
+        try database.rows(
+            "UPDATE tidemark_zones SET state = $1, deleted = $2 WHERE zone = $3",
+            [life.rawValue, life == .deleted ? "\(now)" : nil, zone.name]
+        )
+        let audit = Audit(database, now: now)
+        switch event {
+        case .made: break
+        case .deleted: try audit.append(.zoneDeleted, by: user, zone: zone.name)
+        case .restored: try audit.append(.zoneRestored, by: user, zone: zone.name)
+        }
+        return life
+    }
+
+    /// Changes what people call a zone.
+    package func retitle(_ zone: String, _ title: String?, by user: String) throws {
+        try Self.check(title)
+        try database.rows("UPDATE tidemark_zones SET title = $1 WHERE zone = $2", [title, zone])
+        try Audit(database, now: now).append(.zoneRenamed, by: user, zone: zone)
+    }
+
+    /// Removes a deleted zone from all lists; its rows must be gone.
+    package func purge(_ zone: Zone) throws {
+        for table in ["tidemark_invitation", "tidemark_member", "tidemark_zones"] {
+            try database.rows("DELETE FROM \(table) WHERE zone = $1", [zone.name])
+        }
+        try Audit(database, now: now).append(.zonePurged, zone: zone.name)
+    }
+
+    private static let columns = "zone.zone, zone.kind, zone.title, zone.author, zone.state, zone.deleted"
+
+    private func zones(_ condition: String, _ parameters: [String?]) throws -> [Zone] {
+        try database.rows(
+            "SELECT \(Self.columns) FROM tidemark_zones AS zone WHERE zone.\(condition) ORDER BY zone.created",
+            parameters
+        ).compactMap(Self.zone)
+    }
+
+    private static func zone(_ row: AccessRow) -> Zone? {
+        guard let name = row.text(0), let kind = row.text(1).flatMap(ZoneKind.init(rawValue:)),
+            let author = row.text(3), let life = row.text(4).flatMap(ZoneLife.init(rawValue:))
+        else { return nil }
+        return Zone(name: name, kind: kind, title: row.text(2), author: author, life: life, deleted: row.integer(5))
+    }
+
+    private static func check(_ title: String?) throws {
+        guard let title else { return }
+        guard (1...titleBytesMax).contains(title.utf8.count), !title.utf8.contains(0) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "A zone's title has 1 to \(titleBytesMax) bytes.",
+                fix: "Choose a shorter title."
+            )
+        }
+    }
+}

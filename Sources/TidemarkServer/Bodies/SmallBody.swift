@@ -1,0 +1,51 @@
+internal import Foundation
+internal import Hummingbird
+internal import TidemarkCore
+
+/// Reads the small JSON bodies of requests about users and zones.
+struct SmallBody: Sendable {
+    private let bodyReader: BodyReader
+    private let memory: InFlightMemory
+
+    /// The most bytes of a body.
+    private static let bytesMax = 4 << 10
+
+    /// Makes a reader; `durationMax` is the longest time for a body to arrive.
+    init(durationMax: Duration, memory: InFlightMemory) {
+        bodyReader = BodyReader(bytesMax: Self.bytesMax, durationMax: durationMax)
+        self.memory = memory
+    }
+
+    /// Reads a body.
+    ///
+    /// - Parameters:
+    ///   - type: The type of the content.
+    ///   - request: The request.
+    ///   - context: The request's context.
+    ///   - form: The form of the body, for the error about another one.
+    /// - Returns: The content.
+    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest``.
+    func read<Content: Decodable>(
+        _ type: Content.Type,
+        from request: Request,
+        _ context: ServerRequestContext,
+        form: String
+    ) async throws -> Content {
+        let body = try await bodyReader.read(request, on: context.channel, share: memory.share())
+        do { return try JSONDecoder().decode(type, from: Data(body)) } catch is DecodingError {
+            throw TidemarkError(.malformedRequest, "The body has another form.", fix: "Send \(form).")
+        }
+    }
+
+    /// Renders an answer.
+    static func answer(_ content: some Encodable, status: HTTPResponse.Status = .ok, to request: Request) async throws
+        -> Response
+    {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try await JSONAnswer.response(Array(try encoder.encode(content)), status: status, to: request.headers)
+    }
+
+    /// The answer to a change without content.
+    static var done: Response { Response(status: .noContent, headers: [.cacheControl: "no-store"]) }
+}

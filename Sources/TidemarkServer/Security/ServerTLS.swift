@@ -1,0 +1,107 @@
+internal import Foundation
+internal import NIOSSL
+public import TidemarkCore
+
+/// The certificate and the key by which a server encrypts its connections, TLS 1.2 or newer.
+///
+/// Both are read once. A server that shall use renewed files starts again.
+public struct ServerTLS: Sendable {
+    /// Advice for the operator, such as a key file that everybody on the machine can read.
+    public let warnings: [String]
+    /// The moment until which the certificate is good, in milliseconds since 1970.
+    public let expires: Int64
+    /// The configuration of each connection.
+    let configuration: TLSConfiguration
+
+    /// Reads the files.
+    ///
+    /// - Parameters:
+    ///   - certificate: The path of a PEM file: the server's certificate first, then those of the
+    ///     authorities between it and a root.
+    ///   - key: The path of a PEM file with the certificate's private key, without a passphrase.
+    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if a file is missing or is no PEM file, or if the
+    ///   key does not belong to the certificate.
+    public init(certificate: String, key: String) throws(TidemarkError) {
+        let chain = try Self.chain(in: certificate)
+        let privateKey = try Self.key(in: key)
+        var configuration = TLSConfiguration.makeServerConfiguration(
+            certificateChain: chain.map { .certificate($0) },
+            privateKey: .privateKey(privateKey)
+        )
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.applicationProtocols = ["http/1.1"]
+        do { _ = try NIOSSLContext(configuration: configuration) } catch NIOSSLError.failedToLoadPrivateKey {
+            throw TidemarkError(
+                .unusableFile,
+                "The key in \(key) does not belong to the first certificate in \(certificate).",
+                fix: "Give the key with which this certificate was made; the server's certificate comes first."
+            )
+        } catch {
+            throw TidemarkError(
+                .unusableFile,
+                "TLS cannot use the certificate in \(certificate) and the key in \(key): \(error).",
+                fix: "Make a new certificate and key, for instance an RSA key of 2,048 bits."
+            )
+        }
+        self.configuration = configuration
+        expires = Int64(chain[0].notValidAfter) * 1_000
+        warnings = Self.isReadableByEverybody(key) ? [Self.warning(about: key)] : []
+    }
+
+    private static func chain(in path: String) throws(TidemarkError) -> [NIOSSLCertificate] {
+        let bytes = try content(of: path, purpose: "certificate")
+        do {
+            let chain = try NIOSSLCertificate.fromPEMBytes(bytes)
+            if !chain.isEmpty { return chain }
+        } catch { throw noPEM(path, purpose: "certificate", block: "CERTIFICATE") }
+        throw noPEM(path, purpose: "certificate", block: "CERTIFICATE")
+    }
+
+    private static func key(in path: String) throws(TidemarkError) -> NIOSSLPrivateKey {
+        let bytes = try content(of: path, purpose: "key")
+        // OpenSSL would ask for the passphrase on the terminal.
+        guard !String(decoding: bytes, as: UTF8.self).contains("ENCRYPTED") else {
+            throw TidemarkError(
+                .unusableFile,
+                "The key in \(path) has a passphrase.",
+                fix:
+                    "Write it without one, by `openssl pkey -in \(path) -out plain.pem`, and let only the server read it."
+            )
+        }
+        do { return try NIOSSLPrivateKey(bytes: bytes, format: .pem) } catch {
+            throw noPEM(path, purpose: "key", block: "PRIVATE KEY")
+        }
+    }
+
+    private static func content(of path: String, purpose: String) throws(TidemarkError) -> [UInt8] {
+        do { return Array(try Data(contentsOf: URL(filePath: path))) } catch {
+            let isThere = FileManager.default.fileExists(atPath: path)
+            throw TidemarkError(
+                .unusableFile,
+                isThere
+                    ? "The \(purpose) \(path) cannot be read: \(error.localizedDescription)"
+                    : "There is no file \(path) with the \(purpose).",
+                fix: isThere
+                    ? "Check the permissions of the file and of the folders above it."
+                    : "Check the path; Docs/ACCESS.md says how to make a certificate and a key."
+            )
+        }
+    }
+
+    private static func noPEM(_ path: String, purpose: String, block: String) -> TidemarkError {
+        TidemarkError(
+            .unusableFile,
+            "The file \(path) holds no \(purpose) in PEM form.",
+            fix: "Give a file with a block -----BEGIN \(block)-----."
+        )
+    }
+
+    private static func isReadableByEverybody(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
+    }
+
+    private static func warning(about path: String) -> String {
+        "everybody on this machine can read the key \(path); let only the server's account: chmod 600 \(path)"
+    }
+}
