@@ -44,7 +44,7 @@ package struct Event: Sendable {
         case crashed(actor: String)
         /// A process began again with the file as it was.
         case reopened(actor: String)
-        /// A copy of a device's file was made: a backup, or a clone.
+        /// A copy of a file was made, of `server` or of a device: a backup, or a clone.
         ///
         /// The copy may act as a device of its own, or come back in the original's place.
         case copied(from: String, as: String)
@@ -53,8 +53,9 @@ package struct Event: Sendable {
         /// The server's file was replaced with a copy as of that revision, and the server was told
         /// so.
         ///
-        /// It has forgotten its later commits. The history goes on under `epoch`.
-        case restored(epoch: String, revision: Int64)
+        /// It has forgotten its later commits. The history goes on under `epoch`. A `copy` may be of an
+        /// earlier history, so that it brings commits back; nil: it is of the present one.
+        case restored(epoch: String, revision: Int64, copy: String? = nil)
         /// All rows of a file, read by plain `SELECT`: `server`, or a device.
         case dumped(actor: String, rows: [RecordID: Cells])
         /// The content hash that a product's own command prints; equal rows must have equal ones.
@@ -102,6 +103,10 @@ package struct DeviceStep: Sendable {
     package let conflicts: [ParkedSet]?
     /// The new pairs of the map of ids.
     package let identities: [IdentityPair]
+    /// The new id of each record whose drawn id another record has, as the app hears of it.
+    ///
+    /// `temporary` is the drawn id.
+    package let renumbered: [IdentityPair]
     /// How many captured changes are not in the outbox yet.
     package let captured: Int
     /// The ids of the conflicts that an app resolved in this step.
@@ -139,6 +144,7 @@ package struct DeviceStep: Sendable {
         outbox: [OutboxSet]? = nil,
         conflicts: [ParkedSet]? = nil,
         identities: [IdentityPair] = [],
+        renumbered: [IdentityPair] = [],
         captured: Int = 0,
         resolved: [String] = [],
         fit: Fit? = nil,
@@ -153,6 +159,7 @@ package struct DeviceStep: Sendable {
         self.outbox = outbox
         self.conflicts = conflicts
         self.identities = identities
+        self.renumbered = renumbered
         self.captured = captured
         self.resolved = resolved
         self.fit = fit

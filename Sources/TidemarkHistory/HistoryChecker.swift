@@ -14,6 +14,7 @@ package struct HistoryChecker: Sendable {
     var zone: ZoneModel?
     var devices: [String: DeviceModel] = [:]
     var copies: [String: DeviceModel] = [:]
+    var zoneCopies: [String: ZoneModel] = [:]
     var sets: [String: AuthoredSet] = [:]
     /// The frozen change sets of each device.
     ///
@@ -63,13 +64,18 @@ package struct HistoryChecker: Sendable {
         case .snapshot(let epoch, let revision, let rows): checkSnapshot(epoch: epoch, revision: revision, rows)
         case .crashed: counters.crashes += 1
         case .reopened: break
+        case .copied("server", let name): zoneCopies[name] = zone
         case .copied(let from, let name):
             copies[name] = devices[from]
             wires[name] = wires[from]
         case .replaced(let device, let copy): replace(device, by: copy)
-        case .restored(let epoch, let revision):
+        case .restored(let epoch, let revision, let copy):
             counters.restores += 1
-            zone?.restore(epoch: epoch, revision: revision, rules: rules)
+            if let copy = copy.flatMap({ zoneCopies[$0] }) {
+                zone?.restore(epoch: epoch, copy: copy)
+            } else {
+                zone?.restore(epoch: epoch, revision: revision, rules: rules)
+            }
             ledger.forget()
         case .dumped(let actor, let rows): checkDump(actor, rows)
         case .digested(let actor, let hash): digests[actor] = hash

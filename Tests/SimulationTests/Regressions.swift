@@ -106,5 +106,43 @@ struct Regression: Sendable, CustomTestStringConvertible {
             profile: .network,
             defect: "a sync gave up although each delta made progress while the zone changed"
         ),
+        Regression(
+            seed: 9,
+            defect: "the checker did not know change sets that a device makes again under another id"
+        ),
+        Regression(
+            seed: 9,
+            profile: .storage,
+            defect: "the same, with a reference as a key"
+        ),
+        Regression(
+            seed: 143,
+            defect: "the conflict of a dependent change set had an outdated record of the server"
+        ),
+        Regression(
+            seed: 9,
+            profile: .policies,
+            defect: "the checker overlooked a unique value that stays by its policy"
+        ),
+        Regression(
+            seed: 10,
+            profile: .restore,
+            defect: "the checker did not know that a later copy brings revisions back"
+        ),
+        Regression(
+            seed: 15,
+            profile: .restore,
+            defect: "the checker found no cause for parking a dependent change set"
+        ),
+        Regression(
+            seed: 18,
+            profile: .restore,
+            defect: "the checker did not know first ids of records that were offered again"
+        ),
+        Regression(
+            seed: 38,
+            profile: .restore,
+            defect: "the checker took an own earlier change set for an unseen one"
+        ),
     ]
 }

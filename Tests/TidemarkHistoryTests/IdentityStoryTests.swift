@@ -157,4 +157,70 @@ import TidemarkHistory
         #expect(Counters().shortfall(of: minimum).map(\.subject) == ["conflicts"])
         #expect(minimum.shortfall(of: minimum).isEmpty)
     }
+
+    // MARK: Forgotten ids
+
+    /// The server forgets team 2, and device a offers it again as team -3, which becomes team `id`.
+    ///
+    /// Its first id then leads to `first`.
+    private func offeredAgain(as id: Int64, first: Int64) -> Story {
+        var story = committed()
+        let pair = IdentityPair("team", temporary: -1, permanent: 2)
+        story.stepped(
+            "a",
+            cursor: 2,
+            rows: [temporary.to(nil), permanent.made, carla.to(moved)],
+            outbox: [rewritten],
+            identities: [pair]
+        )
+        story.add(.restored(epoch: "f", revision: 1))
+        let again = team(-3, "\"Lemgo\"")
+        let carlaAgain = player(-2, team: -3, "\"Carla\"")
+        let sets = [
+            OutboxSet(frozen: "u", changes: [create(again)]),
+            OutboxSet(id: "t", after: ["u"], changes: [create(carlaAgain)]),
+        ]
+        story.stepped(
+            "a",
+            "snapshot",
+            cursor: 1,
+            epoch: "f",
+            rows: [permanent.to(nil), again.made, moved.to(carlaAgain)],
+            outbox: sets,
+            identities: [IdentityPair("team", temporary: -1, permanent: -3)]
+        )
+        story.sent("a", 2, at: 1, epoch: "f", [sets[0]])
+        let last = team(id, "\"Lemgo\"")
+        story.served(
+            2,
+            revision: 2,
+            epoch: "f",
+            commits: [Commit(revision: 2, changeSet: "u", identity: "uuid-a", changes: [create(last)])],
+            rows: [last.made],
+            assigned: ["uuid-a": [IdentityPair("team", temporary: -3, permanent: id)]],
+            replies: [Reply(changeSet: "u", revision: 2, body: "{u at 2}")]
+        )
+        let carlaLast = player(-2, team: id, "\"Carla\"")
+        story.stepped(
+            "a",
+            cursor: 2,
+            epoch: "f",
+            rows: [again.to(nil), last.made, carlaAgain.to(carlaLast)],
+            outbox: [OutboxSet(id: "t", after: ["u"], changes: [create(carlaLast)])],
+            identities: [
+                IdentityPair("team", temporary: -3, permanent: id),
+                IdentityPair("team", temporary: -1, permanent: first),
+            ]
+        )
+        return story
+    }
+
+    @Test func `the first id of a record that is offered again leads to its new one, and breaks nothing`() {
+        offeredAgain(as: 2, first: 2).expectNothing()
+        offeredAgain(as: 4, first: 4).expectNothing()
+    }
+
+    @Test func `I8: the first id of a record that is offered again leads to another record`() {
+        offeredAgain(as: 4, first: 1).expect(.references, "team -1")
+    }
 }

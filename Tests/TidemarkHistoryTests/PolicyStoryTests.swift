@@ -114,4 +114,48 @@ import TidemarkHistory
             if isFine { story.expectNothing() } else { story.expect(.noSilentOverwrite, "the time of change set s") }
         }
     }
+
+    // MARK: Unique values
+
+    private static func seat(_ id: String, _ place: String) -> Example {
+        Example(id: RecordID("seat", id), row: ["id": id, "place": place])
+    }
+
+    /// Device a moves seat m from place 1 to 2, and puts seat n at place 1.
+    ///
+    /// A program writes seat m at the server, at another time, so that it stays or not. The server refuses the
+    /// change set for its places.
+    private static func refused(at time: Int64) -> Story {
+        let m = seat("\"m\"", "1")
+        let n = seat("\"n\"", "1")
+        var story = Story(more: [m])
+        let changes = [update(m, ["place": "2"], base: 1), create(n)]
+        let set = OutboxSet(id: "s", changes: changes, wire: "{s \"revision\":1}", time: 4_000)
+        story.edited("a", m.to(m.with(["place": "2"])), n.made)
+        story.stepped("a", "prepare", cursor: 1, outbox: [set], wall: 4)
+        for (revision, place) in [(Int64(2), "9"), (3, "1")] {
+            let before = revision == 2 ? m : m.with(["place": "9"])
+            story.served(
+                nil,
+                revision: revision,
+                commits: [Commit(revision: revision, changes: [update(m, ["place": place])], time: time)],
+                rows: [before.to(m.with(["place": place]))]
+            )
+        }
+        story.sent("a", 1, at: 1, [set])
+        let truth: [RecordID: Cells?] = [m.id: ["place": "1"], n.id: nil as Cells?]
+        let reason = (RecordID("seat", ""), "unique")
+        let replies = [
+            Reply(changeSet: nil, revision: 2, body: "{2}"), Reply(changeSet: nil, revision: 3, body: "{3}"),
+            Reply(changeSet: "s", revision: nil, body: "{s}", truth: truth, reasons: [reason]),
+        ]
+        story.served(1, revision: 3, replies: replies)
+        return story
+    }
+
+    @Test func `a place that a later value keeps by its policy is taken`() { Self.refused(at: 5_000).expectNothing() }
+
+    @Test func `I9: a place that an earlier value does not keep is free`() {
+        Self.refused(at: 3_000).expect(.intentKept, "as unique")
+    }
 }

@@ -16,6 +16,7 @@ struct Story {
             ), Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
             Rules.Table(name: "memo", key: ["id"], hasAssignedKeys: false, policy: .lastWriter),
             Rules.Table(name: "wish", key: ["id"], hasAssignedKeys: false, policy: .latest),
+            Rules.Table(name: "seat", key: ["id"], hasAssignedKeys: false, policy: .latest, unique: [["place"]]),
             Rules.Table(
                 name: "stock",
                 key: ["id"],
@@ -83,8 +84,10 @@ struct Story {
         outbox: [OutboxSet]? = nil,
         conflicts: [ParkedSet]? = nil,
         identities: [IdentityPair] = [],
+        renumbered: [IdentityPair] = [],
         captured: Int = 0,
         resolved: [String] = [],
+        identity: String? = nil,
         fit: DeviceStep.Fit? = nil,
         wall: Int64? = nil
     ) {
@@ -93,13 +96,14 @@ struct Story {
                 DeviceStep(
                     device: device,
                     step: step,
-                    identity: "uuid-" + device,
+                    identity: identity ?? "uuid-" + device,
                     epoch: epoch,
                     cursor: cursor,
                     rows: rows,
                     outbox: outbox,
                     conflicts: conflicts,
                     identities: identities,
+                    renumbered: renumbered,
                     captured: captured,
                     resolved: resolved,
                     fit: fit,

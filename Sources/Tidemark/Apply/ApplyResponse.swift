@@ -283,7 +283,7 @@ struct ApplyResponse {
             try Outbox.remove(item.id, in: db)
         }
         if !answered.accepted.isEmpty { try Outbox.removeNewerEdits(in: db) }
-        events += try parking.park(answered.refused)
+        events += try parking.park(answered.refused, in: file.schema)
         return events
     }
 

@@ -2,7 +2,10 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Moves refused change sets and their unsent dependents to the conflicts, with base, mine and theirs.
+/// Moves refused change sets and all their dependents to the conflicts, with base, mine and theirs.
+///
+/// The server refuses what depends on a refused change set. So a dependent is parked along with it, even if it was
+/// sent: until its own verdict it would change the record that took the refused one's place.
 ///
 /// Conflicts get their numbers in the order of the outbox. A retry in that order leads to the rows
 /// that the device had.
@@ -10,10 +13,11 @@ struct ParkConflict {
     let db: Database
     let now: String
 
-    /// Parks refused change sets, whose truths are staged as `ord`, and their unsent dependents.
+    /// Parks refused change sets, whose truths are staged as `ord`, and their dependents.
     ///
-    /// Sent dependents stay, because they get their own verdict.
-    func park(_ refused: [(ord: Int, id: String)]) throws -> [SyncEvent] {
+    /// At this point the tables of `schema` hold the server's rows. They are the truth about dependents without a
+    /// verdict of their own.
+    func park(_ refused: [(ord: Int, id: String)], in schema: SyncSchema) throws -> [SyncEvent] {
         guard !refused.isEmpty else { return [] }
         let rows = try Row.fetchAll(
             db.cachedStatement(
@@ -30,17 +34,20 @@ struct ParkConflict {
         )
         let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
-        return try park(Dictionary(uniqueKeysWithValues: reasonsByID), truths: truths, withSent: false)
+        let events = try park(Dictionary(uniqueKeysWithValues: reasonsByID), truths: truths)
+        let dependents = events.compactMap(\.conflictID).filter { truths[$0] == nil }
+        try JudgeAfterReset.fillTheirs(dependents, schema: schema, in: db)
+        return events
     }
 
     /// Parks change sets that the server cannot judge, and all their dependents.
     ///
     /// `reasons` has a JSON array for each id.
     func parkUnsent(_ reasons: [String: String]) throws -> [SyncEvent] {
-        try park(reasons, truths: [:], withSent: true)
+        try park(reasons, truths: [:])
     }
 
-    private func park(_ reasons: [String: String], truths: [String: Int], withSent: Bool) throws -> [SyncEvent] {
+    private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [SyncEvent] {
         guard !reasons.isEmpty else { return [] }
         let all = try String.fetchAll(
             db.cachedStatement(
@@ -52,7 +59,6 @@ struct ParkConflict {
                         FROM parked
                         JOIN tidemark_after AS dependency ON dependency.id = parked.id
                         JOIN tidemark_changeset AS changeset USING (seq)
-                        WHERE changeset.wire IS NULL OR ?2
                     )
                     SELECT changeset.id
                     FROM tidemark_changeset AS changeset
@@ -60,7 +66,7 @@ struct ParkConflict {
                     ORDER BY changeset.seq
                     """
             ),
-            arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]", withSent]
+            arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]"]
         )
         try storeAuthorsBase(all)
         for id in all {

@@ -5,44 +5,51 @@ import TidemarkSQL
 /// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
 /// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation
-/// may have an id that the server gives, or has given, to another record. Parked changes that
-/// refer to the record get the new id, in the same conflict and in dependent ones.
+/// may have an id that the server gives, or has given, to another record. So may a new record whose id nobody chose.
+/// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
 struct RecreateRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Gives new ids to the missing records of a conflict that must exist again, and to
-    /// uncaptured creations.
+    /// Gives new ids to the missing records of a conflict that must exist again, to uncaptured creations, and to
+    /// new records whose drawn id another record has.
     ///
     /// - Returns: The merged records, under their new keys.
     func assignIDs(_ id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT parked.tbl, parked.key, parked.operation = 'create' AS isNew
+                SELECT parked.tbl, parked.key, parked.operation = 'create' AS isNew,
+                    parked.id IN (\(Conflict.Reason.uncapturedIDs)) AS isUncaptured
                 FROM tidemark_conflict_record AS parked
                 JOIN temp.tidemark_table AS synced_table
                     ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
-                WHERE parked.id = ? AND (
-                    parked.operation IN ('update', 'delete')
-                    OR parked.operation = 'create' AND parked.id IN (\(Conflict.Reason.uncapturedIDs)))
+                WHERE parked.id = ? AND parked.operation IN ('create', 'update', 'delete')
                 ORDER BY parked.tbl, parked.key
                 """,
             arguments: [id]
         )
-        var records: [(table: String, id: Int64)] = []
+        var missing: [(table: String, id: Int64)] = []
+        var taken: [(table: String, id: Int64)] = []
         for row in rows {
             let name: String = try row.value("tbl")
             let key: String = try row.value("key")
-            let isNew: Bool = try row.value("isNew")
-            guard let table = schema.byName[name], let old = Int64(key),
-                try isNew ? !TemporaryID.isTemporary(old) : RowValues(db: db).current(table, key: key) == nil,
-                try isWanted(id, table: name, key: key, merged: merged)
-            else { continue }
-            records.append((name, old))
+            guard let table = schema.byName[name], let old = Int64(key) else { continue }
+            let exists = try RowValues(db: db).current(table, key: key) != nil
+            let isUncaptured: Bool = try row.value("isUncaptured")
+            guard try isWanted(id, table: name, key: key, merged: merged) else { continue }
+            if try !row.value("isNew") {
+                if !exists { missing.append((name, old)) }
+            } else if isUncaptured {
+                if !TemporaryID.isTemporary(old) { missing.append((name, old)) }
+            } else if exists, try isDrawn(old, table), !merged.contains(where: { $0.table == name && $0.key == key }) {
+                // Values that the app or the user merged are meant for the record that has the id.
+                taken.append((name, old))
+            }
         }
         let renumbering = RenumberRecords(db: db, schema: schema)
-        guard try renumbering.assign(records) else { return merged }
+        if try renumbering.assign(taken) { try renumbering.renameParked(from: id) }
+        guard try renumbering.assign(missing) else { return merged }
         try renumbering.renameParked()
         let new = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned").map {
             (try "\($0.value("tbl") as String) \($0.value("temporary") as Int64)", try $0.value("permanent") as Int64)
@@ -52,6 +59,12 @@ struct RecreateRecords {
             let key = keys["\($0.table) \($0.key)"] ?? $0.key
             return MergedRecord(table: $0.table, key: key, columns: $0.columns)
         }
+    }
+
+    /// Whether the device has drawn an id from those that it was lent.
+    private func isDrawn(_ id: Int64, _ table: SyncedTable) throws -> Bool {
+        guard table.isAutoincrement, !planted(PlantedBug.renumbersOntoRows) else { return false }
+        return try DrawnIDs.wasDrawn(id, from: table, in: db)
     }
 
     /// Whether the resolution creates the missing record again.

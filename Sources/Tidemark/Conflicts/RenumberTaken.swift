@@ -9,6 +9,9 @@ import TidemarkSQL
 /// an id that it lent. The server refuses the second creation, because no record may overwrite another one.
 /// Nobody chose the id, so the device makes the records again under its next ids, and with them the change
 /// sets that depend on them. An id that a program chose stays a conflict.
+///
+/// The server takes the new change set for one whose author has seen the rows of now. So a change set that would
+/// overwrite unseen changes stays a conflict, too: ``UnseenRows``.
 struct RenumberTaken {
     let db: Database
     let schema: SyncSchema
@@ -49,8 +52,10 @@ struct RenumberTaken {
             // Each change set that depends on a renumbered one waits for nothing but that.
             let follows = conflict.after.contains(where: outcome.ids.contains) && conflict.waitsForPredecessors
             guard !taken.isEmpty || follows else { continue }
-            // The verdict may be older than the rows: other records have taken more ids since.
-            guard let occupied = try occupiedRecords(conflict) else { continue }
+            // The verdict may be older than the rows: others have changed records and taken more ids since.
+            guard try !UnseenRows(db: db, schema: schema).wouldBeOverwritten(by: conflict.id),
+                let occupied = try occupiedRecords(conflict)
+            else { continue }
             let isListed = { (record: Conflict.Record) in
                 taken.contains { $0.table == record.table && $0.key == record.key }
             }
@@ -110,7 +115,7 @@ struct RenumberTaken {
         var events: [SyncEvent] = []
         do {
             try db.inSavepoint {
-                events = try renumber(taken)
+                events = try renumber(taken, of: conflict.id)
                 try ResolveConflict(db: db, schema: schema).resolve(conflict.id, .retry)
                 // References are not enforced where an answer is applied.
                 guard try ForeignKeyCheck(db, schema: schema).all(limit: 1).isEmpty else {
@@ -125,13 +130,13 @@ struct RenumberTaken {
         return true
     }
 
-    /// Gives records their next ids, in this conflict and in those that depend on it.
-    private func renumber(_ records: [Conflict.Record]) throws -> [SyncEvent] {
+    /// Gives records of a conflict their next ids, in it and in those that depend on it.
+    private func renumber(_ records: [Conflict.Record], of conflict: String) throws -> [SyncEvent] {
         if planted(PlantedBug.renumbersOntoRows) { return [] }
         let renumbering = RenumberRecords(db: db, schema: schema)
         let ids = records.compactMap { record in Int64(record.key).map { (table: record.table, id: $0) } }
         guard try renumbering.assign(ids) else { return [] }
-        try renumbering.renameParked()
+        try renumbering.renameParked(from: conflict)
         return try renumbering.events()
     }
 }

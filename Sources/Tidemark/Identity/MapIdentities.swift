@@ -88,16 +88,25 @@ struct MapIdentities {
 
     /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some tables.
     func rewriteAssigned(in holders: [String]) throws {
-        for holder in holders {
-            try db.cachedStatement(
-                sql: """
-                    UPDATE OR REPLACE \(holder) SET key = CAST(assigned.permanent AS TEXT)
-                    FROM temp.tidemark_assigned AS assigned
-                    WHERE assigned.tbl = \(holder).tbl AND \(holder).key = CAST(assigned.temporary AS TEXT)
-                    """
-            ).execute()
-            for table in schema.tables { try rewriteReferences(of: table, in: holder) }
-        }
+        for holder in holders { try rewriteAssigned(in: holder, where: "true") }
+    }
+
+    /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some conflicts.
+    func rewriteAssigned(inConflicts ids: [String]) throws {
+        let list = ids.map { SQLText.literal($0) }.joined(separator: ", ")
+        try rewriteAssigned(in: "tidemark_conflict_record", where: "id IN (\(list))")
+    }
+
+    private func rewriteAssigned(in holder: String, where condition: String) throws {
+        try db.cachedStatement(
+            sql: """
+                UPDATE OR REPLACE \(holder) SET key = CAST(assigned.permanent AS TEXT)
+                FROM temp.tidemark_assigned AS assigned
+                WHERE assigned.tbl = \(holder).tbl AND \(holder).key = CAST(assigned.temporary AS TEXT)
+                    AND \(condition)
+                """
+        ).execute()
+        for table in schema.tables { try rewriteReferences(of: table, in: holder, where: condition) }
     }
 
     /// The columns with JSON images of records, by bookkeeping table.
@@ -106,17 +115,18 @@ struct MapIdentities {
         "tidemark_conflict_record": ["mine", "base"],
     ]
 
-    private func rewriteReferences(of table: SyncedTable, in holder: String) throws {
+    private func rewriteReferences(of table: SyncedTable, in holder: String, where condition: String) throws {
         if planted(PlantedBug.keepsTemporaryReferences) { return }
         for (column, parent) in Catalog.integerReferences(of: table, in: schema) {
             if let position = table.key.firstIndex(of: column) {
                 guard table.keyKind != .integer else { continue }
                 let path = table.key.count > 1 ? "$[\(position)]" : "$"
-                try rewrite("key", path: path, parent: parent, table: table, in: holder)
+                try rewrite("key", path: path, parent: parent, table: table, in: holder, where: condition)
                 continue
             }
             for image in Self.images[holder] ?? [] {
-                try rewrite(image, path: MemberSQL.path(column), parent: parent, table: table, in: holder)
+                let path = MemberSQL.path(column)
+                try rewrite(image, path: path, parent: parent, table: table, in: holder, where: condition)
             }
         }
     }
@@ -150,15 +160,20 @@ struct MapIdentities {
         }
     }
 
-    private func rewrite(_ member: String, path: String, parent: String, table: SyncedTable, in holder: String)
-        throws
-    {
+    private func rewrite(
+        _ member: String,
+        path: String,
+        parent: String,
+        table: SyncedTable,
+        in holder: String,
+        where condition: String
+    ) throws {
         try db.cachedStatement(
             sql: """
                 UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, assigned.permanent)
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = ?2 AND \(holder).tbl = ?3
-                    AND assigned.temporary = \(holder).\(member) ->> ?1
+                    AND assigned.temporary = \(holder).\(member) ->> ?1 AND \(condition)
                 """
         ).execute(arguments: [path, parent, table.name])
     }

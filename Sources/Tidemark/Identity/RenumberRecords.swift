@@ -67,9 +67,34 @@ struct RenumberRecords {
         }
     }
 
-    /// Writes the ids to parked changes.
+    /// Writes the ids to all parked changes.
+    ///
+    /// Only for former ids that stand for no other record.
     func renameParked() throws {
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+    }
+
+    /// Writes the ids to the parked changes of a conflict and of those that depend on it.
+    ///
+    /// In other conflicts a former id may stand for the record that has it now.
+    func renameParked(from conflict: String) throws {
+        let conflicts = try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    WITH RECURSIVE depending (id) AS (
+                        SELECT ?1
+                        UNION
+                        SELECT parked.id
+                        FROM depending
+                        JOIN tidemark_conflict AS parked
+                        JOIN json_each(parked.after) AS predecessor ON predecessor.value = depending.id
+                    )
+                    SELECT id FROM depending
+                    """
+            ),
+            arguments: [conflict]
+        )
+        try MapIdentities(db: db, schema: schema).rewriteAssigned(inConflicts: conflicts)
     }
 
     /// The events that report the new ids.

@@ -13,6 +13,9 @@ import TidemarkSQL
 /// - The change only adds to columns, and the server does not have it: the device sends it.
 /// - Anything else: another client changed it unseen. The device parks the change set as a conflict,
 ///   with the current record.
+///
+/// A deletion would also delete children that its author has not seen, because the server takes it for newer than
+/// they are. The device parks it, too.
 struct JudgeAfterReset {
     let db: Database
     let schema: SyncSchema
@@ -52,8 +55,15 @@ struct JudgeAfterReset {
                 reasons[id] = try "[\(reason(.changed, table: table, key: row.value("key")).json)]"
             }
         }
+        for table in schema.tables {
+            for row in try deletionsOverUnseenChildren(of: table) {
+                let id: String = try row.value("id")
+                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                reasons[id] = try "[\(reason(.referenced, table: table, key: row.value("key")).json)]"
+            }
+        }
         let events = try ParkConflict(db: db, now: now).parkUnsent(reasons)
-        for case .conflict(let id) in events { try Self.fillTheirs(id, schema: schema, in: db) }
+        try Self.fillTheirs(events.compactMap(\.conflictID), schema: schema, in: db)
         return events
     }
 
@@ -126,22 +136,57 @@ struct JudgeAfterReset {
         )
     }
 
+    /// Returns the pending deletions of records to which others refer now.
+    ///
+    /// The children that the author saw have pending changes, because the deletion has changed them as well.
+    private func deletionsOverUnseenChildren(of parent: SyncedTable) throws -> [Row] {
+        try schema.references(to: parent.name).filter { $0.1.parentColumns == parent.key }.flatMap { child, reference in
+            let match = reference.columns.indices.map {
+                "child_row.\(SQLText.name(reference.columns[$0])) = \(KeySQL.part(parent, $0, of: "pending.key"))"
+            }
+            return try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT changeset.id, pending.key
+                    FROM tidemark_outbox AS pending
+                    JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
+                    WHERE pending.tbl = ? AND pending.operation = 'delete' AND pending.seq >= ? AND EXISTS (
+                        SELECT 1 FROM main.\(SQLText.name(child.name)) AS child_row
+                        WHERE \(match.joined(separator: " AND ")) AND NOT EXISTS (
+                            SELECT 1 FROM tidemark_outbox AS known
+                            WHERE known.tbl = ? AND \(KeySQL.match(child, key: "known.key", alias: "child_row."))))
+                    ORDER BY pending.seq
+                    """,
+                arguments: [parent.name, firstWaiting, child.name]
+            )
+        }
+    }
+
     private func isWaiting(_ id: String) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
             ?? false
     }
 
     /// Stores the current records in a parked change set.
-    static func fillTheirs(_ id: String, schema: SyncSchema, in db: Database) throws {
+    static func fillTheirs(_ ids: [String], schema: SyncSchema, in db: Database) throws {
+        guard !ids.isEmpty else { return }
+        let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         for table in schema.tables {
             try db.execute(
                 sql: """
                     UPDATE tidemark_conflict_record
                     SET theirs = (\(Images.current(table, key: "tidemark_conflict_record.key")))
-                    WHERE id = ? AND tbl = ?
+                    WHERE id IN (SELECT value FROM json_each(?)) AND tbl = ?
                     """,
-                arguments: [id, table.name]
+                arguments: [list, table.name]
             )
         }
+    }
+}
+
+extension SyncEvent {
+    /// The id of a new conflict; nil for other events.
+    var conflictID: String? {
+        if case .conflict(let id) = self { id } else { nil }
     }
 }

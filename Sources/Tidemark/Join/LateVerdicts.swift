@@ -41,7 +41,7 @@ struct LateVerdicts {
                 """
         ).map { try (ord: $0.value("ord") as Int, id: $0.value("id") as String) }
         let events = try settleAccepted()
-        return try events + ParkConflict(db: db, now: now).park(refused)
+        return try events + ParkConflict(db: db, now: now).park(refused, in: schema)
     }
 
     private func stage() throws {

@@ -164,7 +164,7 @@ struct OfferAgain {
         guard reasons.isEmpty else {
             let list = reasons.map(\.json).joined(separator: ",")
             let events = try ParkConflict(db: db, now: now).parkUnsent([id: "[\(list)]"])
-            for case .conflict(let id) in events { try JudgeAfterReset.fillTheirs(id, schema: schema, in: db) }
+            try JudgeAfterReset.fillTheirs(events.compactMap(\.conflictID), schema: schema, in: db)
             return events
         }
         try applyToRows(seq)

@@ -9,14 +9,20 @@ extension HistoryChecker {
             reportCause(id, device: authored.device, expected: "a reason for its refusal", found: "none")
         }
         let ids = zone.identities(of: identity)
-        let scene = Scene(zone, at: revision, changes: authored.changes.map { rules.translated($0, ids) }, rules: rules)
+        // The server replaces a time that it does not believe by the time of arrival.
+        let isBelieved = authored.time / 1_000 <= (wall ?? 0) + Self.skewMax
+        let time = isBelieved ? authored.time : (wall ?? 0) * 1_000
+        let stamp = ZoneModel.Stamp(time: time, identity: devices[authored.device]?.identity)
+        let author = Author(of: authored, ids, stamp: stamp, rules)
+        let changes = authored.changes.map { rules.translated($0, ids) }
+        let scene = Scene(zone, at: revision, changes: changes, by: author, rules: rules)
         for reason in reply.reasons {
             let isSo: Bool
             switch reason.rule {
             case "changed":
                 // The author's base belongs to another history, so it proves nothing.
                 guard authored.incarnation == zone.incarnation else { continue }
-                isSo = hasChanged(reason.record, authored: authored, ids: ids, scene: scene, wall: wall)
+                isSo = hasChanged(reason.record, by: author, scene: scene)
             case "deleted": isSo = scene.isDeleted(reason.record, authored.own)
             case "exists": isSo = scene.isThere(reason.record)
             case "unique": isSo = scene.hasClash
@@ -43,18 +49,7 @@ extension HistoryChecker {
 
     /// Whether another author changed a record after the author's base, in a way that meets the
     /// author's change.
-    private func hasChanged(
-        _ record: RecordID,
-        authored: AuthoredSet,
-        ids: Identities,
-        scene: Scene,
-        wall: Int64?
-    ) -> Bool {
-        // The server replaces a time that it does not believe by the time of arrival.
-        let isBelieved = authored.time / 1_000 <= (wall ?? 0) + Self.skewMax
-        let time = isBelieved ? authored.time : (wall ?? 0) * 1_000
-        let stamp = ZoneModel.Stamp(time: time, identity: devices[authored.device]?.identity)
-        let author = Author(of: authored, ids, stamp: stamp, rules)
+    private func hasChanged(_ record: RecordID, by author: Author, scene: Scene) -> Bool {
         let named = scene.changes.first { $0.record == record }
         // The database deletes or empties records that the set does not name, along with its own.
         let change = named ?? RecordChange(record, operation: .delete)

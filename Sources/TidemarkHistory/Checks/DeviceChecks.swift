@@ -67,6 +67,7 @@ extension HistoryChecker {
         replaced.undrained = model.undrained
         replaced.deeds = model.deeds
         replaced.identities = model.identities
+        replaced.formerIDs = model.formerIDs
         replaced.own = model.own
         replaced.captured = model.captured
         replaced.layout = model.layout
@@ -89,7 +90,8 @@ extension HistoryChecker {
             touched = Set(device.undrained.keys)
             move(step, &device)
         } else {
-            touched = checkOutbox(step, fitting: fitting, device: &device)
+            let remade = takeRemade(step, &device)
+            touched = checkOutbox(step, fitting: fitting, remade: remade, device: &device)
         }
         let isApplied = step.cursor != device.cursor || !step.rows.isEmpty || step.conflicts != nil
         touched.formUnion(advance(&device, step))
@@ -136,8 +138,16 @@ extension HistoryChecker {
         for pair in step.identities {
             let subject = RecordID(pair.table, String(pair.temporary))
             let serverPairs = zone?.assigned.values.compactMap { $0[pair.table]?[pair.temporary] } ?? []
+            let formerIDs = device.formerIDs[pair.table] ?? []
             let isUsed = device.identities[pair.table]?.contains {
-                $0.value == pair.permanent && $0.key != pair.temporary
+                $0.value == pair.permanent && $0.key != pair.temporary && !formerIDs.contains($0.key)
+            }
+            // The device offers a forgotten record again, under another temporary id.
+            if KeyText.isTemporary(String(pair.permanent)), isForgotten(pair, by: device) { continue }
+            // Its first temporary id leads to its new permanent one, too.
+            if formerIDs.contains(pair.temporary), isGiven(pair, in: step) {
+                device.identities[pair.table, default: [:]][pair.temporary] = pair.permanent
+                continue
             }
             if !serverPairs.contains(where: { $0.permanent == pair.permanent }) || isUsed == true {
                 report(
@@ -150,6 +160,23 @@ extension HistoryChecker {
                 )
             }
             device.identities[pair.table, default: [:]][pair.temporary] = pair.permanent
+        }
+    }
+
+    /// Whether the server has forgotten the permanent id that a device has for a temporary one.
+    private func isForgotten(_ pair: IdentityPair, by device: DeviceModel) -> Bool {
+        let isFormer = device.formerIDs[pair.table]?.contains(pair.temporary) ?? false
+        guard let permanent = device.identities[pair.table]?[pair.temporary] else { return isFormer }
+        return zone?.assigned.values.contains { $0[pair.table]?[pair.temporary]?.permanent == permanent } != true
+    }
+
+    /// Whether another pair of a step has the same id from the server.
+    private func isGiven(_ pair: IdentityPair, in step: DeviceStep) -> Bool {
+        step.identities.contains { other in
+            other.table == pair.table && other.permanent == pair.permanent && other.temporary != pair.temporary
+                && zone?.assigned.values.contains {
+                    $0[pair.table]?[other.temporary]?.permanent == pair.permanent
+                } == true
         }
     }
 

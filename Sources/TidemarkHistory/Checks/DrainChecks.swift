@@ -9,6 +9,7 @@ extension HistoryChecker {
         outbox: [OutboxSet],
         ids: Identities,
         fitting: Fitting?,
+        remade: Remade,
         device: inout DeviceModel
     ) -> Set<RecordID> {
         var parked = (step.conflicts ?? []).filter { !$0.isOverruled && !device.own.contains($0.id) }
@@ -21,13 +22,11 @@ extension HistoryChecker {
             if !isEdited, step.captured > device.captured { reportEcho(step) }
             return []
         }
-        var undrained: [RecordID: Edit] = [:]
-        for (record, edit) in device.undrained {
-            undrained[rules.translated(record, ids)] = (
-                edit.before.map { rules.translated($0, of: record.table, ids) },
-                device.rows[record].map { rules.translated($0, of: record.table, ids) }, edit.cursor
-            )
-        }
+        // Edits that depend on a refused change set were parked with it, and made again.
+        let ids = remade.sets.isEmpty ? ids : ids.adding(remade.ids)
+        let first = outbox.firstIndex { remade.sets.values.contains($0.id) } ?? outbox.endIndex
+        let again = Set(outbox[first...].map(\.id))
+        var undrained = undrained(in: device, under: ids)
         var touched = Set(device.undrained.keys).union(undrained.keys)
         var view = device.shared
         let deeds = device.deeds
@@ -50,20 +49,69 @@ extension HistoryChecker {
         checkDrained(undrained, fresh: fresh, view: view, step: step)
         if let deeds, fitting == nil {
             let queued = fresh.dropLast(parked.count)
-            let set = parked.map { OutboxSet(id: $0.id, changes: $0.changes) }
-            checkTransactions(deeds, queued: Array(queued), parked: set, ids: ids, view: view, step: step)
+            checkTransactions(
+                deeds,
+                queued: queued.filter { !again.contains($0.id) },
+                parked: queued.filter { again.contains($0.id) } + fresh.suffix(parked.count),
+                ids: ids,
+                view: view,
+                step: step
+            )
         }
         for set in fresh {
-            // If several sets change a record, no recorder read the rows in between.
-            let alone = undrained.filter { record, _ in fresh.count { $0.changes.contains { $0.record == record } } == 1
-            }
-            checkColumns(of: set, alone.mapValues { ($0.before, $0.after) }, step)
-            checkSums(of: set, alone.mapValues { ($0.before, $0.after) }, step)
-            register(set, cursors: undrained.mapValues(\.cursor), outbox: outbox, step: step, device: device)
-            checkTime(of: set, step, &device)
-            device.own.insert(set.id)
+            takeFresh(
+                set,
+                among: fresh,
+                undrained: undrained,
+                again: again,
+                outbox: outbox,
+                step: step,
+                device: &device
+            )
         }
         return touched
+    }
+
+    /// The edits since the last drain, under the ids that their records have after the step.
+    private func undrained(in device: DeviceModel, under ids: Identities) -> [RecordID: Edit] {
+        var undrained: [RecordID: Edit] = [:]
+        for (record, edit) in device.undrained {
+            undrained[rules.translated(record, ids)] = (
+                edit.before.map { rules.translated($0, of: record.table, ids) },
+                device.rows[record].map { rules.translated($0, of: record.table, ids) }, edit.cursor
+            )
+        }
+        return undrained
+    }
+
+    /// Checks a new change set, and notes its author.
+    ///
+    /// `again` has the change sets that were made again.
+    private mutating func takeFresh(
+        _ set: OutboxSet,
+        among fresh: [OutboxSet],
+        undrained: [RecordID: Edit],
+        again: Set<String>,
+        outbox: [OutboxSet],
+        step: DeviceStep,
+        device: inout DeviceModel
+    ) {
+        // If several sets change a record, no recorder read the rows in between.
+        let alone = undrained.filter { record, _ in fresh.count { $0.changes.contains { $0.record == record } } == 1 }
+        checkColumns(of: set, alone.mapValues { ($0.before, $0.after) }, step)
+        checkSums(of: set, alone.mapValues { ($0.before, $0.after) }, step)
+        let cursors = undrained.map { record, edit in
+            (record, again.contains(set.id) ? seenRevision(of: record, since: edit.cursor, step) : edit.cursor)
+        }
+        register(
+            set,
+            cursors: Dictionary(uniqueKeysWithValues: cursors),
+            outbox: outbox,
+            step: step,
+            device: device
+        )
+        checkTime(of: set, step, &device)
+        device.own.insert(set.id)
     }
 
     /// Checks that the new change sets have the same result as the edits, in all columns that
@@ -195,8 +243,7 @@ extension HistoryChecker {
     }
 
     /// Finds the latest earlier set about each record, and the sets that create its parents.
-    private func predecessors(of set: OutboxSet, among earlier: some BidirectionalCollection<OutboxSet>) -> Set<String>
-    {
+    func predecessors(of set: OutboxSet, among earlier: some BidirectionalCollection<OutboxSet>) -> Set<String> {
         var ids: Set<String> = []
         for change in set.changes {
             if let last = earlier.last(where: { $0.changes.contains { $0.record == change.record } }) {

@@ -2,7 +2,13 @@
 /// resolves it.
 extension HistoryChecker {
     /// Checks that a change set is parked for its verdict, with the server's truth.
-    mutating func checkParked(_ set: OutboxSet, parked: ParkedSet, device: DeviceModel, step: DeviceStep) {
+    mutating func checkParked(
+        _ set: OutboxSet,
+        parked: ParkedSet,
+        remade: Remade,
+        device: DeviceModel,
+        step: DeviceStep
+    ) {
         if let revision = zone?.revision(of: set.id), device.incarnation == zone?.incarnation {
             report(
                 .once,
@@ -12,7 +18,7 @@ extension HistoryChecker {
                 found: "parked as a conflict"
             )
         }
-        let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
+        let ids = remade.ids(for: set.id, Identities(step.identities))
         checkItems(of: parked, set.changes.map { rules.translated($0, ids) }, step)
         checkParkingCause(set.id, device: device, step: step)
         guard let truth = zone?.verdicts[set.id]?.truth else { return }
@@ -21,7 +27,12 @@ extension HistoryChecker {
                 let truthRow = truth[item.record].map({ truthRow in
                     truthRow.map { part($0, item: item, device: device) }
                 }),
-                truthRow != item.theirs.map({ part($0, item: item, device: device) })
+                case let theirs = item.theirs.map({ part($0, item: item, device: device) }),
+                truthRow != theirs,
+                // A device that has not heard the verdict knows the rows of its revision.
+                zone?.row(item.record, at: step.cursor).map({
+                    part(withoutKey($0, of: item.record), item: item, device: device)
+                }) != theirs
             else { continue }
             report(
                 .intentKept,
@@ -61,10 +72,12 @@ extension HistoryChecker {
         _ inbox: [String: ParkedSet],
         from old: [String: ParkedSet],
         ids: Identities,
+        remade: Remade,
         step: DeviceStep
     ) {
         for (id, parked) in old.sorted(by: { $0.key < $1.key }) {
             if let now = inbox[id] {
+                let ids = remade.ids(for: id, ids)
                 checkItems(of: now, parked.changes.map { rules.translated($0, ids) }, step)
             } else if !step.resolved.contains(id) {
                 report(

@@ -23,7 +23,8 @@ extension HistoryChecker {
     /// Takes over the outbox and inbox of a moved device.
     mutating func move(_ step: DeviceStep, _ device: inout DeviceModel) {
         guard let zone else { return }
-        let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
+        let ids = Identities(step.identities)
+        let newIDs = Identities(step.renumbered)
         let outbox = step.outbox ?? device.outbox
         let inbox = step.conflicts.map { Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 }) } ?? device.inbox
         let confirmed = zone.state(at: step.cursor)
@@ -34,11 +35,14 @@ extension HistoryChecker {
         }
         let places = outbox.flatMap(\.changes) + inbox.values.flatMap(\.changes)
         for (record, changes) in waiting.byRecord.sorted(by: { $0.key < $1.key })
-        where !isDone(changes, confirmed[record]) { for change in changes { checkFound(change, among: places, step) } }
-        for change in lostChanges.flatMap({ $0 }) where !isDone([change], confirmed[change.record]) {
-            checkFound(change, among: places, step)
+        where !isDone(changes, confirmed[record]) {
+            for change in changes { checkFound(change, or: newIDs, among: places, step: step) }
         }
-        checkInvented(outbox, claims: waiting.all + lostChanges.flatMap { $0 }, step: step)
+        for change in lostChanges.flatMap({ $0 }) where !isDone([change], confirmed[change.record]) {
+            checkFound(change, or: newIDs, among: places, step: step)
+        }
+        let claims = waiting.all + lostChanges.flatMap { $0 }
+        checkInvented(outbox, claims: claims + claims.map { rules.translated($0, newIDs) }, step: step)
         checkParked(inbox, confirmed: confirmed, zone: zone, device: device, step: step)
         offeredAgain.formUnion(lostSets)
         device.settled.removeAll { lostSets.contains($0) }
@@ -75,8 +79,14 @@ extension HistoryChecker {
         return changes.reduce(row) { $0.merging($1.cells) { $1 } } == row
     }
 
-    private mutating func checkFound(_ change: RecordChange, among places: [RecordChange], _ step: DeviceStep) {
-        guard !places.contains(where: { isSame(change, $0) }) else { return }
+    private mutating func checkFound(
+        _ change: RecordChange,
+        or newIDs: Identities,
+        among places: [RecordChange],
+        step: DeviceStep
+    ) {
+        let renumbered = rules.translated(change, newIDs)
+        guard !places.contains(where: { isSame(change, $0) || isSame(renumbered, $0) }) else { return }
         report(
             .intentKept,
             actor: step.device,
@@ -132,10 +142,12 @@ extension HistoryChecker {
             )
         }
         let isSame = confirmed == device.confirmed && step.epoch == device.epoch
+        let rows = Rows(confirmed, rules: rules)
         for (id, parked) in inbox.sorted(by: { $0.key < $1.key })
         where isSame && device.inbox[id] == nil && !parked.isOverruled && !zone.hasRefused(id) {
             guard let authored = sets[id], authored.incarnation == zone.incarnation,
-                !authored.after.contains(where: zone.hasRefused),
+                !hasUnseenChild(authored, among: rows, device),
+                !authored.after.contains(where: { zone.hasRefused($0) || inbox[$0]?.isOverruled == false }),
                 authored.baseRevisions.allSatisfy({ record, base in
                     let now = rules.translated(record, device.identities)
                     return zone.row(now, at: base) == confirmed[now]
@@ -151,6 +163,16 @@ extension HistoryChecker {
         }
     }
 
+    /// Whether a deletion would also delete a child that no waiting change of its device names.
+    private func hasUnseenChild(_ set: AuthoredSet, among rows: Rows, _ device: DeviceModel) -> Bool {
+        let changes = device.outbox.flatMap(\.changes) + set.changes
+        let named = Set(changes.map { rules.translated($0.record, device.identities) })
+        return set.changes.contains { change in
+            let record = rules.translated(change.record, device.identities)
+            return change.operation == .delete && !rows.children(of: record).isSubset(of: named)
+        }
+    }
+
     /// Bases waiting changes on the snapshot, no longer frozen.
     private mutating func rebase(
         _ outbox: [OutboxSet],
@@ -162,7 +184,12 @@ extension HistoryChecker {
     ) {
         device.settled += device.outbox.map(\.id).filter { zone.revision(of: $0) != nil }
         device.own.formUnion(outbox.map(\.id) + inbox.keys)
-        let offered = Set(outbox.filter { sets[$0.id] == nil }.flatMap { $0.changes.map(\.record) })
+        // A change set that was made again under another id has seen no more than the one before.
+        let newRecords = step.renumbered.map { RecordID($0.table, String($0.permanent)) }
+        let isAgain = { (set: OutboxSet) in set.changes.contains { newRecords.contains($0.record) } }
+        let offered = Set(
+            outbox.filter { sets[$0.id] == nil && !isAgain($0) }.flatMap { $0.changes.map(\.record) }
+        )
         for set in outbox {
             let author = sets[set.id]
             wires[step.device, default: [:]][set.id] = set.wire
@@ -176,7 +203,8 @@ extension HistoryChecker {
                             change.operation == .create || offered.contains(change.record)
                             || confirmed[change.record]
                                 == rowAtEdit(change.record, by: author, zone: zone, device: device)
-                        return (change.record, isSeen ? step.cursor : -1)
+                        let base = baseRevision(of: change.record, by: author, zone: zone, device: device)
+                        return (change.record, isSeen ? step.cursor : base ?? -1)
                     },
                     uniquingKeysWith: { $1 }
                 ),
@@ -190,9 +218,9 @@ extension HistoryChecker {
         // The record of a forgotten id has a temporary one again.
         let assignments = zone.assigned.values.map { $0.mapValues { $0.mapValues(\.permanent) } }
         for (table, pairs) in device.identities {
-            device.identities[table] = pairs.filter { pair in
-                assignments.contains { $0[table]?[pair.key] == pair.value }
-            }
+            let known = pairs.filter { pair in assignments.contains { $0[table]?[pair.key] == pair.value } }
+            device.identities[table] = known
+            device.formerIDs[table, default: []].formUnion(Set(pairs.keys).subtracting(known.keys))
         }
         guard step.captured == 0 else { return }
         device.undrained = [:]
@@ -203,9 +231,16 @@ extension HistoryChecker {
     private func rowAtEdit(_ record: RecordID, by authored: AuthoredSet?, zone: ZoneModel, device: DeviceModel)
         -> Cells?
     {
-        guard let authored, authored.incarnation == zone.incarnation,
-            let base = authored.baseRevisions.first(where: { rules.translated($0.key, device.identities) == record })
-        else { return device.confirmed[record] }
-        return zone.row(record, at: base.value)
+        let base = baseRevision(of: record, by: authored, zone: zone, device: device)
+        return base.map { zone.row(record, at: $0) } ?? device.confirmed[record]
+    }
+
+    /// The file's revision at the time of the edit; nil if it means nothing in the zone's present history.
+    private func baseRevision(of record: RecordID, by authored: AuthoredSet?, zone: ZoneModel, device: DeviceModel)
+        -> Int64?
+    {
+        let base = authored?.baseRevisions.first { rules.translated($0.key, device.identities) == record }?.value
+        guard let authored, let base, zone.isCommon(base, since: authored.incarnation) else { return nil }
+        return base
     }
 }

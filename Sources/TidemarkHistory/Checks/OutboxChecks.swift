@@ -4,19 +4,21 @@ extension HistoryChecker {
     /// Takes over the outbox and inbox.
     ///
     /// - Returns: The records whose edits were drained.
-    mutating func checkOutbox(_ step: DeviceStep, fitting: Fitting?, device: inout DeviceModel) -> Set<RecordID> {
-        let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
+    mutating func checkOutbox(_ step: DeviceStep, fitting: Fitting?, remade: Remade, device: inout DeviceModel) -> Set<
+        RecordID
+    > {
+        let ids = Identities(step.identities)
         let oldOutbox = device.outbox
         let oldInbox = device.inbox
         let outbox = step.outbox ?? oldOutbox
         let inbox = step.conflicts.map { Dictionary($0.map { ($0.id, $0) }, uniquingKeysWith: { $1 }) }
-        let drained = drain(step, outbox: outbox, ids: ids, fitting: fitting, device: &device)
+        let drained = drain(step, outbox: outbox, ids: ids, fitting: fitting, remade: remade, device: &device)
         checkKept(oldOutbox, new: outbox, ids: ids, shared: device.shared, step: step)
         if let inbox {
-            checkInbox(inbox, from: oldInbox, ids: ids, step: step)
+            checkInbox(inbox, from: oldInbox, ids: ids, remade: remade, step: step)
             checkKeptValues(inbox, besides: oldInbox, step)
         }
-        checkSettled(oldOutbox, new: outbox, inbox: inbox ?? oldInbox, device: &device, step: step)
+        checkSettled(oldOutbox, new: outbox, inbox: inbox ?? oldInbox, remade: remade, device: &device, step: step)
         if step.outbox != nil { device.hold(outbox) }
         if let inbox { device.inbox = inbox }
         counters.resolutions += step.resolved.count

@@ -5,6 +5,7 @@ extension HistoryChecker {
         _ old: [OutboxSet],
         new: [OutboxSet],
         inbox: [String: ParkedSet],
+        remade: Remade,
         device: inout DeviceModel,
         step: DeviceStep
     ) {
@@ -13,7 +14,7 @@ extension HistoryChecker {
         for set in old where !waiting.contains(set.id) {
             let revision = zone?.revision(of: set.id)
             if let parked = inbox[set.id], !parked.isOverruled {
-                checkParked(set, parked: parked, device: device, step: step)
+                checkParked(set, parked: parked, remade: remade, device: device, step: step)
             } else if let revision, revision > step.cursor {
                 report(
                     .acknowledgedStays,

@@ -38,6 +38,8 @@ struct DeviceModel: Sendable {
     /// Their values in columns that only this file has may come back.
     var removedRows: [RecordID: Cells] = [:]
     var identities: Identities = [:]
+    /// The temporary ids whose permanent ones the server has forgotten.
+    var formerIDs: [String: Set<Int64>] = [:]
     /// The latest time that the file has used or received.
     var lastTime: Int64 = 0
     /// Every change set that was ever made in this file.

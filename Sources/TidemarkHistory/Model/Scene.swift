@@ -10,14 +10,18 @@ struct Scene: Sendable {
     /// Its deleted records, and those that may go along with them.
     private let doomed: Set<RecordID>
 
-    init(_ zone: ZoneModel, at revision: Int64, changes: [RecordChange], rules: Rules) {
-        self.zone = zone.asOf(revision, rules: rules)
+    init(_ zone: ZoneModel, at revision: Int64, changes: [RecordChange], by author: Author, rules: Rules) {
+        let zone = zone.asOf(revision, rules: rules)
+        self.zone = zone
         self.changes = changes
         self.rules = rules
         let rows = self.zone.rows
         before = rows.all
         var after = rows
         for change in changes {
+            // By its column's policy, another value may stand in place of the author's.
+            let ruling = zone.ruling(on: change, isNamed: true, by: author, rules)
+            let change = ruling.standing(of: change, over: rows[change.record], rules)
             after.set(change.record, rules.applied(change, to: after[change.record]), rules: rules)
         }
         self.after = after

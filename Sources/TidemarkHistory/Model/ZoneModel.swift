@@ -117,6 +117,18 @@ struct ZoneModel: Sendable {
         assigned = assigned.mapValues { $0.mapValues { $0.filter { $0.value.revision <= last } } }
     }
 
+    /// Goes on with a copy of its file under another epoch.
+    mutating func restore(epoch: String, copy: ZoneModel) {
+        // What this history shares with the copy's, which may be an earlier one.
+        let common = commonUpTo.dropFirst(copy.incarnation).min() ?? latest
+        let next = incarnation + 1
+        let before = commonUpTo
+        self = copy
+        self.epoch = epoch
+        incarnation = next
+        commonUpTo = before + [min(copy.latest, common)]
+    }
+
     /// Gives its tables other columns.
     ///
     /// A new one has its default at all earlier revisions, too, because devices that learn of it

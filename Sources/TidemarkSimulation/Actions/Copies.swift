@@ -69,7 +69,7 @@ extension World {
         let file = try storage.open(name)
         try (device?.database ?? server.database).backup(to: file)
         try storage.giveBack(name, file)
-        if let device { try recorder.copied(device, as: name) }
+        if let device { try recorder.copied(device, as: name) } else { try recorder.copiedServer(as: name) }
         backups.append(Backup(name: name, device: device, zone: recorder.zone))
     }
 
@@ -87,7 +87,7 @@ extension World {
             if server.isUp { try crashServer() }
             let epoch = Self.epoch(counters[.restores])
             try server.putBack(file, policies: plan.policies, epoch: epoch)
-            try recorder.restored(server, to: backup.zone)
+            try recorder.restored(server, to: backup.zone, from: backup.name)
         }
         try storage.giveBack(backup.name, file)
     }

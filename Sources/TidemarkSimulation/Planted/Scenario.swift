@@ -10,6 +10,8 @@ import TidemarkSQL
 struct Scenario: Sendable {
     /// The action, in a few words.
     let name: String
+    /// The seed of the world, which decides its limits.
+    var seed: UInt64 = 1
     /// Runs the action in a world without other events.
     ///
     /// - Returns: The faults afterwards.
@@ -19,7 +21,7 @@ struct Scenario: Sendable {
     ///
     /// - Throws: SQLite's error if the files in memory cannot be made.
     func run() throws -> Finding? {
-        let options = SimulationOptions(seed: 1, rounds: 0, profile: .network)
+        let options = SimulationOptions(seed: seed, rounds: 0, profile: .network)
         let world = try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
         do { return try happen(world) } catch let error as TidemarkError {
             return Finding("live", actor: name, detail: "threw \(error)")

@@ -153,6 +153,7 @@ extension Scenario {
     static let snapshotOverEdit = Scenario(name: "a snapshot while an edit waits") { world in
         let device = world[1]
         try device.write { try $0.execute(sql: "UPDATE team SET name = 'mine' WHERE id = 1") }
+        device.startRound(0)
         try world.takeSnapshot(device)
         guard try device.queueCounts().waiting == 0 else { return nil }
         return Finding("I9", actor: device.name, detail: "a snapshot has dropped the outbox")
@@ -232,7 +233,7 @@ extension World {
     }
 
     /// The first request of a device's sync.
-    fileprivate func nextRequest(of device: SimulatedDevice) throws -> DeviceCore.Outgoing {
+    func nextRequest(of device: SimulatedDevice) throws -> DeviceCore.Outgoing {
         device.startRound(0)
         guard case .send(let outgoing)? = try device.step(0, { try $0.next($1) }) else {
             throw Finding("live", actor: device.name, detail: "sends nothing")
@@ -241,10 +242,9 @@ extension World {
     }
 
     /// Takes the zone's rows again.
-    fileprivate func takeSnapshot(_ device: SimulatedDevice) throws {
+    func takeSnapshot(_ device: SimulatedDevice) throws {
         let keeper = try storage.open("snapshot")
         try server.snapshot(to: storage.path(of: "snapshot"))
-        device.startRound(0)
         _ = try device.step(0) { try $0.applySnapshot(at: storage.path(of: "snapshot"), in: $1) }
         try keeper.close()
         try storage.remove("snapshot")

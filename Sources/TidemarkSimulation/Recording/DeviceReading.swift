@@ -67,6 +67,7 @@ struct DeviceReading {
         _ name: String,
         from old: DeviceReading,
         rows: [RowChange],
+        renumbered: [IdentityPair] = [],
         captured: Int,
         resolved: [String],
         fit: DeviceStep.Fit? = nil,
@@ -84,6 +85,7 @@ struct DeviceReading {
             identities: identities.subtracting(old.identities).sorted {
                 ($0.table, $0.temporary) < ($1.table, $1.temporary)
             },
+            renumbered: renumbered.filter { !identities.contains($0) },
             captured: captured,
             resolved: resolved,
             fit: fit,

@@ -1,4 +1,5 @@
 import GRDB
+import Tidemark
 import TidemarkHistory
 import TidemarkSQL
 
@@ -101,10 +102,10 @@ struct Recorder {
     }
 
     /// Records that the server's file was restored to an earlier state.
-    mutating func restored(_ server: SimulatedServer, to reading: ZoneReading) throws {
+    mutating func restored(_ server: SimulatedServer, to reading: ZoneReading, from copy: String) throws {
         zone = reading
         let epoch = try server.epoch()
-        try take(.restored(epoch: epoch, revision: zone.revision))
+        try take(.restored(epoch: epoch, revision: zone.revision, copy: copy))
         try served(server, request: nil, .success(nil))
     }
 
@@ -281,6 +282,9 @@ struct Recorder {
         try take(.copied(from: device.name, as: name))
     }
 
+    /// Records a copy of the server's file.
+    mutating func copiedServer(as name: String) throws { try take(.copied(from: "server", as: name)) }
+
     /// Records that a device has an earlier copy of its file.
     mutating func replaced(_ device: SimulatedDevice, by name: String) throws {
         let requests = files[device.name]?.requestsSinceHealed ?? 0
@@ -293,8 +297,8 @@ struct Recorder {
     /// Records that a device's process has ended, and its connection perhaps with it.
     mutating func crashed(_ device: SimulatedDevice) { files[device.name]?.reading.forgetCount() }
 
-    /// Records a transaction of the engine in a device's file, if it ran one.
-    mutating func stepped(_ device: SimulatedDevice, _ step: String) throws {
+    /// Records a transaction of the engine in a device's file, if it ran one, and the ids that the app heard of.
+    mutating func stepped(_ device: SimulatedDevice, _ step: String, events: [SyncEvent] = []) throws {
         guard let old = files[device.name] else { return }
         guard
             var now = try device.access({ db -> FileState? in
@@ -316,6 +320,7 @@ struct Recorder {
                     step,
                     from: old.reading,
                     rows: now.image.changes(since: old.image),
+                    renumbered: Self.pairs(events),
                     captured: isNews ? captured : 0,
                     resolved: [],
                     fit: fit,
@@ -323,6 +328,14 @@ struct Recorder {
                 )
             )
         )
+    }
+
+    /// The ids that the app heard of.
+    private static func pairs(_ events: [SyncEvent]) -> [IdentityPair] {
+        events.flatMap { event -> [IdentityPair] in
+            guard case .identitiesAssigned(let table, let ids) = event else { return [] }
+            return ids.sorted { $0.key < $1.key }.map { IdentityPair(table, temporary: $0.key, permanent: $0.value) }
+        }
     }
 
     /// Records the decision of a conflict, with an edit if the change is made again.

@@ -71,7 +71,7 @@ extension World {
             let events = try device.step(message.process) { try $0.applyAnswer(body, to: exchange.outgoing, in: $1) }
             try count(events ?? [], body)
             if exchange.outgoing.pushedAnswer != nil { counters[.pushedChanges] += 1 }
-            try recorder.stepped(device, "apply")
+            try recorder.stepped(device, "apply", events: events ?? [])
         } catch let error as TidemarkError {
             guard message.isCut || error.code != .invalidResponse else {
                 throw Finding("I10", actor: device.name, detail: "refuses an answer that came whole: \(error)")
@@ -97,7 +97,7 @@ extension World {
         do {
             let events = try device.step(process) { try $0.handle(error, during: outgoing, in: $1) }
             try count(events ?? [], [])
-            try recorder.stepped(device, "park")
+            try recorder.stepped(device, "park", events: events ?? [])
             continueSync(device, process)
         } catch let error as TidemarkError {
             _ = try device.step(process) { try $0.end(in: $1) }
@@ -145,7 +145,7 @@ extension World {
             try recorder.served(server, request: nil, .success(nil))
             let events = try device.step(process) { try $0.applyComparison(answer, to: question, in: $1) }
             try count(events ?? [], [])
-            try recorder.stepped(device, "compare")
+            try recorder.stepped(device, "compare", events: events ?? [])
             continueSync(device, process)
         } catch let error as TidemarkError { _ = try fail(device, process: process, error: error, during: nil) }
     }
@@ -177,7 +177,7 @@ extension World {
             let path = storage.path(of: isDelta ? delta : name)
             let events = try device.step(process) { try $0.applySnapshot(at: path, in: $1) }
             try count(events ?? [], [])
-            try recorder.stepped(device, "snapshot")
+            try recorder.stepped(device, "snapshot", events: events ?? [])
         } catch let error as TidemarkError { failure = error }
         try keeper.close()
         try deltaKeeper.close()

@@ -1,0 +1,49 @@
+#if DEBUG
+import GRDB
+import Tidemark
+import TidemarkCore
+
+extension Scenario {
+    /// Another program takes the id of a device's new team, and the refusal gets lost.
+    ///
+    /// The change set also renames a player, who then gets another name at the server.
+    static let takenID = Scenario(name: "an id that another program takes", seed: 7) { world in
+        let device = world[1]
+        let team = { (name: String) in "INSERT INTO team (name) VALUES ('\(name)')" }
+        let player = { (name: String) in "UPDATE player SET name = '\(name)' WHERE id = 1" }
+        // The device is lent ids with its first team. The id after the second one's is free for both sides.
+        for name in ["first", "second"] {
+            try device.write { try $0.execute(sql: team(name)) }
+            try world.sync(device)
+        }
+        try world.server.writeOutside { try $0.execute(sql: team("theirs")) }
+        try device.write { try $0.execute(sql: team("mine") + ";" + player("mine")) }
+        _ = try world.server.handle(world.nextRequest(of: device).body, crash: .never)
+        try world.server.writeOutside { try $0.execute(sql: player("theirs")) }
+        try world.sync(device)
+        let name = try world.server.read { try String.fetchOne($0, sql: "SELECT name FROM player WHERE id = 1") }
+        guard name != "theirs" else { return nil }
+        return Finding("I2", actor: device.name, detail: "overwrites a name that its author had not seen")
+    }
+}
+
+extension World {
+    /// Carries out a device's sync to its end.
+    fileprivate func sync(_ device: SimulatedDevice) throws {
+        device.startRound(0)
+        while let step = try device.step(0, { try $0.next($1) }) {
+            switch step {
+            case .send(let outgoing):
+                do {
+                    let answer = try server.handle(outgoing.body, crash: .never)
+                    _ = try device.step(0) { try $0.applyAnswer(answer, to: outgoing, in: $1) }
+                } catch let error as TidemarkError {
+                    _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
+                }
+            case .fetchSnapshot: try takeSnapshot(device)
+            case .compare, .fetchSchema, .finish: return
+            }
+        }
+    }
+}
+#endif
