@@ -7,7 +7,7 @@ import TidemarkStoreSupport
 
 /// An identity provider of a benchmark's own, and the gate of a server that trusts it.
 struct BenchProvider {
-    /// The gate; everybody who is signed in may write.
+    /// The gate, which lets every signed-in user write.
     let gate: MemberGate
     private let key = P256.Signing.PrivateKey()
 

@@ -32,7 +32,7 @@ struct AuditCommand: AsyncParsableCommand {
         try await Terminal.run {
             let since = try since.map { text throws(TidemarkError) in try AccessTexts.milliseconds(text) } ?? 0
             let rows = try await place.transaction { [user] statements, now, _ in
-                if let user { try Administration(statements, now: now).require(user) }
+                if let user { try Members(statements, now: now).require(user) }
                 let owners = try TokenRegister(statements).entries().reduce(into: [:]) { $0[$1.id] = $1.user }
                 return try Audit(statements, now: now).entries(since: since).filter { entry in
                     guard let user else { return true }

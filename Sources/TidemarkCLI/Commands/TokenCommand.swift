@@ -90,7 +90,7 @@ struct TokenCommand: AsyncParsableCommand {
         func run() async throws {
             try await Terminal.run {
                 let rows = try await place.transaction { [user] statements, now, _ in
-                    if let user { try Administration(statements, now: now).require(user) }
+                    if let user { try Members(statements, now: now).require(user) }
                     return try TokenRegister(statements).entries(of: user).map { Row($0, now: now) }
                 }
                 if place.json { return try Terminal.json(rows) }

@@ -7,7 +7,7 @@ public protocol AccessGate: Sendable {
     /// Returns the sender of a request.
     ///
     /// - Parameter token: The bearer token of the request; nil for a request without one.
-    /// - Returns: The sender, who is anonymous without a token.
+    /// - Returns: The sender; ``Caller/anonymous`` for a request without a token.
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is not valid.
     func caller(token: String?) async throws -> Caller
 

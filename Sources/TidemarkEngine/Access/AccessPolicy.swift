@@ -4,7 +4,7 @@ public import TidemarkCore
 public struct AccessPolicy: Sendable {
     /// The rights in a zone that need no membership.
     public struct ZoneRights: Hashable, Sendable {
-        /// The role of everybody who is signed in; nil for none.
+        /// The role that every signed-in user has; nil for none.
         public var everybody: Role?
         /// Whether a request without a token may read the zone.
         public var isOpenToAnonymous: Bool

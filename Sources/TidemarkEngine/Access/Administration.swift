@@ -30,15 +30,15 @@ package struct Administration {
 
     /// Adds a user with rights in a zone, and issues the sign-in token.
     ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a user who is there already, or for an
-    ///   invalid name.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a name that is taken or
+    ///   invalid.
     package func addUser(
         _ user: String,
         role: Role?,
         in zone: String,
         using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
-        guard try !isKnown(user) else {
+        guard try !Members(database, now: now).isKnown(user) else {
             throw TidemarkError(
                 .invalidArgument,
                 "There is a user \(user) already.",
@@ -62,8 +62,9 @@ package struct Administration {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user.
     package func set(_ user: String, isDisabled: Bool) throws {
-        try require(user)
-        _ = try Members(database, now: now).set(user, isDisabled: isDisabled)
+        let members = Members(database, now: now)
+        try members.require(user)
+        try members.set(user, isDisabled: isDisabled)
     }
 
     /// Gives a user rights in a zone; nil takes them.
@@ -71,7 +72,6 @@ package struct Administration {
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user, and
     ///   ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
     package func set(_ role: Role?, of user: String, in zone: String) throws {
-        try require(user)
         try Members(database, now: now).set(role, of: user, in: zone)
     }
 
@@ -114,36 +114,16 @@ package struct Administration {
 
     // MARK: Checks
 
-    /// Checks that a user exists.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user.
-    package func require(_ user: String) throws {
-        guard try isKnown(user) else {
-            throw TidemarkError(
-                .invalidArgument,
-                "There is no user \(user).",
-                fix: "`tidemark user list` shows all users; `tidemark user add \(user)` adds this one."
-            )
-        }
-    }
-
     private func requireEnabled(_ user: String) throws {
-        try require(user)
-        let disabled = try database.rows(
-            "SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL",
-            [user]
-        )
-        guard disabled.isEmpty else {
+        let members = Members(database, now: now)
+        try members.require(user)
+        guard try !members.isDisabled(user) else {
             throw TidemarkError(
                 .invalidArgument,
                 "\(user) is disabled, so a new token would be refused.",
                 fix: "Admit the user first by `tidemark user enable \(user)`."
             )
         }
-    }
-
-    private func isKnown(_ user: String) throws -> Bool {
-        try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1", [user]).isEmpty
     }
 
     private func issue(

@@ -31,7 +31,7 @@ package struct ListenerRights: Hashable, Sendable {
     /// The version of the last decision; nil before the first look.
     private var version: Int64?
 
-    /// Makes the rights of a sender who has just been admitted.
+    /// Makes the rights of a sender whom the gate has admitted a moment ago.
     package init(of caller: Caller) {
         guard case .user(let user) = caller else {
             expires = nil

@@ -62,10 +62,7 @@ extension MemberGate {
         let now = now()
         return try await database.read { statements in
             guard let entry = try TokenRegister(statements).entry(hash: hash), entry.canAct(at: now),
-                try statements.rows(
-                    "SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL",
-                    [entry.user]
-                ).isEmpty
+                try !Members(statements, now: now).isDisabled(entry.user)
             else { throw Self.signInNeeded }
             return entry.user
         }

@@ -62,15 +62,25 @@ package struct Members {
         if !added.isEmpty { try Audit(database, now: now).append(.userAdded, subject: user) }
     }
 
+    /// Whether the server knows a user.
+    func isKnown(_ user: String) throws -> Bool {
+        try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1", [user]).isEmpty
+    }
+
+    /// Whether the operator has disabled a user.
+    func isDisabled(_ user: String) throws -> Bool {
+        try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL", [user]).isEmpty
+    }
+
     /// Checks that there is a user.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is none.
     package func require(_ user: String) throws {
-        guard try database.rows("SELECT 1 FROM tidemark_user WHERE id = $1", [user]).isEmpty else { return }
+        guard try !isKnown(user) else { return }
         throw TidemarkError(
             .invalidArgument,
             "There is no user \(user).",
-            fix: "Check the name in `tidemark user list`, or add the user by `tidemark user add`."
+            fix: "`tidemark user list` shows all users; `tidemark user add \(user)` adds this one."
         )
     }
 

@@ -207,14 +207,10 @@ package struct Tokens {
         )
     }
 
-    private func isDisabled(_ user: String) throws -> Bool {
-        try !database.rows("SELECT 1 FROM tidemark_user WHERE id = $1 AND disabled IS NOT NULL", [user]).isEmpty
-    }
-
     /// Returns a token that has not ended and whose user is not disabled.
     private func valid(_ token: Token) throws -> Stored? {
-        guard let stored = try stored(token), stored.expires > now, try !isDisabled(stored.user) else { return nil }
-        return stored
+        guard let stored = try stored(token), stored.expires > now else { return nil }
+        return try Members(database, now: now).isDisabled(stored.user) ? nil : stored
     }
 
     private func stored(_ token: Token) throws -> Stored? {
