@@ -22,7 +22,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify lint format bench real-software kills damage-fuzz node-kills demo demo-postgres demo-verify prove proofs clean
+.PHONY: help setup setup-tests build build-tests release test verify lint format bench real-software kills damage-fuzz node-kills demo demo-postgres demo-sharing demo-verify prove proofs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,11 @@ demo-postgres: setup ## Two servers on one PostgreSQL, with psql beside them; ki
 	@$(STAGE) "Building tidemark ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark
 	@$(STAGE) "Running the demo" \
 		Examples/Postgres/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
+
+demo-sharing: setup ## Two people with private and shared lists, on both stores, and the proof of secrecy
+	@$(STAGE) "Building tidemark ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark
+	@$(STAGE) "Running the demo" \
+		Examples/Sharing/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
 
 prove: setup ## Plant bugs one at a time, and show what notices each
 	@$(STAGE) "Building tidemark-dev (debug)" $(BUILD) --product tidemark-dev

@@ -29,11 +29,13 @@ struct OpenDevice {
                     """
             )
         }
+        let transport = try access?.transport(to: place.server)
         engine = try await SyncEngine(
             database,
             server: place.server,
             zone: place.zone,
-            transport: try access?.transport(to: place.server),
+            user: try transport?.storedUser(),
+            transport: transport,
             independent: independent,
             limits: limits
         )

@@ -8,6 +8,20 @@ extension IntegrationTests {
             String(try #require(text.firstMatch(of: /tm[a-z]_[a-z0-9]+_[a-z0-9]+/), "\(text)").output)
         }
 
+        @Test func `two people share a list and keep private ones, on both stores, as the demo tells`() async throws {
+            let workshop = try Workshop()
+            let demo = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+                .deletingLastPathComponent().appending(path: "Examples/Sharing/demo.sh").path
+            let result = try await workshop.start(
+                demo,
+                [Workshop.programs.appending(path: "tidemark").path],
+                environment: ["NO_COLOR": "1"]
+            ).finished()
+            #expect(result.status == 0, "\(result.output)\(result.errors)")
+            #expect(result.output.contains("the private ones are private"))
+            #expect(!result.output.contains("NO  "))
+        }
+
         @Test func `a zone that was deleted by mistake is restored with its rows, by the operator`() async throws {
             let workshop = try Workshop()
             try workshop.write("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);", to: "s.sql")

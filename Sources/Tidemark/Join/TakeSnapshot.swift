@@ -335,9 +335,10 @@ package struct TakeSnapshot {
             // Each history numbers the notes of overruled values from 1.
             sql: """
                 UPDATE tidemark_device
-                SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1, contact = ?2
+                SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1, contact = ?2, zone = ?3
                 """,
-            arguments: [header.epoch, Timestamp.text(now)]
+            // A file that asked for its user's private zone keeps to that one.
+            arguments: [header.epoch, Timestamp.text(now), header.zone]
         )
         // Edits made before the first snapshot join the snapshot's history.
         try db.execute(sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL", arguments: [header.epoch])

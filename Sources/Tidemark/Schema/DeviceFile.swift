@@ -8,6 +8,8 @@ package struct DeviceFile: Sendable {
     package let device: String
     let server: String
     let zone: String
+    /// The user whose file it is; nil while it is nobody's, or the server has no users.
+    let user: String?
     let epoch: String?
     let revision: Int64
     let contact: String?
@@ -45,6 +47,8 @@ package struct DeviceFile: Sendable {
         device = try row.value("device")
         server = try row.value("server")
         zone = try row.value("zone")
+        // A file of an older version, opened for reading, has no such column yet.
+        user = row.hasColumn("user") ? try row.value("user") : nil
         epoch = try row.value("epoch")
         contact = try row.value("contact")
         overruled = try row.value("overruled")
@@ -90,10 +94,24 @@ package struct DeviceFile: Sendable {
     }
 
     /// Writes the device's identity into a file, once.
-    static func enrol(device: UUID, server: String, zone: String, in db: Database) throws {
+    static func enrol(device: UUID, server: String, zone: String, user: String? = nil, in db: Database) throws {
         try db.execute(sql: DeviceTables.sql + CaptureTables.commonSQL)
-        try db.cachedStatement(sql: "INSERT INTO tidemark_device (id, device, server, zone) VALUES (1, ?, ?, ?)")
-            .execute(arguments: [device.uuidString.lowercased(), server, zone])
+        try db.cachedStatement(
+            sql: "INSERT INTO tidemark_device (id, device, server, zone, user) VALUES (1, ?, ?, ?, ?)"
+        ).execute(arguments: [device.uuidString.lowercased(), server, zone, user])
+    }
+
+    /// Makes the file a user's own, for ever.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/accountMismatch`` if it is another user's; nothing was changed.
+    static func bind(to user: String, in db: Database) throws {
+        try db.execute(sql: "UPDATE tidemark_device SET user = ?1 WHERE coalesce(user, ?1) = ?1", arguments: [user])
+        guard db.changesCount == 0 else { return }
+        throw TidemarkError(
+            .accountMismatch,
+            "This file belongs to another user than \(user).",
+            fix: "Sign in as its user, or use a file of your own."
+        )
     }
 
     /// Runs `body` with capture switched off, because it writes the server's rows, not edits.

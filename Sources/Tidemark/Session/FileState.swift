@@ -6,6 +6,7 @@ import GRDB
 /// answer is outdated, and applying it could repeat changes that the server has committed meanwhile.
 struct FileState: Hashable, Sendable {
     private let device: String
+    private let user: String?
     private let epoch: String?
     private let revision: Int64
     private let laps: Laps
@@ -13,6 +14,7 @@ struct FileState: Hashable, Sendable {
     /// Reads the state of a file.
     init(_ file: DeviceFile, in db: Database) throws {
         device = file.device
+        user = file.user
         epoch = file.epoch
         revision = file.revision
         laps = try Laps(db)

@@ -9,14 +9,12 @@ package import TidemarkCore
 final class Listening: Sendable {
     private let database: any DatabaseWriter
     private let transport: any Transport
-    private let zone: String
     private let commits: CommitObserver
     private let pace = Mutex(ListeningPace())
 
-    init(_ database: any DatabaseWriter, _ transport: any Transport, zone: String, waking commits: CommitObserver) {
+    init(_ database: any DatabaseWriter, _ transport: any Transport, waking commits: CommitObserver) {
         self.database = database
         self.transport = transport
-        self.zone = zone
         self.commits = commits
     }
 
@@ -25,10 +23,8 @@ final class Listening: Sendable {
         while !Task.isCancelled {
             var isWithoutAccess = false
             do {
-                let (device, revision) = try await database.read { db in
-                    (try DeviceFile(db).device, try ZoneRevision(knownIn: db))
-                }
-                try await transport.listen(zone: zone, device: device, from: revision) { receive($0) }
+                let (file, revision) = try await database.read { (try DeviceFile($0), try ZoneRevision(knownIn: $0)) }
+                try await transport.listen(zone: file.zone, device: file.device, from: revision) { receive($0) }
             } catch {
                 let refusal = error as? TidemarkError
                 isWithoutAccess = refusal.map(Self.endsAccess) ?? false
@@ -47,7 +43,7 @@ final class Listening: Sendable {
 
     /// Whether the device has no valid token, or no access to the zone.
     private static func endsAccess(_ refusal: TidemarkError) -> Bool {
-        refusal.recovery == .leave || [.signInNeeded, .unknownZone].contains(refusal.code)
+        refusal.recovery == .leave || [.signInNeeded, .accountMismatch, .unknownZone].contains(refusal.code)
     }
 
     /// Pauses; other credentials end the pause of a listener without access.
@@ -67,7 +63,7 @@ final class Listening: Sendable {
         switch event {
         case .moved(let revision): commits.hear(Hint(end: revision))
         case .changed(let change): commits.hear(Hint(end: change.end, change: change))
-        case .alive, .bye: break
+        case .alive, .zonesChanged, .bye: break
         }
     }
 }

@@ -35,7 +35,7 @@ struct Obstacle: Sendable {
         init(_ error: TidemarkError) {
             self =
                 switch error.code {
-                case .signInNeeded: .signInRefused
+                case .signInNeeded, .accountMismatch: .signInRefused
                 case .unknownZone: .zoneRefused
                 case _ where error.recovery == .leave: .accessRevoked
                 case _ where error.recovery == .retry && error.retryAfterSeconds ?? 0 > 0: .pauseRequested

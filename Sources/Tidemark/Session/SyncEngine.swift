@@ -69,7 +69,6 @@ public actor SyncEngine {
     private let limits: Limits
     let commits: CommitObserver
     private let merge: [String: MergeFunction]
-    private let zone: String
     private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
 
     // MARK: State: touched on the actor only
@@ -98,8 +97,10 @@ public actor SyncEngine {
     /// - Parameters:
     ///   - database: The app's `DatabaseQueue` or `DatabasePool`, migrated.
     ///   - server: The server's URL.
-    ///   - zone: The zone.
+    ///   - zone: The zone; `~` for the user's private one, whose own name the file takes with the first rows.
     ///   - credentials: The bearer token that identifies the user, or a provider of it.
+    ///   - user: The user whose file it is. The file stays that user's, and the server refuses a token of
+    ///     another user with ``TidemarkCore/ErrorCode/accountMismatch``. With nil, the file's user stays.
     ///   - transport: A transport to use instead of HTTP with these credentials.
     ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
     ///     rename may stay here for ever.
@@ -116,6 +117,7 @@ public actor SyncEngine {
         server: String,
         zone: String = "main",
         credentials: Credentials = .none,
+        user: String? = nil,
         transport: (any Transport)? = nil,
         renames: [String: String] = [:],
         independent: IndependentTables? = nil,
@@ -125,8 +127,7 @@ public actor SyncEngine {
     ) async throws {
         self.database = database
         self.merge = merge
-        self.zone = zone
-        self.transport = try transport ?? HTTPTransport(url: server, credentials: credentials)
+        self.transport = try transport ?? HTTPTransport(url: server, credentials: credentials, user: user)
         self.environment = environment
         self.limits = limits
         commits = CommitObserver()
@@ -144,6 +145,7 @@ public actor SyncEngine {
                     try PrepareDevice(db: db).prepare(
                         server: server,
                         zone: zone,
+                        user: user,
                         renames: renames,
                         independent: independent,
                         now: now(),
@@ -264,9 +266,12 @@ public actor SyncEngine {
     /// Begins to listen to the server, until ``stop()``.
     package func listen() {
         guard listening == nil else { return }
-        let connection = Listening(database, transport, zone: zone, waking: commits)
+        let connection = Listening(database, transport, waking: commits)
         listening = Task { await connection.run() }
     }
+
+    /// Takes a hint about a new revision, which another connection has brought.
+    nonisolated func hear(_ hint: Hint) { commits.hear(hint) }
 
     /// Makes the connection of the listener anew, if there is one.
     func listenAgain() {

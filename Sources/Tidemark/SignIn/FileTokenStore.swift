@@ -10,15 +10,10 @@ internal import TidemarkCore
 /// Several processes may use the file at the same time. They lock the file with the suffix `.lock`
 /// beside it, which stays empty.
 public struct FileTokenStore: TokenStore {
-    private let path: String
-
-    /// The permissions of group and others; the file may have none of them.
-    private static let foreignPermissions: mode_t = 0o077
-    /// The largest file that is read, in bytes.
-    private static let bytesMax = 1 << 20
+    private let file: PrivateFile
 
     /// Makes a store in the file at `path`; nothing is read or written yet.
-    public init(path: String) { self.path = path }
+    public init(path: String) { file = PrivateFile(path: path) }
 
     /// Reads the token of a server; nil if the file is missing.
     public func token(of origin: String) throws -> StoredToken? { try read()[origin] }
@@ -32,7 +27,7 @@ public struct FileTokenStore: TokenStore {
         tokens[origin] = token
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
-        try write(try encoder.encode(tokens))
+        try file.write(try encoder.encode(tokens))
     }
 
     /// Takes a lock of the system on the lock file.
@@ -40,16 +35,16 @@ public struct FileTokenStore: TokenStore {
         switch purpose {
         case .sending:
             // Without the file there is no token to send, and a request alone makes no files.
-            guard FileManager.default.fileExists(atPath: path) else { return TokenLock {} }
+            guard FileManager.default.fileExists(atPath: file.path) else { return TokenLock {} }
             return try await lockFile(LOCK_SH)
         case .replacing(let waits):
-            try makeFolder()
+            try file.makeFolder()
             return try await lockFile(waits ? LOCK_EX : LOCK_EX | LOCK_NB)
         }
     }
 
     private func lockFile(_ operation: Int32) async throws -> TokenLock? {
-        let lockPath = path + ".lock"
+        let lockPath = file.path + ".lock"
         return try await blocking { () throws(TidemarkError) in
             let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
             guard descriptor >= 0 else { throw PartFile.unwritable(lockPath, String(cString: strerror(errno))) }
@@ -66,74 +61,28 @@ public struct FileTokenStore: TokenStore {
 
     // MARK: The file
 
-    private var folder: String { URL(fileURLWithPath: path).deletingLastPathComponent().path }
-
-    private func makeFolder() throws(TidemarkError) {
-        do {
-            try FileManager.default.createDirectory(
-                atPath: folder,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
-        } catch { throw PartFile.unwritable(folder, error.localizedDescription) }
-    }
-
     private func read() throws(TidemarkError) -> [String: StoredToken] {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            guard errno == ENOENT else { throw unusable("cannot be read: \(String(cString: strerror(errno)))") }
-            return [:]
-        }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw unusable("is no file") }
-        guard status.st_mode & Self.foreignPermissions == 0 else {
-            throw TidemarkError(
-                .unusableFile,
-                "Other users of this machine can read the tokens in \(path).",
-                fix: "Run `chmod 600 \(path)`. If others use this machine, sign out and sign in again."
-            )
-        }
-        guard status.st_size <= Self.bytesMax else { throw unusable("is too long") }
         do {
-            let data = try handle.readToEnd() ?? Data()
-            return try JSONDecoder().decode([String: StoredToken].self, from: data)
-        } catch {
+            guard let data = try file.read() else { return [:] }
             // The error's text may hold a part of the file.
-            throw unusable("is damaged")
-        }
-    }
-
-    private func write(_ data: Data) throws(TidemarkError) {
-        let new = path + ".new"
-        let descriptor = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
-        guard descriptor >= 0 else { throw PartFile.unwritable(new, String(cString: strerror(errno))) }
-        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
-        // The file may be a leftover of a crash, with other permissions.
-        guard fchmod(descriptor, 0o600) == 0 else { throw PartFile.unwritable(new, String(cString: strerror(errno))) }
-        do {
-            try handle.write(contentsOf: data)
-            try handle.synchronize()
-        } catch { throw PartFile.unwritable(new, error.localizedDescription) }
-        guard rename(new, path) == 0 else { throw PartFile.unwritable(path, String(cString: strerror(errno))) }
-        try flushFolder()
-    }
-
-    /// Makes the new name durable.
-    private func flushFolder() throws(TidemarkError) {
-        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw PartFile.unwritable(path, String(cString: strerror(errno))) }
-        defer { close(descriptor) }
-        // Some file systems flush no folders; they say so with EINVAL.
-        guard fsync(descriptor) == 0 || errno == EINVAL else {
-            throw PartFile.unwritable(path, String(cString: strerror(errno)))
-        }
+            return try JSONDecoder().decode([String: StoredToken].self, from: data)
+        } catch let problem as PrivateFile.Problem {
+            switch problem {
+            case .readableByOthers:
+                throw TidemarkError(
+                    .unusableFile,
+                    "Other users of this machine can read the tokens in \(file.path).",
+                    fix: "Run `chmod 600 \(file.path)`. If others use this machine, sign out and sign in again."
+                )
+            case .unusable(let reason): throw unusable(reason)
+            }
+        } catch { throw unusable("is damaged") }
     }
 
     private func unusable(_ reason: String) -> TidemarkError {
         TidemarkError(
             .unusableFile,
-            "The file with this machine's tokens, \(path), \(reason).",
+            "The file with this machine's tokens, \(file.path), \(reason).",
             fix: "Remove it, and sign in again."
         )
     }

@@ -107,6 +107,9 @@ final class TokenKeeper: TokenSource {
 
     // MARK: Sign-out
 
+    /// The user of the stored token; nil without one.
+    func user() throws -> String? { try store.token(of: address.origin)?.user }
+
     /// Whether the store has a token of the server.
     func isSignedIn() throws -> Bool { try store.token(of: address.origin) != nil }
 

@@ -7,6 +7,8 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     public let server: String
     /// The zone.
     public let zone: String
+    /// The user whose file it is; nil while it is nobody's, or the server has no users.
+    public let user: String?
     /// The device's id.
     public let device: String
     /// The zone's history; nil before the first snapshot.
@@ -37,6 +39,7 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
         let file = try DeviceFile(db)
         server = file.server
         zone = file.zone
+        user = file.user
         device = file.device
         epoch = file.epoch
         revision = file.revision

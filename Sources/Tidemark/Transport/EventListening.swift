@@ -7,7 +7,8 @@ internal import TidemarkCore
 /// Reads the server's events from the network and passes them to a callback.
 struct EventListening {
     let address: ServerAddress
-    let zone: String
+    /// The zone of the events; nil for all zones of the user.
+    let zone: String?
 
     /// Reads events until the stream ends.
     func run(_ response: HTTPClientResponse, heard: @Sendable (PushEvent) -> Void) async throws {
@@ -31,7 +32,8 @@ struct EventListening {
         switch event.name {
         case "message":
             let moved = try JSONDecoder().decode(ZoneRevision.self, from: Data(event.data.utf8))
-            return moved.zone == zone ? .moved(moved) : nil
+            return [nil, ZoneKind.privateAlias, moved.zone].contains(zone) ? .moved(moved) : nil
+        case "zones": return .zonesChanged
         case "change": return change(event).map(PushEvent.changed)
         case "bye": return .bye(retryMilliseconds: event.retry)
         default: return nil
@@ -41,7 +43,7 @@ struct EventListening {
     /// Decodes a pushed change: one line with the tag of the device's rows, and one with the answer.
     private func change(_ event: EventStreamReader.Event) -> PushedChange? {
         let lines = event.data.split(separator: "\n", maxSplits: 1)
-        guard lines.count == 2, let since = ZoneTag(entityTag: String(lines[0])),
+        guard let zone, lines.count == 2, let since = ZoneTag(entityTag: String(lines[0])),
             let end = event.id.flatMap({ ZoneRevision(zone: zone, id: $0) })
         else { return nil }
         return PushedChange(end: end, since: since, answer: Array(lines[1].utf8))

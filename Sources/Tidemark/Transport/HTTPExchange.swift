@@ -36,6 +36,8 @@ struct HTTPExchange: Sendable {
     let address: ServerAddress
     /// The source of the bearer token.
     let tokens: any TokenSource
+    /// The user to whom the device's files belong, which each request states; nil for any.
+    var user: String?
     /// The trusted certificate authorities; nil for the system's.
     let tls: TLSConfiguration?
     /// The largest decompressed JSON answer, in bytes.
@@ -78,6 +80,7 @@ struct HTTPExchange: Sendable {
         defer { lease.end() }
         var request = request
         if let token = lease.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+        if let user { request.headers.add(name: "Tidemark-User", value: ServerAddress.encoded(user)) }
         if let tls { request.tlsConfiguration = tls }
         return try await client.execute(request, deadline: .distantFuture)
     }

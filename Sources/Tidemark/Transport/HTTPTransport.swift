@@ -19,8 +19,8 @@ public struct HTTPTransport: Transport {
     /// The default size limit of a decompressed snapshot: 64 GiB.
     public static let snapshotBytesMaxDefault = 64 << 30
 
-    private let address: ServerAddress
-    private let exchange: HTTPExchange
+    let address: ServerAddress
+    let exchange: HTTPExchange
     private let snapshotBytesMax: Int
 
     /// Makes a transport to the server at `url`, for instance `https://sync.example.com/team-a`.
@@ -30,6 +30,8 @@ public struct HTTPTransport: Transport {
     ///   - limits: The limits of this device, above all ``TidemarkCore/Limits/responseBytesMax``.
     ///   - snapshotBytesMax: The largest decompressed snapshot that this device accepts.
     ///   - credentials: The bearer token, or a provider of it.
+    ///   - user: The user to whom the device's files belong; a server with users refuses requests with the
+    ///     token of another one. Nil for any.
     ///   - certificateAuthorities: The path of a PEM file with authorities to trust in place of the
     ///     system's; read once.
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an invalid URL, and for credentials over
@@ -40,6 +42,7 @@ public struct HTTPTransport: Transport {
         limits: Limits = .standard,
         snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault,
         credentials: Credentials = .none,
+        user: String? = nil,
         certificateAuthorities: String? = nil
     ) throws(TidemarkError) {
         address = try ServerAddress(url)
@@ -51,6 +54,7 @@ public struct HTTPTransport: Transport {
         exchange = HTTPExchange(
             address: address,
             tokens: credentials.source(for: address, exchange: TokenExchange(address: address, tls: tls).run),
+            user: user,
             tls: tls,
             responseBytesMax: limits.responseBytesMax
         )
@@ -95,27 +99,6 @@ public struct HTTPTransport: Transport {
 
     /// Returns a number that changes with the token; nil without a token.
     @concurrent public func credentialsMark() async -> Int? { await exchange.tokens.mark() }
-
-    /// Ends the stored token of this server, there and in its store.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if the credentials are not stored ones, or
-    ///   store no token of this server; the errors of a request if the server cannot be told.
-    @concurrent public func signOut() async throws {
-        guard let keeper = exchange.tokens as? TokenKeeper, try keeper.isSignedIn() else {
-            throw TidemarkError(
-                .invalidArgument,
-                "No token of \(address.hostAndPort) is stored here.",
-                fix: "There is nothing to sign out of; a token given by other means is ended at its source."
-            )
-        }
-        var request = HTTPClientRequest(url: address.url(path: "token"))
-        request.method = .DELETE
-        do { try await exchange.answer(to: request, orStatus: .noContent) { _ in } } catch let error as TidemarkError {
-            // A dead token needs no end.
-            guard [.signInNeeded, .unknownPath].contains(error.code) else { throw error }
-        }
-        try await keeper.forget()
-    }
 
     /// Downloads the zone's snapshot and writes it, decompressed, to a new file at `path`.
     ///

@@ -51,7 +51,8 @@ struct ServerAddress: Hashable, Sendable {
         "\(url(zone: zone, path: path))?device=\(Self.encoded(device))"
     }
 
-    private static func encoded(_ text: String) -> String {
+    /// Percent-encodes a name for a path or a header.
+    static func encoded(_ text: String) -> String {
         let unreserved = CharacterSet(charactersIn: "-._~").union(.alphanumerics)
         return text.addingPercentEncoding(withAllowedCharacters: unreserved) ?? text
     }

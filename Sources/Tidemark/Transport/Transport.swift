@@ -96,6 +96,8 @@ public enum PushEvent: Hashable, Sendable {
     case moved(ZoneRevision)
     /// The zone has reached a new revision by this change.
     case changed(PushedChange)
+    /// The zones of the user, or the user's roles in them, have changed.
+    case zonesChanged
     /// The server shuts down; listen again after this pause.
     case bye(retryMilliseconds: Int?)
 }

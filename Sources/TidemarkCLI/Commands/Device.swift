@@ -31,7 +31,7 @@ extension Device {
         )
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
         @Argument(help: "The file to create.") var file: String
-        @Option(help: "The zone.") var zone = "main"
+        @Option(help: "The zone; ~ for your private one.") var zone = "main"
         @OptionGroup var access: ServerAccess
 
         func run() async throws {
@@ -233,7 +233,8 @@ extension Device {
                 let uncaptured = Counted.text(status.uncapturedRecords, "record")
                 let program = "\(uncaptured): a program seems to edit this file with triggers switched off"
                 Terminal.table([
-                    ["server", status.server], ["zone", status.zone], ["device", status.device],
+                    ["server", status.server], ["zone", status.zone], ["user", status.user ?? "nobody's yet"],
+                    ["device", status.device],
                     ["epoch", status.epoch ?? "not known yet"], ["revision", String(status.revision)],
                     [
                         "pending",

@@ -19,6 +19,7 @@ struct DigestCommand: AsyncParsableCommand {
             """
     )
     @Argument(help: "A SQLite file, or a server's URL.") var source: String
+    @Option(help: "With a server's URL, the zone; ~ for your private one.") var zone = "main"
     @Flag(help: "Print JSON.") var json = false
     @OptionGroup var access: ServerAccess
 
@@ -34,7 +35,7 @@ struct DigestCommand: AsyncParsableCommand {
 
     private func compute() async throws -> ZoneDigest {
         if source.hasPrefix("http://") || source.hasPrefix("https://") {
-            return try await access.transport(to: source).digest(zone: "main")
+            return try await access.transport(to: source).digest(zone: zone)
         }
         try ExistingFile.require(source)
         var configuration = Configuration()

@@ -3,18 +3,21 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkTerminal
 
-/// `tidemark zones`: the zones that users made, for the server's operator.
+/// `tidemark zones`: the zones of a user, and those of all users for the server's operator.
 struct ZonesCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "zones",
-        abstract: "List the zones that users made, and restore a deleted one.",
-        subcommands: [List.self, Restore.self]
+        abstract: "Make and share zones; as the operator, list those of all users and restore a deleted one.",
+        subcommands: [
+            Mine.self, Create.self, Invite.self, Accept.self, MembersList.self, SetRole.self, Leave.self, Delete.self,
+            List.self, Restore.self,
+        ]
     )
 
     /// `tidemark zones list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the zones with their owners, oldest first.",
+            abstract: "As the operator, list all zones with their owners, oldest first.",
             discussion: """
                 A deleted zone can be restored for 30 days; then the server removes its rows.
 
@@ -67,7 +70,7 @@ struct ZonesCommand: AsyncParsableCommand {
     /// `tidemark zones restore`.
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Restore a deleted zone with its rows and its members.",
+            abstract: "As the operator, restore a deleted zone with its rows and its members.",
             discussion: "  tidemark zones restore z_kq3vjd2m7c5xw6h4ntbfyr2gae --data ./data"
         )
         @Argument(help: "The zone's name, from `tidemark zones list`.") var zone: String

@@ -96,6 +96,10 @@ extension ErrorCode {
     public static let storageFailed = ErrorCode(rawValue: "storageFailed")
     /// The file's content is damaged.
     public static let fileDamaged = ErrorCode(rawValue: "fileDamaged")
+    /// The file, or the request, belongs to another user than the credentials.
+    public static let accountMismatch = ErrorCode(rawValue: "accountMismatch")
+    /// The user who signs in has a file already, beside one with changes that nobody owns yet.
+    public static let accountHasFile = ErrorCode(rawValue: "accountHasFile")
     /// The file has changes that the server does not have yet.
     public static let changesWait = ErrorCode(rawValue: "changesWait")
     /// An argument is invalid.

@@ -85,7 +85,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
         case .identityInUse, .deviceTaken: .renew
         case .accessRevoked, .zoneGone: .leave
         case .fingerprintMismatch: .repair
-        case .signInNeeded, .notAllowed: .signIn
+        case .signInNeeded, .notAllowed, .accountMismatch: .signIn
         default: senderRecovery ?? .permanent
         }
     }

@@ -145,7 +145,7 @@ public final class MemberGate: AccessGate {
             guard rights.isOpenToAnonymous else { throw Self.signInNeeded }
             return ZoneAccess(zone: zone, caller: caller, role: .reader)
         }
-        let zone = zone == ZoneName.ownZone ? try await ownZone(of: user.id) : zone
+        let zone = zone == ZoneKind.privateAlias ? try await ownZone(of: user.id) : zone
         do {
             let role = try await role(of: user.id, in: zone)
             return ZoneAccess(zone: zone, caller: caller, role: max(role, rights.ofUsers ?? role))

@@ -2,8 +2,6 @@
 ///
 /// A name tells nothing and cannot be guessed; people see a zone's title.
 package enum ZoneName {
-    /// The private zone of the caller, in a path or a command; the server answers with the zone's name.
-    package static let ownZone = "~"
     private static let prefix = "z_"
     /// Lower-case base32 (RFC 4648), which a file system that ignores case keeps apart.
     private static let alphabet = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import TidemarkCore
@@ -19,8 +20,23 @@ struct Admission: Sendable {
             countFailure(error, of: request, context)
             throw error
         }
+        try Self.requireUser(of: request, caller)
         if let rates { try rates.take(costs(of: request, by: caller, context)) }
         return caller
+    }
+
+    /// Refuses a device whose file belongs to another user than its token.
+    ///
+    /// Otherwise a device that is handed over would send the former user's changes as the new user's.
+    private static func requireUser(of request: Request, _ caller: Caller) throws(TidemarkError) {
+        guard let stated = request.headers[.tidemarkUser], case .user(let user) = caller,
+            stated.removingPercentEncoding != user.id
+        else { return }
+        throw TidemarkError(
+            .accountMismatch,
+            "The device's file belongs to another user than the token.",
+            fix: "Sign in as the user of the file, or use another file."
+        )
     }
 
     /// Refuses a request with a token if too many tokens of its address were refused.
@@ -95,4 +111,9 @@ struct Admission: Sendable {
     private static func length(of request: Request) -> Int64? {
         request.headers[.contentLength].flatMap { Int64($0) }
     }
+}
+
+extension HTTPField.Name {
+    /// The user to whom the sending device's file belongs, percent-encoded.
+    static let tidemarkUser = customName("Tidemark-User")
 }

@@ -9,7 +9,7 @@ extension ErrorCode {
             .unknownTemporaryId, .invalidArgument:
             .badRequest
         case .signInNeeded: .unauthorized
-        case .originRefused, .notAllowed, .accessRevoked, .deviceTaken: .forbidden
+        case .originRefused, .notAllowed, .accessRevoked, .deviceTaken, .accountMismatch: .forbidden
         case .unknownZone, .unknownPath, .invitationInvalid: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused, .predecessorMissing,

@@ -6,4 +6,7 @@ public enum ZoneKind: String, CaseIterable, Codable, Hashable, Sendable {
     case shared
     /// Everybody who is signed in may read it; members write.
     case `public`
+
+    /// The user's own private zone, in a path or a command; the server answers with the zone's name.
+    package static let privateAlias = "~"
 }

@@ -1,0 +1,86 @@
+internal import Foundation
+internal import TidemarkCore
+
+/// What a device stores about an account: who is signed in, and which file is whose.
+///
+/// It is the file `account.json` in the folder of the files, and holds no token. Each change of it is one
+/// durable step: after a crash the account is in the stage before or after.
+struct AccountRegistry: Hashable, Sendable, Codable {
+    /// A file of the folder.
+    struct File: Hashable, Sendable, Codable {
+        /// The name in the folder.
+        let name: String
+        /// The zone, as the file names it: `~` for the user's private one.
+        let zone: String
+        /// The user whose file it is; nil while it is nobody's.
+        var user: String?
+    }
+
+    /// The server's scheme, host and port.
+    let origin: String
+    /// The stage.
+    var stage = AccountStage.nobody
+    /// The files in use.
+    var files: [File] = []
+    /// The names of files to remove.
+    var discarded: [String] = []
+
+    /// Returns the file of a user, or nobody's file, for a zone.
+    func file(of user: String?, zone: String) -> File? { files.first { $0.user == user && $0.zone == zone } }
+
+    /// Makes a file a user's own.
+    mutating func give(_ file: File, to user: String) {
+        files = files.map { other in
+            var other = other
+            if other == file { other.user = user }
+            return other
+        }
+    }
+
+    /// Takes a file out of use.
+    mutating func discard(_ file: File) {
+        files.removeAll { $0 == file }
+        discarded.append(file.name)
+    }
+
+    // MARK: Storing
+
+    private static let name = "account.json"
+
+    private static func file(in folder: String) -> PrivateFile { PrivateFile(path: "\(folder)/\(name)") }
+
+    /// Reads the registry of a folder, which is made if it is missing.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` for a folder of another server, or one that is damaged.
+    init(folder: String, address: ServerAddress) throws(TidemarkError) {
+        let file = Self.file(in: folder)
+        try file.makeFolder()
+        self.init(origin: address.origin)
+        do {
+            guard let data = try file.read() else { return }
+            self = try JSONDecoder().decode(Self.self, from: data)
+        } catch {
+            throw TidemarkError(
+                .unusableFile,
+                "The account in \(file.path) cannot be read.",
+                fix: "The databases beside it are sound: open one by one with SyncEngine, or remove the folder."
+            )
+        }
+        guard origin == address.origin else {
+            throw TidemarkError(
+                .invalidArgument,
+                "The folder \(folder) belongs to the server \(origin).",
+                fix: "Give each server a folder of its own."
+            )
+        }
+    }
+
+    private init(origin: String) { self.origin = origin }
+
+    /// Stores the registry durably.
+    func store(in folder: String) throws {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        try Self.file(in: folder).write(try encoder.encode(self))
+    }
+}

@@ -1,0 +1,35 @@
+public import GRDB
+
+/// A zone of an account on this device: an ordinary database, and its sync.
+///
+/// Safe to use from any task.
+public struct AccountZone: Sendable {
+    /// The zone as the app opened it: ``SyncAccount/privateZone``, `main`, or the name in a ``ZoneSummary``.
+    public let zone: String
+    /// The app's database, migrated.
+    public let database: DatabasePool
+    /// The sync of the database.
+    public let sync: SyncEngine
+
+    let file: AccountRegistry.File
+    let transport: AccountTransport
+
+    init(
+        zone: String,
+        database: DatabasePool,
+        sync: SyncEngine,
+        file: AccountRegistry.File,
+        transport: AccountTransport
+    ) {
+        self.zone = zone
+        self.database = database
+        self.sync = sync
+        self.file = file
+        self.transport = transport
+    }
+
+    /// Describes the same zone, whose file has become a user's.
+    init(_ zone: AccountZone, file: AccountRegistry.File) {
+        self.init(zone: zone.zone, database: zone.database, sync: zone.sync, file: file, transport: zone.transport)
+    }
+}

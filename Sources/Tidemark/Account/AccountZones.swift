@@ -1,0 +1,100 @@
+internal import Foundation
+public import TidemarkCore
+
+/// The zones of the user who is signed in, and their members.
+///
+/// Each function asks the server and throws ``TidemarkCore/TidemarkError``, for instance
+/// ``TidemarkCore/ErrorCode/signInNeeded``.
+extension SyncAccount {
+    /// Returns the zones of the user.
+    ///
+    /// - Parameter kind: The kind of the zones; nil for all.
+    /// - Returns: The zones, with their latest revisions.
+    /// - Throws: ``TidemarkCore/TidemarkError``.
+    public func zones(_ kind: ZoneKind? = nil) async throws -> [ZoneSummary] {
+        try await refreshList()
+        return shownZones.filter { kind == nil || $0.kind == kind }
+    }
+
+    /// Makes a shared zone, which the user owns.
+    ///
+    /// If its answer is lost, the next call with the same title returns the zone that the lost one made.
+    ///
+    /// - Parameter title: The zone's name for people.
+    /// - Returns: The zone's name, to open it.
+    /// - Throws: ``TidemarkCore/TidemarkError``.
+    public func createZone(title: String) async throws -> String {
+        let request = unansweredCreations[title] ?? newID().uuidString.lowercased()
+        unansweredCreations[title] = request
+        let zone = try await requireSession().createZone(title: title, request: request)
+        unansweredCreations[title] = nil
+        return zone
+    }
+
+    /// Changes a zone's name for people; only owners may.
+    public func retitle(_ zone: String, _ title: String) async throws {
+        try await requireSession().retitle(zone, title)
+    }
+
+    /// Makes an invitation to a zone; only owners may.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone.
+    ///   - role: The role of those who accept it.
+    ///   - uses: How many people can accept it.
+    ///   - days: How long they can.
+    /// - Returns: The secret. Put it behind the `#` of a link, so that no server's log has it.
+    /// - Throws: ``TidemarkCore/TidemarkError``.
+    public func invite(to zone: String, as role: Role, uses: Int = 1, days: Int = 7) async throws -> String {
+        try await requireSession().invite(to: zone, as: role, uses: uses, days: days)
+    }
+
+    /// Accepts an invitation; again by the same user, it has the same result.
+    ///
+    /// - Parameter invitation: The secret, or a link that ends with `#` and the secret.
+    /// - Returns: The zone and the role.
+    /// - Throws: ``TidemarkCore/ErrorCode/invitationInvalid`` for one that is used up, revoked or over.
+    public func accept(_ invitation: String) async throws -> Membership {
+        try await requireSession().accept(invitation)
+    }
+
+    /// Returns the members of a zone.
+    public func members(of zone: String) async throws -> [ZoneMember] {
+        try await requireSession().members(of: zone)
+    }
+
+    /// Changes the role of a member; only owners may.
+    public func setRole(_ role: Role, of user: String, in zone: String) async throws {
+        try await requireSession().setRole(role, of: user, in: zone)
+    }
+
+    /// Removes another member from a zone; only owners may.
+    public func remove(_ user: String, from zone: String) async throws {
+        try await requireSession().removeMember(user, from: zone)
+    }
+
+    /// Leaves a zone, and removes its file from this device.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone.
+    ///   - despiteWaitingChanges: Whether to go on although the server lacks edits, which are lost then.
+    /// - Throws: ``TidemarkCore/ErrorCode/changesWait``; ``TidemarkCore/ErrorCode/lastOwner`` for the last
+    ///   owner, who has to hand the zone over or delete it.
+    public func leave(_ zone: String, despiteWaitingChanges: Bool = false) async throws {
+        try await remove(zone, despiteWaitingChanges: despiteWaitingChanges) {
+            try await $0.removeMember(nil, from: zone)
+        }
+    }
+
+    /// Deletes a zone for all members, and removes its file from this device; only owners may.
+    ///
+    /// The server's operator can restore it for 30 days.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone.
+    ///   - despiteWaitingChanges: Whether to go on although the server lacks edits, which are lost then.
+    /// - Throws: ``TidemarkCore/ErrorCode/changesWait``, or an error of the request.
+    public func deleteZone(_ zone: String, despiteWaitingChanges: Bool = false) async throws {
+        try await remove(zone, despiteWaitingChanges: despiteWaitingChanges) { try await $0.deleteZone(zone) }
+    }
+}

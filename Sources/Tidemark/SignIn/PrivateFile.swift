@@ -1,0 +1,78 @@
+internal import Foundation
+internal import TidemarkCore
+
+/// A small file that only its owner can read, and that is replaced as a whole.
+///
+/// After a crash the file has the old content or the new one.
+struct PrivateFile: Sendable {
+    /// The path.
+    let path: String
+
+    /// The permissions of group and others; the file may have none of them.
+    private static let foreignPermissions: mode_t = 0o077
+    /// The largest file that is read, in bytes.
+    private static let bytesMax = 1 << 20
+
+    /// The reason why a file cannot be used.
+    enum Problem: Error {
+        /// Other users of the machine can read it.
+        case readableByOthers
+        /// Anything else, as the end of a sentence.
+        case unusable(String)
+    }
+
+    /// Reads the file; nil if it is missing.
+    func read() throws(Problem) -> Data? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            guard errno == ENOENT else { throw .unusable("cannot be read: \(String(cString: strerror(errno)))") }
+            return nil
+        }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw .unusable("is no file") }
+        guard status.st_mode & Self.foreignPermissions == 0 else { throw .readableByOthers }
+        guard status.st_size <= Self.bytesMax else { throw .unusable("is too long") }
+        do { return try handle.readToEnd() ?? Data() } catch { throw .unusable("cannot be read") }
+    }
+
+    /// Replaces the file durably.
+    func write(_ data: Data) throws(TidemarkError) {
+        let new = path + ".new"
+        let descriptor = open(new, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw PartFile.unwritable(new, String(cString: strerror(errno))) }
+        let handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        // The file may be a leftover of a crash, with other permissions.
+        guard fchmod(descriptor, 0o600) == 0 else { throw PartFile.unwritable(new, String(cString: strerror(errno))) }
+        do {
+            try handle.write(contentsOf: data)
+            try handle.synchronize()
+        } catch { throw PartFile.unwritable(new, error.localizedDescription) }
+        guard rename(new, path) == 0 else { throw PartFile.unwritable(path, String(cString: strerror(errno))) }
+        try flushFolder()
+    }
+
+    /// Makes the folder of the file, for its owner only.
+    func makeFolder() throws(TidemarkError) {
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
+        } catch { throw PartFile.unwritable(folder, error.localizedDescription) }
+    }
+
+    private var folder: String { URL(fileURLWithPath: path).deletingLastPathComponent().path }
+
+    /// Makes the new name durable.
+    private func flushFolder() throws(TidemarkError) {
+        let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw PartFile.unwritable(path, String(cString: strerror(errno))) }
+        defer { close(descriptor) }
+        // Some file systems flush no folders; they say so with EINVAL.
+        guard fsync(descriptor) == 0 || errno == EINVAL else {
+            throw PartFile.unwritable(path, String(cString: strerror(errno)))
+        }
+    }
+}
