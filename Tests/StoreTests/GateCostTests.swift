@@ -1,0 +1,110 @@
+import StoreTestSupport
+import Synchronization
+import Testing
+import TidemarkCore
+import TidemarkEngine
+import TidemarkTestSupport
+
+/// What a request costs the database of users.
+@Suite(.serialized) struct GateCostTests {
+    /// A database that counts the calls to it.
+    private final class CountingDatabase: AccessDatabase {
+        struct Calls: Hashable {
+            var versions = 0
+            var reads = 0
+            var transactions = 0
+        }
+
+        private let real: any AccessDatabase
+        private let counts = Mutex(Calls())
+
+        init(_ real: any AccessDatabase) { self.real = real }
+
+        /// Returns the calls since the last question.
+        func takeCalls() -> Calls {
+            counts.withLock { counts in
+                defer { counts = Calls() }
+                return counts
+            }
+        }
+
+        func transaction<Success: Sendable>(
+            _ body: @escaping @Sendable (any AccessStatements) throws -> Success
+        ) async throws -> Success {
+            counts.withLock { $0.transactions += 1 }
+            return try await real.transaction(body)
+        }
+
+        func read<Success: Sendable>(
+            _ body: @escaping @Sendable (any AccessStatements) throws -> Success
+        ) async throws -> Success {
+            counts.withLock { $0.reads += 1 }
+            return try await real.read(body)
+        }
+
+        func version() async throws -> Int64 {
+            counts.withLock { $0.versions += 1 }
+            return try await real.version()
+        }
+    }
+
+    @Test(arguments: Store.all)
+    func `a request of a member, and one of anybody in everybody's zone, reads the version once and nothing else`(
+        store: Store
+    ) async throws {
+        let (bench, place) = try await AccessPlace.bench(store)
+        try await bench.add("anna")
+        try await bench.add("ben", role: nil)
+        let database = CountingDatabase(bench.database)
+        let now = bench.now
+        let policy = AccessPolicy(hasOwnUsers: true, zones: ["news": AccessPolicy.ZoneRights(everybody: .reader)])
+        let gate = MemberGate(database, policy: policy, now: { now })
+        let tokens = try await [bench.device("phone", of: "anna"), bench.device("phone", of: "ben")]
+        for (token, zone) in [(tokens[0], "main"), (tokens[1], "news"), (tokens[0], "news")] {
+            // The first request shows the token, and the second one finds what that changed.
+            for _ in 1...2 { _ = try await gate.access(to: zone, token: token) { _ in } }
+            _ = database.takeCalls()
+            let access = try await gate.access(to: zone, token: token) { _ in }
+            #expect(access.role == (zone == "main" ? .writer : .reader))
+            #expect(database.takeCalls() == CountingDatabase.Calls(versions: 1))
+        }
+        // A right that ends counts at the next request, although the gate remembers it.
+        try await bench.members { try $0.set("ben", isDisabled: true) }
+        let error = await #expect(throws: TidemarkError.self) {
+            _ = try await gate.access(to: "news", token: tokens[1]) { _ in }
+        }
+        #expect(error?.code == .signInNeeded)
+        try await bench.members { try $0.set(.owner, of: "anna", in: "news") }
+        #expect(try await gate.access(to: "news", token: tokens[0]) { _ in }.role == .owner)
+        withExtendedLifetime(place) {}
+    }
+
+    @Test(arguments: Store.all)
+    func `a sender who is over the limit costs no look at the zone, and a text that is no token costs nothing`(
+        store: Store
+    ) async throws {
+        struct Limit: Error {}
+        let (bench, place) = try await AccessPlace.bench(store)
+        try await bench.add("anna")
+        let database = CountingDatabase(bench.database)
+        let now = bench.now
+        let gate = MemberGate(database, now: { now })
+        let token = try await bench.device("phone", of: "anna")
+        for _ in 1...2 { _ = try await gate.access(to: "main", token: token) { _ in } }
+        _ = database.takeCalls()
+        await #expect(throws: Limit.self) {
+            _ = try await gate.access(to: "other", token: token) { caller in
+                #expect(caller.userID == "anna")
+                throw Limit()
+            }
+        }
+        #expect(database.takeCalls() == CountingDatabase.Calls(versions: 1))
+        for text in ["", "tmd_", "eyJhbGciOiJub25lIn0.e30.", nil] {
+            await #expect(throws: TidemarkError.self) {
+                _ = try await gate.access(to: "main", token: text) { #expect($0 == .anonymous) }
+            }
+        }
+        #expect(database.takeCalls() == CountingDatabase.Calls())
+        withExtendedLifetime(place) {}
+    }
+}
