@@ -105,7 +105,7 @@ import Testing
         let tokens = try await [
             guarded.bench.device("lost phone", of: "anna"), guarded.bench.device("laptop", of: "anna"),
         ]
-        try await TestServer.run(guarded.service, gate: guarded.bench.gate) { server in
+        try await TestServer.run(guarded.service, gate: guarded.bench.gate) { server async throws in
             let devices = tokens.map { Person(name: "anna", token: $0, server: server) }
             for zone in ["main", "~"] { #expect(try await devices[0].write("mine", into: zone) == 200) }
             #expect(try await devices[1].send(.GET, "/me").text.contains("lost phone"))
