@@ -1,5 +1,4 @@
 import StoreTestSupport
-import Synchronization
 import Testing
 import TidemarkCore
 import TidemarkEngine
@@ -7,47 +6,6 @@ import TidemarkTestSupport
 
 /// What a request costs the database of users.
 @Suite(.serialized) struct GateCostTests {
-    /// A database that counts the calls to it.
-    private final class CountingDatabase: AccessDatabase {
-        struct Calls: Hashable {
-            var versions = 0
-            var reads = 0
-            var transactions = 0
-        }
-
-        private let real: any AccessDatabase
-        private let counts = Mutex(Calls())
-
-        init(_ real: any AccessDatabase) { self.real = real }
-
-        /// Returns the calls since the last question.
-        func takeCalls() -> Calls {
-            counts.withLock { counts in
-                defer { counts = Calls() }
-                return counts
-            }
-        }
-
-        func transaction<Success: Sendable>(
-            _ body: @escaping @Sendable (any AccessStatements) throws -> Success
-        ) async throws -> Success {
-            counts.withLock { $0.transactions += 1 }
-            return try await real.transaction(body)
-        }
-
-        func read<Success: Sendable>(
-            _ body: @escaping @Sendable (any AccessStatements) throws -> Success
-        ) async throws -> Success {
-            counts.withLock { $0.reads += 1 }
-            return try await real.read(body)
-        }
-
-        func version() async throws -> Int64 {
-            counts.withLock { $0.versions += 1 }
-            return try await real.version()
-        }
-    }
-
     @Test(arguments: Store.all)
     func `a request of a member, and one of anybody in everybody's zone, reads the version once and nothing else`(
         store: Store
@@ -55,7 +13,7 @@ import TidemarkTestSupport
         let (bench, place) = try await AccessPlace.bench(store)
         try await bench.add("anna")
         try await bench.add("ben", role: nil)
-        let database = CountingDatabase(bench.database)
+        let database = CountedDatabase(bench.database)
         let now = bench.now
         let policy = AccessPolicy(hasOwnUsers: true, zones: ["news": AccessPolicy.ZoneRights(everybody: .reader)])
         let gate = MemberGate(database, policy: policy, now: { now })
@@ -63,10 +21,10 @@ import TidemarkTestSupport
         for (token, zone) in [(tokens[0], "main"), (tokens[1], "news"), (tokens[0], "news")] {
             // The first request shows the token, and the second one finds what that changed.
             for _ in 1...2 { _ = try await gate.access(to: zone, token: token) { _ in } }
-            _ = database.takeCalls()
+            database.reset()
             let access = try await gate.access(to: zone, token: token) { _ in }
             #expect(access.role == (zone == "main" ? .writer : .reader))
-            #expect(database.takeCalls() == CountingDatabase.Calls(versions: 1))
+            #expect(database.counts == CountedDatabase.Counts(versions: 1))
         }
         // A right that ends counts at the next request, although the gate remembers it.
         try await bench.members { try $0.set("ben", isDisabled: true) }
@@ -86,25 +44,26 @@ import TidemarkTestSupport
         struct Limit: Error {}
         let (bench, place) = try await AccessPlace.bench(store)
         try await bench.add("anna")
-        let database = CountingDatabase(bench.database)
+        let database = CountedDatabase(bench.database)
         let now = bench.now
         let gate = MemberGate(database, now: { now })
         let token = try await bench.device("phone", of: "anna")
         for _ in 1...2 { _ = try await gate.access(to: "main", token: token) { _ in } }
-        _ = database.takeCalls()
+        database.reset()
         await #expect(throws: Limit.self) {
             _ = try await gate.access(to: "other", token: token) { caller in
                 #expect(caller.userID == "anna")
                 throw Limit()
             }
         }
-        #expect(database.takeCalls() == CountingDatabase.Calls(versions: 1))
+        #expect(database.counts == CountedDatabase.Counts(versions: 1))
+        database.reset()
         for text in ["", "tmd_", "eyJhbGciOiJub25lIn0.e30.", nil] {
             await #expect(throws: TidemarkError.self) {
                 _ = try await gate.access(to: "main", token: text) { #expect($0 == .anonymous) }
             }
         }
-        #expect(database.takeCalls() == CountingDatabase.Calls())
+        #expect(database.counts == CountedDatabase.Counts())
         withExtendedLifetime(place) {}
     }
 }

@@ -153,9 +153,8 @@ import TidemarkTestSupport
     @Test func `at most two hundred of many zones are open, and no descriptor is left after the last`() async throws {
         let place = try Place("CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
         let directory = try place.open(atMost: ZoneDirectory.openMax)
-        let before = try Self.openFiles(in: place.folder)
         var generator = SeededGenerator(seed: 1)
-        let zones = (0..<ZoneDirectory.openMax + 20).map { _ in ZoneName.make(using: &generator) }
+        let zones = (0..<ZoneDirectory.openMax + 5).map { _ in ZoneName.make(using: &generator) }
         for zone in zones {
             try await directory.makeZone(zone)
             #expect(try await Self.send("one", to: zone, directory).revisions == [1])
@@ -164,8 +163,9 @@ import TidemarkTestSupport
         let open = try Self.openFiles(in: place.folder)
         #expect(Set(open.filter { $0.hasSuffix(".sqlite") }).count == ZoneDirectory.openMax + 1)
         await directory.closeZones()
-        #expect(try Self.openFiles(in: place.folder) == before)
+        #expect(try Self.openFiles(in: place.folder).allSatisfy { !$0.contains("/zones/") })
         try await directory.main.close()
+        #expect(try Self.openFiles(in: place.folder).isEmpty)
     }
 
     @Test func `a zone with a name that the operator chose has a file of that name`() async throws {

@@ -107,17 +107,17 @@ import Testing
         ]
         try await TestServer.run(guarded.service, gate: guarded.bench.gate) { server async throws in
             let devices = tokens.map { Person(name: "anna", token: $0, server: server) }
-            for zone in ["main", "~"] { #expect(try await devices[0].write("mine", into: zone) == 200) }
+            #expect(try await devices[0].write("mine", into: "~") == 200)
             #expect(try await devices[1].send(.GET, "/me").text.contains("lost phone"))
             #expect(try await devices[1].send(.DELETE, "/devices/lost%20phone").status == 204)
-            #expect(try await devices[0].write("the thief's", into: "main") == 401)
+            #expect(try await devices[0].write("the thief's", into: "~") == 401)
             #expect(try await !devices[1].send(.GET, "/me").text.contains("lost phone"))
             #expect(try await devices[1].write("still here", into: "~") == 200)
             // It was forgotten, or never there: the same answer.
             for device in ["lost%20phone", "other"] {
                 #expect(try await devices[1].send(.DELETE, "/devices/\(device)").status == 204)
             }
-            #expect(try await devices[1].send(.DELETE, "/devices/%ff").status == 400)
+            #expect(try await devices[1].send(.DELETE, "/devices/%00").status == 400)
         }
     }
 
