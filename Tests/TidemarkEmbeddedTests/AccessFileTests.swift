@@ -121,7 +121,9 @@ import TidemarkTestSupport
         let path = try newPath()
         try AccessFile(path: path).close()
         let later = try DatabaseQueue(path: path)
-        try await later.writeWithoutTransaction { try $0.execute(sql: "PRAGMA user_version = \(AccessTables.layout + 1)") }
+        try await later.writeWithoutTransaction {
+            try $0.execute(sql: "PRAGMA user_version = \(AccessTables.layout + 1)")
+        }
         try later.close()
         let error = #expect(throws: TidemarkError.self) { try AccessFile(path: path) }
         #expect(error?.code == .unusableFile)

@@ -3,6 +3,7 @@ import GRDB
 import TidemarkCore
 import TidemarkEmbedded
 import TidemarkEngine
+import TidemarkTestSupport
 
 /// Many zones of the embedded store, each in a file of its own.
 enum ZonesBenchmark: Benchmark {
@@ -41,9 +42,9 @@ enum ZonesBenchmark: Benchmark {
             folder = try BenchFolder(in: setting.folder)
             let path = folder.path("main")
             try Items.make(0, at: path)
-            main = try EmbeddedStore(path: path, newEpoch: UUID())
+            main = try EmbeddedStore(path: path, newEpoch: RandomID.uuid())
             directories = URL(filePath: folder.path("zones"))
-            var generator = SystemRandomNumberGenerator()
+            var generator = SeededGenerator(seed: 1)
             zones = (0..<count).map { _ in .local(ZoneName.make(using: &generator)) }
             let directory = directory()
             // Each was used once, as the zones of people are.

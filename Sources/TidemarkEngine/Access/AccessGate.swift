@@ -17,6 +17,7 @@ public protocol AccessGate: Sendable {
     ///   - zone: The zone.
     ///   - token: The bearer token of the request; nil for a request without one.
     ///   - admit: Called once with the sender, before the gate looks at the zone; its error refuses the request.
+    /// - Returns: The sender with the rights in the zone.
     /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` for a zone that does not exist or that the
     ///   sender may not read, with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is
     ///   not valid, or for a sender without one; ``TidemarkCore/ErrorCode/accessRevoked`` for a former member;

@@ -53,6 +53,7 @@ package enum TokenState: String, CaseIterable, Sendable {
     /// - Parameters:
     ///   - now: The time of the request, in milliseconds since 1970.
     ///   - retired: The time when the token retired; nil if it did not, or at an unknown time.
+    /// - Returns: The event.
     package static func showing(at now: Int64, retired: Int64?) -> Event {
         guard let retired, now - retired <= grace else { return .shown }
         return .shownInGrace

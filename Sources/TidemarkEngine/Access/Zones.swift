@@ -116,7 +116,7 @@ package struct Zones: AccessCell {
         }
     }
 
-    /// Returns the zones with tables of which a user is or was a member, also those that the operator made.
+    /// Returns the zones with tables in which a user has or had a role, also those that the operator made.
     package func names(everOf user: String) throws -> [String] {
         try database.rows(
             """

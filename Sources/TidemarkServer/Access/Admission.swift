@@ -31,7 +31,7 @@ struct Admission: Sendable {
     private func decide<Decision>(
         _ request: Request,
         _ context: ServerRequestContext,
-        _ decision: (_ token: String?) async throws -> Decision
+        by decision: (_ token: String?) async throws -> Decision
     ) async throws -> Decision {
         try requireSignIn(request, context)
         do { return try await decision(BearerToken.text(in: request)) } catch {
