@@ -46,9 +46,18 @@ enum AccessLocation: Hashable {
 
     /// The zones that users can be members of; empty if no server has made them yet.
     func zones() async throws -> [String] {
-        guard case .store(let address) = self else { return [EmbeddedStore.zoneName] }
-        return try await connecting { try await AccessPresence.zones(address: address) }
+        switch self {
+        case .folder(let folder): [EmbeddedStore.zoneName] + ZoneDirectory.chosenZones(in: Self.zones(inFolder: folder))
+        case .file(let file): [EmbeddedStore.zoneName] + ZoneDirectory.chosenZones(in: Self.zones(besideFile: file))
+        case .store(let address): try await connecting { try await AccessPresence.zones(address: address) }
+        }
     }
+
+    /// The folder of other zones' files in a data folder.
+    static func zones(inFolder folder: String) -> URL { URL(filePath: "\(folder)/zones") }
+
+    /// The folder of other zones' files beside a served file.
+    static func zones(besideFile file: String) -> URL { URL(filePath: "\(file)-zones") }
 
     /// Opens the database, and makes it where it is missing.
     func open() async throws -> Opened {

@@ -14,6 +14,7 @@ final class ServedAccess: Sendable {
     /// The rates of requests.
     let rates: RequestRates
     private let file: File?
+    private let host: (any ZoneHost)?
     private let logger: Logger
     private let tokens: Mutex<ProviderTokens>
 
@@ -37,7 +38,7 @@ final class ServedAccess: Sendable {
     /// The pause between two looks for zones whose time of grace is over.
     private static let purgePause = Duration.seconds(3_600)
 
-    /// Reads the file and the keys of its providers.
+    /// Reads the file and the keys of its providers, and makes the zones that it names.
     ///
     /// - Parameters:
     ///   - file: The access file; without one, the server has users of its own and the standard limits.
@@ -45,11 +46,12 @@ final class ServedAccess: Sendable {
     ///   - host: The store, if it makes zones while the server runs.
     ///   - logger: Receives problems of the file.
     /// - Throws: ``TidemarkCore/TidemarkError`` with every problem of the file, or if a provider has no
-    ///   usable key.
+    ///   usable key, or if a zone of the file cannot be made.
     init(_ file: File?, database: any AccessDatabase, host: (any ZoneHost)?, logger: Logger) async throws(TidemarkError)
     {
         let configuration = try file?.read() ?? AccessConfiguration()
         let tokens = try await ProviderTokens(configuration.providers, now: SystemClock.milliseconds)
+        try await Self.makeZones(of: configuration, at: host)
         gate = MemberGate(
             database,
             host: host,
@@ -58,6 +60,7 @@ final class ServedAccess: Sendable {
         )
         rates = RequestRates(configuration.limits)
         self.file = file
+        self.host = host
         self.logger = logger
         self.tokens = Mutex(tokens)
     }
@@ -91,6 +94,7 @@ final class ServedAccess: Sendable {
         do throws(TidemarkError) {
             let configuration = try file.read()
             let fresh = try await ProviderTokens(configuration.providers, now: SystemClock.milliseconds)
+            try await Self.makeZones(of: configuration, at: host)
             gate.follow(AccessPolicy(configuration, verifier: fresh))
             rates.follow(configuration.limits)
             tokens.withLock { $0 = fresh }
@@ -98,6 +102,23 @@ final class ServedAccess: Sendable {
         } catch {
             logger.error("the access file stays as it was", metadata: ["error": "\(error)"])
             Terminal.line("the former access file stays in force: \(error.message)")
+        }
+    }
+
+    /// Makes the zones that a configuration names and that are not there.
+    private static func makeZones(
+        of configuration: AccessConfiguration,
+        at host: (any ZoneHost)?
+    ) async throws(TidemarkError) {
+        guard let host else { return }
+        for name in configuration.zones.keys.sorted() {
+            do { try await host.makeZone(name) } catch let error as TidemarkError { throw error } catch {
+                throw TidemarkError(
+                    .unavailable,
+                    "The zone \(name) of the access file cannot be made: \(error).",
+                    fix: "Check that the server can write into its folder or database."
+                )
+            }
         }
     }
 

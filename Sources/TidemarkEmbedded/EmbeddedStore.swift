@@ -227,6 +227,12 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
+    /// Forgets a user's device, if the zone is among the zones.
+    public func forget(device: String, of user: String, in zones: [String]) async throws {
+        guard zones.contains(zone) else { return }
+        try await file.committing { transaction, _ in try transaction.forget(device: device, of: user) }
+    }
+
     /// The latest revision and epoch, for people and logs.
     public func state() async throws -> ZoneState {
         try await file.committing { transaction, _ in try transaction.zone() }

@@ -63,6 +63,14 @@ public protocol SyncService: Sendable {
     /// Computes the content hash of every table.
     func digest(_ access: ZoneAccess) async throws -> ZoneDigest
 
+    /// Forgets a user's device in zones: the notes for it, and the nonce that its next request would follow.
+    ///
+    /// The map of its ids and the verdicts stay, so nothing is done twice. If the device comes back, the server
+    /// tells it to take a new identity. Zones that do not exist, and devices of other users, stay as they are.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when a zone cannot be written; the other zones may be done.
+    func forget(device: String, of user: String, in zones: [String]) async throws
+
     /// Returns when the store can answer requests: `GET /readyz`.
     ///
     /// - Throws: The reason if it cannot.

@@ -204,6 +204,11 @@ public final class PostgresStore: SyncService {
         throw ZoneConnections.busy
     }
 
+    /// Forgets a user's device in zones, in one transaction.
+    public func forget(device: String, of user: String, in zones: [String]) async throws {
+        try await self.zones.forget(device: device, of: user, in: zones)
+    }
+
     /// Reads the state of a zone, for people and logs.
     public func state(zone: String) async throws -> ZoneState { try await zones.inTransaction(zone) { $0.state } }
 

@@ -97,7 +97,7 @@ package final class AccessBench: Sendable {
     /// The error that refuses a request to a zone; nil when the gate admits it.
     package func refusal(of token: String?, to zone: String = "main") async throws -> ErrorCode? {
         do {
-            _ = try await gate.access(of: try await gate.caller(token: token), to: zone)
+            _ = try await gate.access(to: zone, token: token) { _ in }
             return nil
         } catch let error as TidemarkError { return error.code }
     }

@@ -66,6 +66,11 @@ public final class ReplaceableService: SyncService {
     /// The content hash of every table.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest { try await store.digest(access) }
 
+    /// Forgets a user's device.
+    public func forget(device: String, of user: String, in zones: [String]) async throws {
+        try await store.forget(device: device, of: user, in: zones)
+    }
+
     /// Whether the store answers.
     public func probe() async throws { try await store.probe() }
 }

@@ -148,6 +148,29 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
+        @Test func `zones that the access file names are made at the start, and at SIGHUP`() async throws {
+            let site = try await Site(zones: #""news": {"everybody": "reader"}"#)
+            let server = try await site.workshop.serve(site.arguments)
+            let token = try site.provider.token(for: "1")
+            #expect(try await site.status(server, token, "/zones/news/schema") == "200")
+            for zone in ["main", "blog"] {
+                #expect(try await site.status(server, token, "/zones/\(zone)/schema") == "404")
+            }
+            try site.access(zones: #""news": {"everybody": "reader"}, "blog": {"anonymous": true}"#)
+            server.program.signalled(SIGHUP)
+            _ = try await server.program.line(with: "read the access file again")
+            #expect(try await site.status(server, nil, "/zones/blog/schema") == "200")
+            #expect(try await site.status(server, nil, "/zones/news/schema") == "401")
+            try site.access(zones: #""no/file": {"anonymous": true}"#)
+            server.program.signalled(SIGHUP)
+            let line = try await server.program.line(with: "the former access file stays in force")
+            #expect(line.contains("no/file"), "\(line)")
+            #expect(try await site.status(server, nil, "/zones/blog/schema") == "200")
+            try await server.stopped()
+            let refusal = try await site.workshop.startTidemark(site.arguments).finished()
+            #expect(refusal.status == 1 && refusal.errors.contains("no/file"), "\(refusal.errors)")
+        }
+
         @Test func `a server with a bad access file, or without keys, does not start and says why`() async throws {
             let site = try await Site(zones: #""main": {"everybody": "owner", "kind": "public"}"#)
             let refusal = try await site.workshop.startTidemark(site.arguments).finished()

@@ -9,10 +9,10 @@ extension IntegrationTests {
     @Suite struct BenchTests {
         private static let all = [
             "badnet", "capture", "catchup", "crowd", "fanout", "growth", "idle", "join", "keys", "latency", "memory",
-            "push", "repair", "sign-in", "swarm", "threshold",
+            "push", "repair", "sign-in", "swarm", "threshold", "zones",
         ]
         private static let names =
-            Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push", "sign-in"]
+            Effort.isLong ? all : ["badnet", "capture", "growth", "join", "keys", "push", "sign-in", "zones"]
 
         @Test(arguments: ["sqlite", "postgres"]) func `every benchmark runs on every store and writes its result`(
             store: String
@@ -28,7 +28,7 @@ extension IntegrationTests {
             #expect(Set(results.map(\.benchmark)).sorted() == Self.names)
             #expect(results.allSatisfy { $0.seconds.median > 0 && $0.store == store })
             let isLocal = Set(results.filter { $0.wire == nil }.map(\.benchmark))
-            #expect(isLocal == ["capture", "keys"])
+            #expect(isLocal == ["capture", "keys", "zones"])
             #expect(results.allSatisfy { $0.wire == nil || ($0.wire?.bytesDown ?? 0) > 0 })
             let once = results.filter { $0.benchmark == "badnet" && $0.name.hasSuffix("ms") }
             #expect(once.map(\.wire?.requests) == [1, 1, 1, 1])

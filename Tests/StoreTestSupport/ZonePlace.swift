@@ -15,7 +15,8 @@ package final class ZonePlace: Sendable {
     /// The time, in milliseconds since 1970.
     package let clock: TestClock
     private let folder: URL
-    private let host: any ZoneHost
+    /// The store, as it makes zones.
+    package let host: any ZoneHost
 
     /// Creates a store whose zones have the tables of `sql`.
     package init(_ kind: Store, _ sql: String) async throws {

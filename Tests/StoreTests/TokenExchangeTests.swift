@@ -70,10 +70,35 @@ import TidemarkTestSupport
         let thief = try await bench.gate.exchange(copied, device: "phone").token
         #expect(try await bench.user(thief) == "anna")
         let next = try await bench.gate.exchange(thief, device: "phone").token
+        bench.advance(by: TokenState.grace + 1)
         #expect(try await bench.user(copied) == nil)
         for token in [copied, thief, next] { #expect(try await bench.user(token) == nil) }
         #expect(try await bench.audit().count { $0 == "tokenReused" } == 1)
         #expect(try await bench.user(other) == "anna", "another device has another chain")
+        withExtendedLifetime(place) {}
+    }
+
+    @Test(arguments: Store.all) func `a cancelled request that arrives within a minute of the rotation ends nothing`(
+        store: Store
+    ) async throws {
+        let (bench, place) = try await AccessPlace.bench(store)
+        try await bench.add("anna")
+        let old = try await bench.device("phone", of: "anna")
+        #expect(try await bench.user(old) == "anna")
+        let new = try await bench.gate.exchange(old, device: "phone").token
+        #expect(try await bench.user(new) == "anna")
+        for pause in [0, TokenState.grace] {
+            bench.advance(by: pause)
+            #expect(try await bench.user(old) == nil)
+            await #expect(throws: TidemarkError.self) { try await bench.gate.exchange(old, device: "phone") }
+            await #expect(throws: TidemarkError.self) { try await bench.gate.revoke(old) }
+            #expect(try await bench.user(new) == "anna")
+        }
+        #expect(try await bench.audit().contains("tokenReused") == false)
+        bench.advance(by: 1)
+        #expect(try await bench.user(old) == nil)
+        #expect(try await bench.user(new) == nil)
+        #expect(try await bench.audit().last == "tokenReused")
         withExtendedLifetime(place) {}
     }
 
@@ -85,6 +110,7 @@ import TidemarkTestSupport
         let copied = try await bench.device("phone", of: "anna")
         let successor = try await bench.gate.exchange(copied, device: "phone").token
         #expect(try await bench.user(successor) == "anna")
+        bench.advance(by: TokenState.grace + 1)
         await #expect(throws: TidemarkError.self) { try await bench.gate.exchange(copied, device: "phone") }
         #expect(try await bench.user(successor) == nil)
         #expect(try await bench.audit().last == "tokenReused")

@@ -57,6 +57,18 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
+    func `a zone that the operator names is made once, and keeps its rows when it is named again`(store: Store)
+        async throws
+    {
+        let place = try await Self.place(store)
+        for name in ["main", "news", "news"] { try await place.host.makeZone(name) }
+        #expect(try await Self.write("one", as: .local("news"), place).revisions == [1])
+        try await place.host.makeZone("news")
+        #expect(try await place.service.latest(.local("news")).revision == 1)
+        #expect(try await place.service.latest(.local("main")).revision == 0)
+    }
+
+    @Test(arguments: Store.all)
     func `the same request for a zone makes it once, also after a server was killed in between`(store: Store)
         async throws
     {

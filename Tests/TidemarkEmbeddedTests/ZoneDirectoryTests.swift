@@ -115,6 +115,75 @@ import TidemarkTestSupport
         try await directory.closeAll()
     }
 
+    @Test func `a list of zones after a start opens no zone, leaves no descriptor, and is right`() async throws {
+        let place = try Place()
+        let first = try place.open()
+        for (number, zone) in Self.names.enumerated() {
+            try await first.makeZone(zone)
+            for _ in 0...number { _ = try await Self.send("one", to: zone, first) }
+        }
+        let known = try await first.latest(of: Self.names.map { .local($0) })
+        try await first.closeAll()
+        let second = try place.open()
+        let before = try Self.openFiles(in: place.folder)
+        let read = try await second.latest(of: Self.names.map { .local($0) })
+        #expect(read.map(\.revision).sorted() == [1, 2, 3, 4, 5])
+        #expect(Set(read) == Set(known))
+        #expect(await second.openCount == 0)
+        #expect(try Self.openFiles(in: place.folder) == before)
+        for zone in Self.names { try await second.look(zone: zone) }
+        #expect(await second.openCount == 0)
+        // A zone that a program wrote into while no server ran is opened by a look, which logs the change.
+        try place.write("INSERT INTO list VALUES (99, 'by another program')", into: Self.names[0])
+        #expect(try await second.latest(of: [.local(Self.names[0])]).map(\.revision) == [1])
+        try await second.look(zone: Self.names[0])
+        #expect(try await second.latest(of: [.local(Self.names[0])]).map(\.revision) == [2])
+        try await second.closeAll()
+        #expect(try Self.openFiles(in: place.folder).isEmpty)
+    }
+
+    /// The paths of the files in a folder that this process has open.
+    private static func openFiles(in folder: URL) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { descriptor in
+            // A descriptor of this listing itself is closed by now.
+            try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")
+        }.filter { $0.hasPrefix(folder.path) }.sorted()
+    }
+
+    @Test func `at most two hundred of many zones are open, and no descriptor is left after the last`() async throws {
+        let place = try Place("CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
+        let directory = try place.open(atMost: ZoneDirectory.openMax)
+        var generator = SeededGenerator(seed: 1)
+        let zones = (0..<ZoneDirectory.openMax + 5).map { _ in ZoneName.make(using: &generator) }
+        for zone in zones {
+            try await directory.makeZone(zone)
+            #expect(try await Self.send("one", to: zone, directory).revisions == [1])
+        }
+        #expect(await directory.openCount == ZoneDirectory.openMax)
+        let open = try Self.openFiles(in: place.folder)
+        #expect(Set(open.filter { $0.hasSuffix(".sqlite") }).count == ZoneDirectory.openMax + 1)
+        await directory.closeZones()
+        #expect(try Self.openFiles(in: place.folder).allSatisfy { !$0.contains("/zones/") })
+        try await directory.main.close()
+        #expect(try Self.openFiles(in: place.folder).isEmpty)
+    }
+
+    @Test func `a zone with a name that the operator chose has a file of that name`() async throws {
+        let place = try Place()
+        let directory = try place.open()
+        try await directory.makeZone("news")
+        try await directory.makeZone("main")
+        #expect(try await Self.send("one", to: "news", directory).revisions == [1])
+        try await directory.makeZone("news")
+        #expect(try await directory.latest(.local("news")).revision == 1)
+        #expect(ZoneDirectory.chosenZones(in: place.folder.appending(path: "zones")) == ["news"])
+        for name in ["", "News", "../main", "a/b", "z_news", "1", ".hidden", String(repeating: "a", count: 64), "ä"] {
+            let error = await #expect(throws: TidemarkError.self) { try await directory.makeZone(name) }
+            #expect(error?.code == .invalidArgument, "\(name)")
+        }
+        try await directory.closeAll()
+    }
+
     @Test func `tables and columns that the main zone gains come to the other zones`() async throws {
         let place = try Place()
         let zone = Self.names[0]

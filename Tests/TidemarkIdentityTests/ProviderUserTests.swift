@@ -29,7 +29,7 @@ import TidemarkEngine
         }
 
         func access(_ token: String?, to zone: String = "main") async throws -> Role {
-            try await gate.access(of: try await gate.caller(token: token), to: zone).role
+            try await gate.access(to: zone, token: token) { _ in }.role
         }
 
         func code(_ token: String?, to zone: String = "main") async -> ErrorCode? {

@@ -57,6 +57,36 @@ import TidemarkTestSupport
         #expect(error?.code == .unavailable)
     }
 
+    @Test func `tables of the first layout gain the time of a retirement, and keep their tokens`() async throws {
+        let database = try await TestDatabase()
+        let before = AccessBench(try await AccessTransactions(address: database.address))
+        try await before.add("anna")
+        let phone = try await before.device("phone", of: "anna")
+        #expect(try await before.user(phone) == "anna")
+        try await database.writeOutside("ALTER TABLE tidemark.tidemark_token DROP COLUMN retired")
+        let after = AccessBench(try await AccessTransactions(address: database.address))
+        let next = try await after.gate.exchange(phone, device: "phone").token
+        #expect(try await after.user(next) == "anna")
+        #expect(try await after.user(phone) == nil)
+        #expect(try await after.user(next) == "anna")
+    }
+
+    @Test func `forty requests at once share a few reads of the version, and each sees the commit before it`()
+        async throws
+    {
+        let database = try await TestDatabase()
+        let access = try await AccessTransactions(address: database.address)
+        let other = try await AccessTransactions(address: database.address)
+        for round in 0..<20 {
+            try await other.transaction { try Members($0, now: 0).add("user \(round)") }
+            let versions = try await withThrowingTaskGroup(of: Int64.self, returning: [Int64].self) { group in
+                for _ in 0..<40 { group.addTask { try await access.version() } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(Set(versions) == [try await other.version()])
+        }
+    }
+
     @Test func `a look can write nothing`() async throws {
         let database = try await TestDatabase()
         let access = try await AccessTransactions(address: database.address)

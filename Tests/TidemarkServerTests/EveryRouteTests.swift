@@ -39,6 +39,7 @@ import TidemarkTestSupport
             Listing(route: "POST /token", decision: .holders, status: 400),
             Listing(route: "DELETE /token", decision: .holders, status: 204),
             Listing(route: "GET /me", decision: .users, status: 200),
+            Listing(route: "DELETE /devices/{device}", decision: .users, status: 204),
             Listing(route: "GET /me/events", decision: .users, status: 200),
             Listing(route: "GET /zones", decision: .users, status: 200),
             Listing(route: "POST /zones", decision: .users, status: 400),

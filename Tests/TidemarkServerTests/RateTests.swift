@@ -25,8 +25,14 @@ import TidemarkEngine
             return .user(Caller.User(id: token, device: token == "good-d" ? "phone" : nil))
         }
 
-        func access(of caller: Caller, to zone: String) async throws -> ZoneAccess {
-            ZoneAccess(zone: zone, caller: caller, role: .reader)
+        func access(
+            to zone: String,
+            token: String?,
+            admitting admit: @Sendable (Caller) throws -> Void
+        ) async throws -> ZoneAccess {
+            let caller = try await caller(token: token)
+            try admit(caller)
+            return ZoneAccess(zone: zone, caller: caller, role: .reader)
         }
 
         func moment() async throws -> AccessMoment { AccessMoment(time: 0, version: 0) }

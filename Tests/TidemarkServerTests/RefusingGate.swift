@@ -30,17 +30,26 @@ final class RefusingGate: AccessGate, TokenIssuer {
     }
 
     func caller(token: String?) async throws -> Caller {
+        try count(token)
+        return try await real.caller(token: token)
+    }
+
+    func access(
+        to zone: String,
+        token: String?,
+        admitting admit: @Sendable (Caller) throws -> Void
+    ) async throws -> ZoneAccess {
+        try count(token)
+        return try await real.access(to: zone, token: token, admitting: admit)
+    }
+
+    private func count(_ token: String?) throws {
         let isRefused = state.withLockedValue { state in
             state.count += 1
             state.tokens.append(token)
             return state.count == state.refusedNumber
         }
         guard !isRefused else { throw TidemarkError(.signInNeeded, "The token has ended.", fix: "Fetch another.") }
-        return try await real.caller(token: token)
-    }
-
-    func access(of caller: Caller, to zone: String) async throws -> ZoneAccess {
-        try await real.access(of: caller, to: zone)
     }
 
     func moment() async throws -> AccessMoment { try await real.moment() }

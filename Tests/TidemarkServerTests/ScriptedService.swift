@@ -43,6 +43,8 @@ final class ScriptedService: SyncService {
     /// The released snapshots.
     var releases: AsyncStream<SnapshotFile> { releaseEvents.stream }
 
+    func forget(device: String, of user: String, in zones: [String]) async throws {}
+
     func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
         callLog.withLockedValue { $0.append(Call(zone: access.zone, body: body)) }
         return try await answer(access.zone, body)

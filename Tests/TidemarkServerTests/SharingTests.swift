@@ -99,6 +99,28 @@ import Testing
         }
     }
 
+    @Test func `a lost phone is forgotten from another device, and can do nothing any more`() async throws {
+        let guarded = try await GuardedServer()
+        try await guarded.bench.add("anna", role: .writer)
+        let tokens = try await [
+            guarded.bench.device("lost phone", of: "anna"), guarded.bench.device("laptop", of: "anna"),
+        ]
+        try await TestServer.run(guarded.service, gate: guarded.bench.gate) { server async throws in
+            let devices = tokens.map { Person(name: "anna", token: $0, server: server) }
+            #expect(try await devices[0].write("mine", into: "~") == 200)
+            #expect(try await devices[1].send(.GET, "/me").text.contains("lost phone"))
+            #expect(try await devices[1].send(.DELETE, "/devices/lost%20phone").status == 204)
+            #expect(try await devices[0].write("the thief's", into: "~") == 401)
+            #expect(try await !devices[1].send(.GET, "/me").text.contains("lost phone"))
+            #expect(try await devices[1].write("still here", into: "~") == 200)
+            // It was forgotten, or never there: the same answer.
+            for device in ["lost%20phone", "other"] {
+                #expect(try await devices[1].send(.DELETE, "/devices/\(device)").status == 204)
+            }
+            #expect(try await devices[1].send(.DELETE, "/devices/%00").status == 400)
+        }
+    }
+
     @Test func `an unchanged list of zones is answered with 304`() async throws {
         try await Self.run { anna, _, server in
             _ = try await anna.write("one", into: "~")

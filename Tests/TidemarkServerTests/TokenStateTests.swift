@@ -8,7 +8,10 @@ import TidemarkTestSupport
 
     /// What each event does to a token that is not a device's.
     private static let table: [Row] = [
-        (.issued, .shown, .active, .acceptAndRetirePredecessor), (.issued, .successorShown, .retired, .none),
+        (.issued, .shown, .active, .acceptAndRetirePredecessor),
+        (.issued, .shownInGrace, .active, .acceptAndRetirePredecessor),
+        (.active, .shownInGrace, .active, .accept), (.retired, .shownInGrace, .retired, .refuse),
+        (.revoked, .shownInGrace, .revoked, .refuse), (.issued, .successorShown, .retired, .none),
         (.issued, .revoked, .revoked, .none), (.active, .shown, .active, .accept),
         (.active, .successorShown, .retired, .none), (.active, .revoked, .revoked, .none),
         (.retired, .shown, .retired, .refuse), (.retired, .successorShown, .retired, .none),

@@ -332,7 +332,7 @@ struct Serve: AsyncParsableCommand {
         }
         let directory = ZoneDirectory(
             main: store,
-            folder: URL(filePath: data.map { "\($0)/zones" } ?? "\(store.path)-zones"),
+            folder: data.map(AccessLocation.zones(inFolder:)) ?? AccessLocation.zones(besideFile: store.path),
             limits: limits,
             warn: { logger.error("\($0)") }
         )

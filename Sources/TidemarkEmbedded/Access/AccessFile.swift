@@ -10,8 +10,9 @@ import TidemarkSQL
 /// read it, because it has the hashes of tokens; SQLite gives `-wal` and `-shm` the same permissions.
 package final class AccessFile: AccessDatabase {
     private let writer: DatabaseQueue
-    /// A second connection, because `data_version` does not change by a connection's own commits.
-    private let watch: DatabaseQueue
+    private let reader: DatabaseQueue
+    /// A connection of its own, because `data_version` does not change by a connection's own commits.
+    private let commits: CommitCount
     private let place: FilePlace
 
     /// The file, as clients read of it.
@@ -28,14 +29,15 @@ package final class AccessFile: AccessDatabase {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.access"
-        let reading = configuration.readOnly(label: "tidemark.access.watch")
-        (writer, watch, place) = try TidemarkError.translatingStorageErrors(of: path) {
+        let reading = configuration.readOnly(label: "tidemark.access.reader")
+        (writer, reader, commits, place) = try TidemarkError.translatingStorageErrors(of: path) {
             let writer = try DatabaseQueue(path: path, configuration: configuration)
             try writer.read { try Self.check($0, path: path) }
             try PrivateFile.narrow(path)
             try writer.writeWithoutTransaction { try Self.prepare($0) }
-            let watch = try DatabaseQueue(path: path, configuration: reading)
-            return (writer, watch, try watch.read { try Self.place(of: $0) })
+            let reader = try DatabaseQueue(path: path, configuration: reading)
+            let place = try reader.read { try Self.place(of: $0) }
+            return (writer, reader, try CommitCount(path: path), place)
         }
     }
 
@@ -57,30 +59,28 @@ package final class AccessFile: AccessDatabase {
         }
     }
 
-    /// Runs `body` in a read transaction of the second connection.
+    /// Runs `body` in a read transaction of a connection that only reads.
     package func read<Success: Sendable>(
         _ body: @escaping @Sendable (any AccessStatements) throws -> Success
     ) async throws -> Success {
         try await translatingErrors {
-            try await watch.read { try body(Statements(db: $0)) }
+            try await reader.read { try body(Statements(db: $0)) }
         }
     }
 
-    /// Returns SQLite's count of the commits of other connections.
-    package func version() async throws -> Int64 { try await translatingErrors { try readVersion() } }
-
-    /// Reads the count on the caller's thread: that takes microseconds, and a change of threads more.
-    private func readVersion() throws -> Int64 {
-        try watch.unsafeRead { [place] db in
+    /// Returns SQLite's count of the commits of other connections, read on the caller's thread.
+    package func version() async throws -> Int64 {
+        try await translatingErrors {
             // A revocation in the file that replaced this one would not count.
             try place.requireUnmoved()
-            return try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
+            return try commits.read()
         }
     }
 
     /// Closes the file.
     package func close() throws {
-        try watch.close()
+        commits.close()
+        try reader.close()
         try writer.close()
     }
 
@@ -133,8 +133,12 @@ extension AccessFile {
         // An acknowledged revocation must survive a power cut.
         try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
         try db.inTransaction(.immediate) {
-            guard try Int.fetchOne(db, sql: "PRAGMA user_version") == 0 else { return .commit }
+            guard try Int.fetchOne(db, sql: "PRAGMA user_version") != AccessTables.layout else { return .commit }
             for statement in AccessTables.statements { try db.execute(sql: statement) }
+            for (table, column, type) in AccessTables.addedColumns
+            where try !db.columns(in: table).contains(where: { $0.name == column }) {
+                try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN \(column) \(type)")
+            }
             try db.execute(sql: "PRAGMA user_version = \(AccessTables.layout)")
             return .commit
         }

@@ -213,6 +213,18 @@ package struct ZoneTransaction: StoreTransaction {
         ).execute(arguments: [device, exchange.lap, exchange.revision, exchange.user])
     }
 
+    /// Deletes the notes for a user's device, and takes a nonce that no device knows for its last one.
+    func forget(device: String, of user: String) throws {
+        try db.cachedStatement(
+            sql: """
+                DELETE FROM tidemark_overruled
+                WHERE device = ?1 AND EXISTS (SELECT 1 FROM tidemark_lap WHERE device = ?1 AND user_id = ?2)
+                """
+        ).execute(arguments: [device, user])
+        try db.cachedStatement(sql: "UPDATE tidemark_lap SET lap = ?3 WHERE device = ?1 AND user_id = ?2")
+            .execute(arguments: [device, user, Exchange.forgottenLap])
+    }
+
     // MARK: Ancestry
 
     package func ancestry(of ids: [String]) throws -> Ancestry {

@@ -79,6 +79,9 @@ actor OpenZones {
         }
     }
 
+    /// Whether a zone is open, or is being opened or closed.
+    func isOpen(_ zone: String) -> Bool { places[zone] != nil }
+
     /// Enters a zone only if it is open.
     func enterIfOpen(_ zone: String) -> EmbeddedStore? {
         guard case .open(var use) = places[zone] else { return nil }

@@ -43,7 +43,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         warn: @escaping @Sendable (String) -> Void = { _ in }
     ) {
         let files = ZoneFiles(main: main, folder: folder, limits: limits, now: now, metrics: metrics, warn: warn)
-        let closedZones = ClosedZones()
+        let closedZones = ClosedZones(files)
         self.main = main
         self.files = files
         self.closedZones = closedZones
@@ -55,7 +55,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
             do {
                 let revision = try await store.latest(.local(store.zone))
                 try await store.close()
-                closedZones.remember(revision, file: files.file(of: store.zone))
+                closedZones.remember(revision)
             } catch { warn("zone \(store.zone) was not closed in order: \(error)") }
         }
     }
@@ -67,13 +67,14 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     /// Makes a zone with empty tables, if there is none of that name.
     package func makeZone(_ name: String) async throws {
-        guard ZoneName.isValid(name) else { throw Self.unknownZone }
+        guard name != main.zone else { return }
+        guard ZoneFiles.isName(name) else { throw ZoneName.unusable(name) }
         try await files.make(name)
     }
 
     /// Removes a zone's file after its requests.
     package func removeZone(_ name: String) async throws {
-        guard ZoneName.isValid(name) else { return }
+        guard ZoneFiles.isName(name) else { return }
         await zones.close(name)
         closedZones.forget(name)
         files.remove(name)
@@ -81,6 +82,14 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     /// The number of zones' files that are open, beside the main zone's.
     package var openCount: Int { get async { await zones.count } }
+
+    /// Returns the zones in a folder whose names the operator chose, by name.
+    package static func chosenZones(in folder: URL) -> [String] {
+        // Without the folder there are none.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
+        return names.filter { $0.hasSuffix(".sqlite") }.map { String($0.dropLast(".sqlite".count)) }
+            .filter(ZoneName.isChosen).sorted()
+    }
 
     // MARK: Requests
 
@@ -112,6 +121,13 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// Computes the content hash of every table.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
         try await using(access.zone) { try await $0.digest(access) }
+    }
+
+    /// Forgets a user's device in the files of zones, one after another.
+    public func forget(device: String, of user: String, in zones: [String]) async throws {
+        for zone in zones where zone == main.zone || files.isThere(zone) {
+            try await using(zone) { try await $0.forget(device: device, of: user, in: [zone]) }
+        }
     }
 
     /// Checks that the main zone can answer requests.
@@ -161,11 +177,25 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     // MARK: Push
 
-    /// Returns the zones' latest revisions; opens no file whose revision is known.
+    /// Returns the zones' latest revisions.
+    ///
+    /// It opens no closed zone but those that were never open. A revision that is not known is read from the
+    /// zone's file.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         var revisions: [ZoneRevision] = []
+        var unknown: [ZoneAccess] = []
         for access in accesses {
-            if let revision = await closedRevision(of: access.zone) {
+            if let revision = isClosable(access.zone) ? closedZones.revision(of: access.zone) : nil {
+                revisions.append(revision)
+            } else if isClosable(access.zone), await !zones.isOpen(access.zone) {
+                unknown.append(access)
+            } else {
+                revisions += try await using(access.zone) { try await $0.latest(of: [access]) }
+            }
+        }
+        let read = try await closedZones.read(unknown.map(\.zone))
+        for access in unknown {
+            if let revision = read[access.zone] {
                 revisions.append(revision)
             } else {
                 revisions += try await using(access.zone) { try await $0.latest(of: [access]) }
@@ -178,14 +208,18 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     ///
     /// A closed file that no program has changed stays closed.
     public func look(zone: String) async throws {
-        guard await closedRevision(of: zone) == nil else { return }
+        if isClosable(zone) {
+            if closedZones.isSettled(zone) { return }
+            if await !zones.isOpen(zone) {
+                _ = try await closedZones.read([zone])
+                if closedZones.isSettled(zone) { return }
+            }
+        }
         try await using(zone) { try await $0.look(zone: zone) }
     }
 
-    private func closedRevision(of zone: String) async -> ZoneRevision? {
-        guard zone != main.zone, ZoneName.isValid(zone) else { return nil }
-        return closedZones.revision(of: zone, file: files.file(of: zone))
-    }
+    /// Whether a zone has a file that the directory opens and closes.
+    private func isClosable(_ zone: String) -> Bool { zone != main.zone && ZoneFiles.isName(zone) }
 
     // MARK: Files
 
@@ -206,7 +240,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     private func enter(_ zone: String) async throws -> EmbeddedStore {
         guard zone != main.zone else { return main }
-        guard ZoneName.isValid(zone) else { throw Self.unknownZone }
+        guard ZoneFiles.isName(zone) else { throw Self.unknownZone }
         return try await zones.enter(zone, shape: main.file.schemaHash)
     }
 

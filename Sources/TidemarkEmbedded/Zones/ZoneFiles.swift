@@ -17,11 +17,20 @@ struct ZoneFiles: Sendable {
     /// The path of a zone's file.
     func file(of zone: String) -> URL { folder.appending(path: "\(zone).sqlite") }
 
+    /// Whether a name can be one of a zone with a file of its own; such a name is safe in a path.
+    static func isName(_ zone: String) -> Bool { ZoneName.isValid(zone) || ZoneName.isChosen(zone) }
+
+    /// Whether a zone has a file here.
+    func isThere(_ zone: String) -> Bool {
+        Self.isName(zone) && FileManager.default.fileExists(atPath: file(of: zone).path)
+    }
+
     /// Makes a zone's file with empty tables; does nothing if it is there.
     func make(_ zone: String) async throws {
+        guard !isThere(zone) else { return }
         let template = try await template()
         try await runOnOwnThread { [self] in
-            guard !FileManager.default.fileExists(atPath: file(of: zone).path) else { return }
+            guard !isThere(zone) else { return }
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
             // Under its own name the file is complete: a crash leaves only a file to overwrite.
             let draft = folder.appending(path: ".\(zone).new")
@@ -40,13 +49,7 @@ struct ZoneFiles: Sendable {
         let template = try await template()
         let file = file(of: zone)
         return try await runOnOwnThread { [self] in
-            guard FileManager.default.fileExists(atPath: file.path) else {
-                throw TidemarkError(
-                    .unavailable,
-                    "The file of this zone is missing on the server.",
-                    fix: "Put the file \(zone).sqlite back into the folder of zones, for instance from a backup."
-                )
-            }
+            guard isThere(zone) else { throw Self.missing(zone) }
             try TidemarkError.translatingStorageErrors(of: file.path) {
                 var configuration = Configuration()
                 configuration.busyMode = .timeout(10)
@@ -67,6 +70,45 @@ struct ZoneFiles: Sendable {
                 warn: warn
             )
         }
+    }
+
+    /// Reads a zone's revision from its file, without the work of opening the zone; call this on a thread that may
+    /// block.
+    ///
+    /// - Returns: The revision, and whether no changes of other programs wait in the file to be logged; nil for a
+    ///   file that was never opened, which has no epoch yet.
+    /// - Throws: ``TidemarkCore/ErrorCode/unavailable`` when there is no file.
+    func revision(of zone: String) throws -> (revision: ZoneRevision, isSettled: Bool)? {
+        guard isThere(zone) else { throw Self.missing(zone) }
+        let path = file(of: zone).path
+        return try TidemarkError.translatingStorageErrors(of: path) {
+            var configuration = Configuration()
+            configuration.busyMode = .timeout(10)
+            configuration.label = "tidemark.revision"
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            let result = try queue.read { try Self.revision(of: zone, in: $0) }
+            try queue.close()
+            return result
+        }
+    }
+
+    private static func revision(of zone: String, in db: Database) throws -> (ZoneRevision, Bool)? {
+        guard try db.tableExists("tidemark_zone"),
+            let row = try Row.fetchOne(
+                db,
+                sql: "SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark_capture) AS waits FROM tidemark_zone"
+            )
+        else { return nil }
+        let revision = try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))
+        return (revision, try !row.value("waits"))
+    }
+
+    private static func missing(_ zone: String) -> TidemarkError {
+        TidemarkError(
+            .unavailable,
+            "The file of this zone is missing on the server.",
+            fix: "Put the file \(zone).sqlite back into the folder of zones, for instance from a backup."
+        )
     }
 
     /// Removes a zone's file.

@@ -11,12 +11,22 @@ public protocol AccessGate: Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is not valid.
     func caller(token: String?) async throws -> Caller
 
-    /// Returns the access of a sender to a zone.
+    /// Returns the access of a request to a zone; sender and rights are decided on one state of the database.
     ///
+    /// - Parameters:
+    ///   - zone: The zone.
+    ///   - token: The bearer token of the request; nil for a request without one.
+    ///   - admit: Called once with the sender, before the gate looks at the zone; its error refuses the request.
+    /// - Returns: The sender with the rights in the zone.
     /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` for a zone that does not exist or that the
-    ///   sender may not read, with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for a sender
-    ///   without a token; ``TidemarkCore/ErrorCode/accessRevoked`` for a former member.
-    func access(of caller: Caller, to zone: String) async throws -> ZoneAccess
+    ///   sender may not read, with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is
+    ///   not valid, or for a sender without one; ``TidemarkCore/ErrorCode/accessRevoked`` for a former member;
+    ///   the error of `admit`.
+    func access(
+        to zone: String,
+        token: String?,
+        admitting admit: @Sendable (Caller) throws -> Void
+    ) async throws -> ZoneAccess
 
     /// Returns the present state of the decisions.
     ///
@@ -39,7 +49,14 @@ public struct LocalGate: AccessGate {
     public func caller(token: String?) async throws -> Caller { .local }
 
     /// Returns the owner's access.
-    public func access(of caller: Caller, to zone: String) async throws -> ZoneAccess { .local(zone) }
+    public func access(
+        to zone: String,
+        token: String?,
+        admitting admit: @Sendable (Caller) throws -> Void
+    ) async throws -> ZoneAccess {
+        try admit(.local)
+        return .local(zone)
+    }
 
     /// Returns a moment that never changes.
     public func moment() async throws -> AccessMoment { AccessMoment(time: 0, version: 0) }

@@ -12,7 +12,10 @@
 /// Times are milliseconds since 1970.
 package enum AccessTables {
     /// The number of this layout; a later one has tables or columns that this program does not know.
-    package static let layout = 1
+    package static let layout = 2
+
+    /// The columns that tables of an earlier layout lack, each with its type; they may be NULL.
+    package static let addedColumns = [(table: "tidemark_token", column: "retired", type: "BIGINT")]
 
     /// The statements that make the tables where they are missing.
     package static let statements = [
@@ -33,7 +36,8 @@ package enum AccessTables {
             device TEXT,
             state TEXT NOT NULL,
             created BIGINT NOT NULL,
-            expires BIGINT NOT NULL)
+            expires BIGINT NOT NULL,
+            retired BIGINT)
         """,
         "CREATE INDEX IF NOT EXISTS tidemark_token_chain ON tidemark_token (chain)",
         "CREATE INDEX IF NOT EXISTS tidemark_token_user ON tidemark_token (user_id)",

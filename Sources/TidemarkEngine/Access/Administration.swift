@@ -3,9 +3,8 @@ package import TidemarkCore
 /// The commands of a server's operator about users and tokens, in one transaction of the caller.
 ///
 /// Each function checks all of its arguments before it changes anything.
-package struct Administration {
-    private let database: any AccessStatements
-    private let now: Int64
+package struct Administration: AccessCell {
+    package let session: AccessSession
 
     /// The longest life of a token that an operator issues, in days.
     package static let daysMax: Int64 = 3_650
@@ -21,10 +20,7 @@ package struct Administration {
         package let expires: Int64
     }
 
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
+    package init(_ session: AccessSession) { self.session = session }
 
     // MARK: Users
 
@@ -38,15 +34,15 @@ package struct Administration {
         in zone: String,
         using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
-        guard try !Members(database, now: now).isKnown(user) else {
+        guard try !members.isKnown(user) else {
             throw TidemarkError(
                 .invalidArgument,
                 "There is a user \(user) already.",
                 fix: "Issue a new sign-in token by `tidemark user sign-in \(user)`, or choose another name."
             )
         }
-        try Members(database, now: now).add(user)
-        if let role { try Members(database, now: now).set(role, of: user, in: zone) }
+        try members.add(user)
+        if let role { try members.set(role, of: user, in: zone) }
         return try issue(.signIn, to: user, duration: Tokens.signInDuration, using: &generator)
     }
 
@@ -62,7 +58,6 @@ package struct Administration {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user.
     package func set(_ user: String, isDisabled: Bool) throws {
-        let members = Members(database, now: now)
         try members.require(user)
         try members.set(user, isDisabled: isDisabled)
     }
@@ -72,7 +67,7 @@ package struct Administration {
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user, and
     ///   ``TidemarkCore/ErrorCode/lastOwner`` when the zone would have no owner.
     package func set(_ role: Role?, of user: String, in zone: String) throws {
-        try Members(database, now: now).set(role, of: user, in: zone)
+        try members.set(role, of: user, in: zone)
     }
 
     // MARK: Tokens
@@ -103,7 +98,7 @@ package struct Administration {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown id.
     package func revokeToken(_ id: String) throws {
-        guard try Tokens(database, now: now).revoke(id: id) else {
+        guard try tokens.revoke(id: id) else {
             throw TidemarkError(
                 .invalidArgument,
                 "There is no token \(id).",
@@ -115,7 +110,6 @@ package struct Administration {
     // MARK: Checks
 
     private func requireEnabled(_ user: String) throws {
-        let members = Members(database, now: now)
         try members.require(user)
         guard try !members.isDisabled(user) else {
             throw TidemarkError(
@@ -132,7 +126,7 @@ package struct Administration {
         duration: Int64,
         using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
-        let token = try Tokens(database, now: now).issue(kind, to: user, duration: duration, using: &generator)
+        let token = try tokens.issue(kind, to: user, duration: duration, using: &generator)
         return Issue(token: token, user: user, expires: now + duration)
     }
 }

@@ -1,7 +1,6 @@
 /// The record of sign-ins and of changes of rights, in one transaction of the caller.
-package struct Audit {
-    private let database: any AccessStatements
-    private let now: Int64
+package struct Audit: AccessCell {
+    package let session: AccessSession
 
     /// How long an entry stays, in milliseconds: 400 days.
     package static let retention: Int64 = 400 * 86_400_000
@@ -15,6 +14,7 @@ package struct Audit {
         case tokenExchanged
         case tokenReused
         case tokenRevoked
+        case deviceForgotten
         case roleChanged
         case zoneMade
         case zoneRenamed
@@ -42,10 +42,7 @@ package struct Audit {
         package let detail: String?
     }
 
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
+    package init(_ session: AccessSession) { self.session = session }
 
     /// Appends an entry, and deletes those that are too old.
     package func append(

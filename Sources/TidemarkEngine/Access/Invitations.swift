@@ -1,9 +1,8 @@
 package import TidemarkCore
 
 /// Makes, accepts and revokes invitations to zones, in one transaction of the caller.
-package struct Invitations {
-    private let database: any AccessStatements
-    private let now: Int64
+package struct Invitations: AccessCell {
+    package let session: AccessSession
 
     /// How long an invitation can be accepted without another choice, in days.
     package static let daysDefault: Int64 = 7
@@ -25,10 +24,7 @@ package struct Invitations {
         package let expires: Int64
     }
 
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
+    package init(_ session: AccessSession) { self.session = session }
 
     /// Makes an invitation.
     ///
@@ -59,8 +55,7 @@ package struct Invitations {
                 user, "\(now)", "\(now + days * Self.day)",
             ]
         )
-        try Audit(database, now: now)
-            .append(.invitationMade, by: user, subject: token.id, zone: zone, detail: role.rawValue)
+        try audit.append(.invitationMade, by: user, subject: token.id, zone: zone, detail: role.rawValue)
         return token
     }
 
@@ -87,7 +82,6 @@ package struct Invitations {
         guard token.kind == .invitation, let row = rows.first, let id = row.text(0), let zone = row.text(1),
             let role = row.text(2).flatMap(Role.init(rawValue:)), let uses = row.integer(3)
         else { throw Self.invalid }
-        let members = Members(database, now: now)
         if case .member(let current) = try members.standing(of: user, in: zone), current >= role || uses < 1 {
             return (zone, current)
         }
@@ -97,7 +91,7 @@ package struct Invitations {
             [id]
         )
         try members.set(role, of: user, in: zone, by: user)
-        try Audit(database, now: now).append(.invitationAccepted, by: user, subject: id, zone: zone)
+        try audit.append(.invitationAccepted, by: user, subject: id, zone: zone)
         return (zone, role)
     }
 
@@ -110,7 +104,7 @@ package struct Invitations {
             ["\(now)", id, zone]
         )
         guard !rows.isEmpty else { return false }
-        try Audit(database, now: now).append(.invitationRevoked, by: user, subject: id, zone: zone)
+        try audit.append(.invitationRevoked, by: user, subject: id, zone: zone)
         return true
     }
 

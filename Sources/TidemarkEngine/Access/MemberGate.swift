@@ -4,7 +4,7 @@ import TidemarkCore
 /// The gate of a server with users: tokens say who sends a request, and memberships what they may do.
 ///
 /// Decisions are kept until the database of users changes, so a request with a known token reads
-/// nothing but that database's version. A revocation counts for every request that begins after its
+/// nothing but that database's version, once. A revocation counts for every request that begins after its
 /// commit, on every node.
 public final class MemberGate: AccessGate {
     let database: any AccessDatabase
@@ -24,6 +24,8 @@ public final class MemberGate: AccessGate {
         /// The providers' users who are admitted.
         var admissions: Set<String> = []
         var roles: [Membership: Role] = [:]
+        /// Users without a membership, in zones where the configuration gives them a role.
+        var outsiders: Set<Membership> = []
         /// The names of private zones, by user.
         var ownZones: [String: String] = [:]
 
@@ -31,7 +33,7 @@ public final class MemberGate: AccessGate {
 
         /// Forgets everything if the database has changed, or if there is too much to remember.
         mutating func follow(_ newVersion: Int64) {
-            let count = holders.count + admissions.count + roles.count + ownZones.count
+            let count = holders.count + admissions.count + roles.count + outsiders.count + ownZones.count
             guard version != newVersion || count >= Self.countMax else { return }
             self = Decisions(version: newVersion)
         }
@@ -68,31 +70,55 @@ public final class MemberGate: AccessGate {
     /// Decides by another policy from now on.
     public func follow(_ policy: AccessPolicy) { self.policy.withLock { $0 = policy } }
 
+    /// The zones in which every signed-in user has a role.
+    var namesOfEverybodysZones: [String] {
+        policy.withLock { policy in policy.zones.keys.filter { policy.rights(in: $0).ofUsers != nil }.sorted() }
+    }
+
     // MARK: Senders
+
+    /// A token that has the form of one, before the gate looks into the database.
+    private enum Shown {
+        case own(Token)
+        case provider(Caller.User)
+    }
 
     /// Returns the user who holds the token; anonymous without one.
     ///
     /// A sign-in token is good for an exchange only, and an invitation for its acceptance.
     public func caller(token: String?) async throws -> Caller {
-        guard let text = token else { return .anonymous }
+        guard let token else { return .anonymous }
+        let shown = try await shown(token)
+        return .user(try await user(showing: shown, at: try await database.version()))
+    }
+
+    /// Returns the form of a token; a text that no server issued costs no look into the database.
+    private func shown(_ text: String) async throws -> Shown {
         let policy = policy.withLock { $0 }
         guard Token.isOwn(text) else {
             guard let verifier = policy.verifier else { throw Self.signInNeeded }
-            let user = try await verifier.user(text)
-            guard try await isAdmitted(user.id) else { throw Self.signInNeeded }
-            return .user(user)
+            return .provider(try await verifier.user(text))
         }
-        guard let token = Token(text), token.opensRequests, policy.hasOwnUsers || token.kind == .administrator,
-            let holder = try await holder(of: token)
+        guard let token = Token(text), token.opensRequests, policy.hasOwnUsers || token.kind == .administrator
         else { throw Self.signInNeeded }
-        return .user(
-            Caller.User(
+        return .own(token)
+    }
+
+    /// Returns the user of a token that the database accepts at a version.
+    private func user(showing shown: Shown, at version: Int64) async throws -> Caller.User {
+        switch shown {
+        case .provider(let user):
+            guard try await isAdmitted(user.id, at: version) else { throw Self.signInNeeded }
+            return user
+        case .own(let token):
+            guard let holder = try await holder(of: token, at: version) else { throw Self.signInNeeded }
+            return Caller.User(
                 id: holder.user,
                 expires: holder.expires,
                 isAdministrator: holder.kind == .administrator,
                 device: holder.device
             )
-        )
+        }
     }
 
     /// Whether tokens of the server's own are accepted from users who are no administrators.
@@ -100,38 +126,49 @@ public final class MemberGate: AccessGate {
 
     /// Returns the holder of a valid token; the token counts as shown.
     func holder(of token: Token) async throws -> Tokens.Holder? {
-        let version = try await database.version()
+        try await holder(of: token, at: try await database.version())
+    }
+
+    private func holder(of token: Token, at version: Int64) async throws -> Tokens.Holder? {
         let now = now()
         let hash = token.hash
-        let known = decisions.withLock { decisions in
-            decisions.follow(version)
-            return decisions.holders[hash]
-        }
         // A token can end while nothing else changes.
-        if let known { return known.expires > now ? known : nil }
+        if let known = known(at: version, { $0.holders[hash] }) { return known.expires > now ? known : nil }
         switch try await database.read({ try Tokens($0, now: now).look(token) }) {
         case .invalid: return nil
         case .changes: return try await database.transaction { try Tokens($0, now: now).show(token) }
         case .valid(let holder):
-            // The look was at this version or a later one, and a later one makes the gate forget.
-            decisions.withLock { if $0.version == version { $0.holders[hash] = holder } }
+            remember(at: version) { $0.holders[hash] = holder }
             return holder
         }
     }
 
     /// Whether the server admits a provider's user, whom it records at first sight.
-    private func isAdmitted(_ user: String) async throws -> Bool {
-        let version = try await database.version()
-        let isKnown = decisions.withLock { decisions in
-            decisions.follow(version)
-            return decisions.admissions.contains(user)
-        }
-        if isKnown { return true }
+    private func isAdmitted(_ user: String, at version: Int64) async throws -> Bool {
+        if known(at: version, { $0.admissions.contains(user) ? true : nil }) == true { return true }
         let now = now()
         let isAdmitted = try await database.transaction { try Members($0, now: now).admit(user) }
         // The first sight changes the database, so the next request reads the user anew.
-        if isAdmitted { decisions.withLock { if $0.version == version { $0.admissions.insert(user) } } }
+        if isAdmitted { remember(at: version) { $0.admissions.insert(user) } }
         return isAdmitted
+    }
+
+    // MARK: Decisions
+
+    /// Returns what the gate remembers for a version of the database, and forgets what it knew of another one.
+    private func known<Decision: Sendable>(
+        at version: Int64,
+        _ decision: (borrowing Decisions) -> Decision?
+    ) -> Decision? {
+        decisions.withLock { decisions in
+            decisions.follow(version)
+            return decision(decisions)
+        }
+    }
+
+    /// Remembers a decision that was read at this version or a later one; a later one makes the gate forget.
+    private func remember(at version: Int64, _ change: (inout Decisions) -> Void) {
+        decisions.withLock { if $0.version == version { change(&$0) } }
     }
 
     // MARK: Zones
@@ -139,18 +176,44 @@ public final class MemberGate: AccessGate {
     /// Returns the access of a member, or the access that needs no membership, if that is the stronger one.
     ///
     /// The zone `~` is the private zone of the sender, which the server makes at the first request.
-    public func access(of caller: Caller, to zone: String) async throws -> ZoneAccess {
-        let rights = policy.withLock { $0.rights(in: zone) }
-        guard case .user(let user) = caller else {
-            guard rights.isOpenToAnonymous else { throw Self.signInNeeded }
-            return ZoneAccess(zone: zone, caller: caller, role: .reader)
+    public func access(
+        to zone: String,
+        token: String?,
+        admitting admit: @Sendable (Caller) throws -> Void
+    ) async throws -> ZoneAccess {
+        guard let token else {
+            try admit(.anonymous)
+            return try anonymousAccess(to: zone)
         }
-        let zone = zone == ZoneKind.privateAlias ? try await ownZone(of: user.id) : zone
+        let shown = try await shown(token)
+        // One read decides about sender and zone. A revocation after it may or may not count.
+        let version = try await database.version()
+        let user = try await user(showing: shown, at: version)
+        try admit(.user(user))
+        return try await access(of: user, to: zone, at: version)
+    }
+
+    /// Returns the access of a sender without a token.
+    func anonymousAccess(to zone: String) throws -> ZoneAccess {
+        guard policy.withLock({ $0.rights(in: zone) }).isOpenToAnonymous else { throw Self.signInNeeded }
+        return ZoneAccess(zone: zone, caller: .anonymous, role: .reader)
+    }
+
+    /// Returns the access of a user at a version of the database.
+    func access(of user: Caller.User, to zone: String, at version: Int64) async throws -> ZoneAccess {
+        let caller = Caller.user(user)
+        let rights = policy.withLock { $0.rights(in: zone) }
+        let zone = zone == ZoneKind.privateAlias ? try await ownZone(of: user.id, at: version) : zone
+        let membership = Membership(user: user.id, zone: zone)
+        if let role = rights.ofUsers, known(at: version, { $0.outsiders.contains(membership) ? true : nil }) == true {
+            return ZoneAccess(zone: zone, caller: caller, role: role)
+        }
         do {
-            let role = try await role(of: user.id, in: zone)
+            let role = try await role(of: user.id, in: zone, at: version)
             return ZoneAccess(zone: zone, caller: caller, role: max(role, rights.ofUsers ?? role))
         } catch let error as TidemarkError where error.code == .unknownZone || error.code == .accessRevoked {
             guard let role = rights.ofUsers else { throw error }
+            remember(at: version) { $0.outsiders.insert(membership) }
             return ZoneAccess(zone: zone, caller: caller, role: role)
         }
     }
@@ -158,16 +221,11 @@ public final class MemberGate: AccessGate {
     /// Returns the role of a member of a zone, whose tables are made first if that is still to be done.
     ///
     /// - Throws: The refusal of everybody else.
-    private func role(of user: String, in zone: String) async throws -> Role {
+    private func role(of user: String, in zone: String, at version: Int64) async throws -> Role {
         // No zone has such a name, and PostgreSQL takes no text with NUL.
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }
-        let version = try await database.version()
         let membership = Membership(user: user, zone: zone)
-        let known = decisions.withLock { decisions in
-            decisions.follow(version)
-            return decisions.roles[membership]
-        }
-        if let known { return known }
+        if let role = known(at: version, { $0.roles[membership] }) { return role }
         let now = now()
         let (standing, record) = try await database.read { statements in
             let standing = try Members(statements, now: now).standing(of: user, in: zone)
@@ -178,20 +236,15 @@ public final class MemberGate: AccessGate {
         }
         guard record?.life != .deleted else { throw Self.zoneGone }
         if let record { try await registry?.prepare(record) }
-        decisions.withLock { if $0.version == version { $0.roles[membership] = role } }
+        remember(at: version) { $0.roles[membership] = role }
         return role
     }
 
-    private func ownZone(of user: String) async throws -> String {
+    private func ownZone(of user: String, at version: Int64) async throws -> String {
         guard let registry else { throw Self.unknownZone }
-        let version = try await database.version()
-        let known = decisions.withLock { decisions in
-            decisions.follow(version)
-            return decisions.ownZones[user]
-        }
-        if let known { return known }
+        if let name = known(at: version, { $0.ownZones[user] }) { return name }
         let zone = try await registry.ownZone(of: user)
-        decisions.withLock { if $0.version == version { $0.ownZones[user] = zone.name } }
+        remember(at: version) { $0.ownZones[user] = zone.name }
         return zone.name
     }
 

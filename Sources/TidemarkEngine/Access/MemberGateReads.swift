@@ -9,6 +9,12 @@ public protocol AccountReader: Sendable {
     ///
     /// It does not count as a use of the token.
     func isSignedIn(_ user: String, token: String?) async throws -> Bool
+
+    /// Revokes the tokens of a user's device.
+    ///
+    /// - Returns: The zones that can have notes for the device: those of the user, now or before, and those
+    ///   of everybody.
+    func signOut(device: String, of user: String) async throws -> [String]
 }
 
 /// A gate of a server that makes zones while it runs.
@@ -24,6 +30,19 @@ extension MemberGate: AccountReader {
     public func account(of user: String) async throws -> Account {
         let now = now()
         return try await database.read { try Account(of: user, from: $0, now: now) }
+    }
+
+    /// Revokes the tokens of a user's device, with their chains.
+    public func signOut(device: String, of user: String) async throws -> [String] {
+        let now = now()
+        let own = try await database.transaction { statements in
+            let tokens = Tokens(statements, now: now)
+            if try tokens.revoke(device: device, of: user) {
+                try Audit(statements, now: now).append(.deviceForgotten, by: user, subject: device)
+            }
+            return try Zones(statements, now: now).names(everOf: user)
+        }
+        return own + namesOfEverybodysZones
     }
 
     /// Returns whether a token is still good and its user admitted.
@@ -45,7 +64,11 @@ extension MemberGate {
     public func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool {
         do {
             guard try await user(holding: token) == access.caller.userID else { return false }
-            return try await self.access(of: access.caller, to: access.zone).role == access.role
+            guard case .user(let user) = access.caller else {
+                return try anonymousAccess(to: access.zone).role == access.role
+            }
+            let version = try await database.version()
+            return try await self.access(of: user, to: access.zone, at: version).role == access.role
         } catch let error as TidemarkError where error.code != .unavailable && error.code != .storageFailed {
             return false
         }

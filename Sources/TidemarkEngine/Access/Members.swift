@@ -1,9 +1,8 @@
 package import TidemarkCore
 
 /// Users and their rights in zones, in one transaction of the caller.
-package struct Members {
-    private let database: any AccessStatements
-    private let now: Int64
+package struct Members: AccessCell {
+    package let session: AccessSession
 
     /// The most bytes of a user's id.
     package static let userBytesMax = 255
@@ -36,10 +35,7 @@ package struct Members {
         }
     }
 
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
+    package init(_ session: AccessSession) { self.session = session }
 
     /// Adds a user; one that is there stays as it is.
     ///
@@ -59,7 +55,7 @@ package struct Members {
             "INSERT INTO tidemark_user (id, created) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id",
             [user, "\(now)"]
         )
-        if !added.isEmpty { try Audit(database, now: now).append(.userAdded, subject: user) }
+        if !added.isEmpty { try audit.append(.userAdded, subject: user) }
     }
 
     /// Whether the server knows a user.
@@ -105,7 +101,7 @@ package struct Members {
             "UPDATE tidemark_user SET disabled = $1 WHERE id = $2",
             [isDisabled ? "\(now)" : nil, user]
         )
-        try Audit(database, now: now).append(isDisabled ? .userDisabled : .userEnabled, subject: user)
+        try audit.append(isDisabled ? .userDisabled : .userEnabled, subject: user)
         return true
     }
 
@@ -141,8 +137,7 @@ package struct Members {
             """,
             [zone, user, role?.rawValue, "\(now)"]
         )
-        try Audit(database, now: now)
-            .append(.roleChanged, by: author, subject: user, zone: zone, detail: role?.rawValue ?? "none")
+        try audit.append(.roleChanged, by: author, subject: user, zone: zone, detail: role?.rawValue ?? "none")
     }
 
     /// Returns the rights of a user in a zone.

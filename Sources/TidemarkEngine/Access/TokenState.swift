@@ -5,8 +5,10 @@
 /// answer is lost exchanges again, and the unused token of the first exchange is never shown.
 ///
 /// A retired device token that is shown again was copied: either the device or the copy rotated it
-/// first, and the server cannot tell which. It revokes the chain, and the person signs in again. A
-/// retired sign-in token is only refused, because people paste a link twice.
+/// first, and the server cannot tell which. It revokes the chain, and the person signs in again. For
+/// ``grace`` after its retirement the token is only refused: a request that the device has cancelled can
+/// still be on its way with it. A retired sign-in token is only refused at any time, because people paste
+/// a link twice.
 package enum TokenState: String, CaseIterable, Sendable {
     /// Nobody has shown it yet.
     case issued
@@ -21,6 +23,8 @@ package enum TokenState: String, CaseIterable, Sendable {
     package enum Event: CaseIterable, Sendable {
         /// A request shows the token.
         case shown
+        /// A request shows the token, at most ``TokenState/grace`` after it retired.
+        case shownInGrace
         /// A request shows the token that replaced it for the first time.
         case successorShown
         /// A person or the server revokes it.
@@ -41,13 +45,30 @@ package enum TokenState: String, CaseIterable, Sendable {
         case refuseAndRevokeChain
     }
 
+    /// How long a retired token is only refused, in milliseconds: a minute.
+    package static let grace: Int64 = 60_000
+
+    /// Returns the event that a request with the token is.
+    ///
+    /// - Parameters:
+    ///   - now: The time of the request, in milliseconds since 1970.
+    ///   - retired: The time when the token retired; nil if it did not, or at an unknown time.
+    /// - Returns: The event.
+    package static func showing(at now: Int64, retired: Int64?) -> Event {
+        guard let retired, now - retired <= grace else { return .shown }
+        return .shownInGrace
+    }
+
     /// Returns the state after an event, and the server's reaction.
     package func after(_ event: Event, kind: Token.Kind) -> (state: TokenState, reaction: Reaction) {
         switch (self, event) {
         case (.issued, .shown): (.active, .acceptAndRetirePredecessor)
         case (.active, .shown): (.active, .accept)
         case (.retired, .shown): kind == .device ? (.revoked, .refuseAndRevokeChain) : (.retired, .refuse)
-        case (.revoked, .shown): (.revoked, .refuse)
+        case (.retired, .shownInGrace): (.retired, .refuse)
+        // A token that did not retire has no grace.
+        case (.issued, .shownInGrace), (.active, .shownInGrace): after(.shown, kind: kind)
+        case (.revoked, .shown), (.revoked, .shownInGrace): (.revoked, .refuse)
         case (.issued, .successorShown), (.active, .successorShown): (.retired, .none)
         case (.retired, .successorShown): (.retired, .none)
         case (.revoked, .successorShown): (.revoked, .none)

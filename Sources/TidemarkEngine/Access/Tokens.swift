@@ -3,9 +3,8 @@ import TidemarkCore
 /// Issues, exchanges and revokes tokens, in one transaction of the caller.
 ///
 /// A chain is the tokens that began with one sign-in; a revocation for misuse ends all of them.
-package struct Tokens {
-    private let database: any AccessStatements
-    private let now: Int64
+package struct Tokens: AccessCell {
+    package let session: AccessSession
 
     /// How long a sign-in token can be exchanged, in milliseconds: a week.
     package static let signInDuration: Int64 = 7 * day
@@ -38,16 +37,19 @@ package struct Tokens {
         let device: String?
         let state: TokenState
         let expires: Int64
+        let retired: Int64?
+
+        /// Returns the state after a request shows the token at a time, and the server's reaction.
+        func shown(at now: Int64) -> (state: TokenState, reaction: TokenState.Reaction) {
+            state.after(TokenState.showing(at: now, retired: retired), kind: kind)
+        }
 
         var holder: Holder {
             Holder(kind: kind, token: id, chain: chain, user: user, device: device, expires: expires)
         }
     }
 
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
+    package init(_ session: AccessSession) { self.session = session }
 
     /// The result of a look at a token, which changes nothing.
     package enum Look: Hashable, Sendable {
@@ -84,11 +86,10 @@ package struct Tokens {
         by author: String? = nil,
         using generator: inout some RandomNumberGenerator
     ) throws -> Token {
-        try Members(database, now: now).require(user)
+        try members.require(user)
         let token = Token.make(kind, using: &generator)
         try insert(token, user: user, chain: token.id, expires: now + duration)
-        try Audit(database, now: now)
-            .append(.tokenIssued, by: author, subject: token.id, detail: "\(kind.rawValue) for \(user)")
+        try audit.append(.tokenIssued, by: author, subject: token.id, detail: "\(kind.rawValue) for \(user)")
         return token
     }
 
@@ -97,7 +98,7 @@ package struct Tokens {
     /// It reads two rows by their indexes and writes nothing, so a token that nobody issued costs little.
     package func look(_ token: Token) throws -> Look {
         guard let stored = try valid(token) else { return .invalid }
-        let step = stored.state.after(.shown, kind: stored.kind)
+        let step = stored.shown(at: now)
         guard step.state == stored.state else { return .changes }
         return step.reaction == .accept ? .valid(stored.holder) : .invalid
     }
@@ -109,13 +110,13 @@ package struct Tokens {
     /// - Returns: Its holder; nil when the token is unknown, has ended, or was revoked.
     package func show(_ token: Token) throws -> Holder? {
         guard let stored = try valid(token) else { return nil }
-        let step = stored.state.after(.shown, kind: stored.kind)
+        let step = stored.shown(at: now)
         if step.state != stored.state { try set(step.state, of: stored.id) }
         switch step.reaction {
         case .none, .refuse: return nil
         case .refuseAndRevokeChain:
             try revoke(chain: stored.chain)
-            try Audit(database, now: now).append(.tokenReused, by: stored.user, subject: stored.id)
+            try audit.append(.tokenReused, by: stored.user, subject: stored.id)
             return nil
         case .acceptAndRetirePredecessor:
             if let predecessor = stored.predecessor { try retire(predecessor) }
@@ -153,8 +154,7 @@ package struct Tokens {
             device: device,
             expires: expires
         )
-        try Audit(database, now: now)
-            .append(.tokenExchanged, by: holder.user, subject: successor.id, detail: "for \(holder.token)")
+        try audit.append(.tokenExchanged, by: holder.user, subject: successor.id, detail: "for \(holder.token)")
         let successorHolder = Holder(
             kind: .device,
             token: successor.id,
@@ -179,9 +179,22 @@ package struct Tokens {
         let rows = try database.rows("SELECT chain FROM tidemark_token WHERE id = $1", [id])
         guard let chain = rows.first?.text(0) else { return false }
         if try revoke(chain: chain) {
-            try Audit(database, now: now).append(.tokenRevoked, by: author, subject: id)
+            try audit.append(.tokenRevoked, by: author, subject: id)
         }
         return true
+    }
+
+    /// Revokes the chains of all tokens that a user's device holds.
+    ///
+    /// - Returns: Whether one of them was not revoked before.
+    package func revoke(device: String, of user: String) throws -> Bool {
+        let ids = try database.rows(
+            "SELECT id FROM tidemark_token WHERE user_id = $1 AND device = $2 AND state <> $3 ORDER BY created, id",
+            [user, device, TokenState.revoked.rawValue]
+        ).compactMap { $0.text(0) }
+        // One chain can have several of them.
+        for id in ids { try revoke(id: id, by: user) }
+        return !ids.isEmpty
     }
 
     /// Revokes all tokens of a chain, and returns whether one of them was not revoked before.
@@ -201,22 +214,26 @@ package struct Tokens {
     }
 
     private func set(_ state: TokenState, of id: String) throws {
+        guard state == .retired else {
+            try database.rows("UPDATE tidemark_token SET state = $1 WHERE id = $2", [state.rawValue, id])
+            return
+        }
         try database.rows(
-            "UPDATE tidemark_token SET state = $1 WHERE id = $2",
-            [state.rawValue, id]
+            "UPDATE tidemark_token SET state = $1, retired = COALESCE(retired, $2) WHERE id = $3",
+            [state.rawValue, "\(now)", id]
         )
     }
 
     /// Returns a token that has not ended and whose user is not disabled.
     private func valid(_ token: Token) throws -> Stored? {
         guard let stored = try stored(token), stored.expires > now else { return nil }
-        return try Members(database, now: now).isDisabled(stored.user) ? nil : stored
+        return try members.isDisabled(stored.user) ? nil : stored
     }
 
     private func stored(_ token: Token) throws -> Stored? {
         let rows = try database.rows(
             """
-            SELECT id, kind, user_id, chain, predecessor, device, state, expires
+            SELECT id, kind, user_id, chain, predecessor, device, state, expires, retired
             FROM tidemark_token
             WHERE hash = $1
             """,
@@ -234,7 +251,8 @@ package struct Tokens {
             predecessor: row.text(4),
             device: row.text(5),
             state: state,
-            expires: expires
+            expires: expires,
+            retired: row.integer(8)
         )
     }
 

@@ -1,17 +1,45 @@
+package import TidemarkCore
+
 /// The names of zones that are made while the server runs: `z_` and 128 random bits.
 ///
-/// A name tells nothing and cannot be guessed; people see a zone's title.
+/// A name tells nothing and cannot be guessed; people see a zone's title. The operator may choose names
+/// for public zones.
 package enum ZoneName {
     private static let prefix = "z_"
     /// Lower-case base32 (RFC 4648), which a file system that ignores case keeps apart.
     private static let alphabet = Array("abcdefghijklmnopqrstuvwxyz234567".utf8)
     private static let length = 26
+    private static let chosenLengthMax = 63
 
     /// Makes a name.
     package static func make(using generator: inout some RandomNumberGenerator) -> String {
         // The alphabet has 32 letters, so five bits choose one without a bias.
         let letters = (0..<length).map { _ in alphabet[Int(generator.next() & 31)] }
         return prefix + String(decoding: letters, as: UTF8.self)
+    }
+
+    /// Whether a text has the form of a name that an operator may choose for a zone with a file of its own.
+    ///
+    /// Such a text is safe in a path: lower-case letters, digits, `-` and `_`, at most 63 of them, with a letter
+    /// first. No such name is one that the server makes.
+    package static func isChosen(_ text: String) -> Bool {
+        guard (1...chosenLengthMax).contains(text.utf8.count), let first = text.utf8.first else { return false }
+        let letters = UInt8(ascii: "a")...UInt8(ascii: "z")
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return letters.contains(first) && !text.hasPrefix(prefix)
+            && text.utf8.allSatisfy {
+                letters.contains($0) || digits.contains($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+            }
+    }
+
+    /// The refusal to make a zone with a file of such a name.
+    package static func unusable(_ name: String) -> TidemarkError {
+        TidemarkError(
+            .invalidArgument,
+            "The zone \(name) cannot have a file of that name.",
+            fix: "Choose lower-case letters, digits, - and _, at most \(chosenLengthMax), with a letter first; "
+                + "not \(prefix) at the beginning."
+        )
     }
 
     /// Whether a text has the form of a name; such a text is safe in a path.

@@ -1,9 +1,8 @@
 package import TidemarkCore
 
 /// Makes, lists and deletes zones, in one transaction of the caller.
-package struct Zones {
-    private let database: any AccessStatements
-    private let now: Int64
+package struct Zones: AccessCell {
+    package let session: AccessSession
 
     /// How long a deleted zone can be restored, in milliseconds: 30 days.
     package static let graceDuration: Int64 = 30 * 86_400_000
@@ -39,10 +38,7 @@ package struct Zones {
         package let members: Int64
     }
 
-    package init(_ database: any AccessStatements, now: Int64) {
-        self.database = database
-        self.now = now
-    }
+    package init(_ session: AccessSession) { self.session = session }
 
     /// Returns the user's private zone, which is planned if it does not exist.
     package func ownZone(of user: String, using generator: inout some RandomNumberGenerator) throws -> Zone {
@@ -87,8 +83,8 @@ package struct Zones {
             """,
             [zone.name, kind.rawValue, title, user, request, "\(now)", zone.life.rawValue]
         )
-        try Audit(database, now: now).append(.zoneMade, by: user, zone: zone.name, detail: kind.rawValue)
-        try Members(database, now: now).set(.owner, of: user, in: zone.name, by: user)
+        try audit.append(.zoneMade, by: user, zone: zone.name, detail: kind.rawValue)
+        try members.set(.owner, of: user, in: zone.name, by: user)
         return zone
     }
 
@@ -120,6 +116,19 @@ package struct Zones {
         }
     }
 
+    /// Returns the zones with tables in which a user has or had a role, also those that the operator made.
+    package func names(everOf user: String) throws -> [String] {
+        try database.rows(
+            """
+            SELECT member.zone
+            FROM tidemark_member AS member
+            LEFT JOIN tidemark_zones AS zone ON zone.zone = member.zone
+            WHERE member.user_id = $1 AND COALESCE(zone.state, $2) = $2
+            """,
+            [user, ZoneLife.ready.rawValue]
+        ).compactMap { $0.text(0) }
+    }
+
     /// Records an event in the life of a zone.
     ///
     /// - Returns: The state after it; nil if the event cannot happen.
@@ -132,7 +141,6 @@ package struct Zones {
             "UPDATE tidemark_zones SET state = $1, deleted = $2 WHERE zone = $3",
             [life.rawValue, life == .deleted ? "\(now)" : nil, zone.name]
         )
-        let audit = Audit(database, now: now)
         switch event {
         case .made: break
         case .deleted: try audit.append(.zoneDeleted, by: user, zone: zone.name)
@@ -145,7 +153,7 @@ package struct Zones {
     package func retitle(_ zone: String, _ title: String?, by user: String) throws {
         try Self.check(title)
         try database.rows("UPDATE tidemark_zones SET title = $1 WHERE zone = $2", [title, zone])
-        try Audit(database, now: now).append(.zoneRenamed, by: user, zone: zone)
+        try audit.append(.zoneRenamed, by: user, zone: zone)
     }
 
     /// Removes a deleted zone from all lists; its rows must be gone.
@@ -153,7 +161,7 @@ package struct Zones {
         for table in ["tidemark_invitation", "tidemark_member", "tidemark_zones"] {
             try database.rows("DELETE FROM \(table) WHERE zone = $1", [zone.name])
         }
-        try Audit(database, now: now).append(.zonePurged, zone: zone.name)
+        try audit.append(.zonePurged, zone: zone.name)
     }
 
     private static let columns = "zone.zone, zone.kind, zone.title, zone.author, zone.state, zone.deleted"

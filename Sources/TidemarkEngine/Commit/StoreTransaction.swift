@@ -186,6 +186,9 @@ package struct Exchange: Hashable, Sendable {
     /// The user to whom the device belongs; nil for a device that only requests without identity named.
     package let user: String?
 
+    /// The nonce of a device that the server has forgotten: none of its requests follows it.
+    package static let forgottenLap = "forgotten"
+
     /// Makes an exchange.
     package init(lap: String, revision: Int64, user: String?) {
         self.lap = lap

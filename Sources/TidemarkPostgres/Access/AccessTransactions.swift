@@ -6,6 +6,7 @@ package import TidemarkEngine
 package final class AccessTransactions: AccessDatabase {
     private let pool: PostgresPool
     private let logger: Logger
+    private let versions: SharedReads<Int64>
     private static let connectionsMax = 2
 
     /// Makes the tables where they are missing.
@@ -13,17 +14,26 @@ package final class AccessTransactions: AccessDatabase {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the database cannot be reached or written.
     package init(address: String, logger: Logger = Logger(label: "tidemark.access")) async throws {
         self.logger = logger
-        pool = PostgresPool(
+        let pool = PostgresPool(
             address: address,
             settings: PostgresConnection.Settings(),
             sizeMax: Self.connectionsMax
         )
+        self.pool = pool
+        versions = SharedReads {
+            try await Self.run(on: pool) { pg in
+                try Self.beforeBegin { try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
+            }
+        }
         try await run { pg in
             try Self.transact(pg, begin: "BEGIN") {
                 // Nodes start at the same time, and CREATE ... IF NOT EXISTS of two sessions can collide.
                 try pg.execute("SELECT pg_advisory_xact_lock(hashtext('tidemark.access'))")
                 try pg.execute("CREATE SCHEMA IF NOT EXISTS tidemark; SET LOCAL search_path = tidemark")
                 for statement in AccessTables.statements { try pg.execute(statement) }
+                for (table, column, type) in AccessTables.addedColumns where try Self.lacks(column, of: table, pg) {
+                    try pg.execute("ALTER TABLE \(table) ADD COLUMN \(column) \(type)")
+                }
                 try pg.execute(
                     """
                     CREATE TABLE IF NOT EXISTS tidemark_access (
@@ -64,26 +74,44 @@ package final class AccessTransactions: AccessDatabase {
     }
 
     /// Returns the version, which every writing transaction raises.
-    package func version() async throws -> Int64 {
-        try await run { pg in
-            try Self.beforeBegin { try pg.integer("SELECT version FROM tidemark.tidemark_access") ?? 0 }
-        }
-    }
+    ///
+    /// Calls that wait at the same time share a query.
+    package func version() async throws -> Int64 { try await translatingErrors { try await versions.read() } }
 
     // MARK: Connections
 
-    /// Runs `body` on a connection, and on another one if the first was lost while idle.
+    /// Whether a table of an earlier layout lacks a column.
+    private static func lacks(_ column: String, of table: String, _ pg: PostgresConnection) throws -> Bool {
+        try pg.query(
+            """
+            SELECT 1 FROM pg_attribute
+            WHERE attrelid = to_regclass('tidemark.' || $1) AND attname = $2 AND NOT attisdropped
+            """,
+            [table, column]
+        ).isEmpty
+    }
+
     private func run<Success: Sendable>(
         _ body: @escaping @Sendable (PostgresConnection) throws -> Success
     ) async throws -> Success {
-        do {
-            for _ in 0..<Self.connectionsMax {
-                do { return try await pool.run { pg, _ in try body(pg) } } catch let failure as PostgresFailure
-                    where failure.isBeforeBegin && failure.isDisconnected
-                { continue }
-            }
-            return try await pool.run { pg, _ in try body(pg) }
-        } catch let failure as PostgresFailure {
+        try await translatingErrors { try await Self.run(on: pool, body) }
+    }
+
+    /// Runs `body` on a connection, and on another one if the first was lost while idle.
+    private static func run<Success: Sendable>(
+        on pool: PostgresPool,
+        _ body: @escaping @Sendable (PostgresConnection) throws -> Success
+    ) async throws -> Success {
+        for _ in 0..<connectionsMax {
+            do { return try await pool.run { pg, _ in try body(pg) } } catch let failure as PostgresFailure
+                where failure.isBeforeBegin && failure.isDisconnected
+            { continue }
+        }
+        return try await pool.run { pg, _ in try body(pg) }
+    }
+
+    private func translatingErrors<Success>(_ work: () async throws -> Success) async throws -> Success {
+        do { return try await work() } catch let failure as PostgresFailure {
             logger.error(
                 "the database of users failed",
                 metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]

@@ -26,6 +26,7 @@ extension ZoneConnections {
     ///
     /// A zone of an unknown name has no rows yet, so no writer has to be waited for.
     fileprivate func makeZone(_ name: String, epoch: String) async throws {
+        guard try await revisions(of: [name]).isEmpty else { return }
         guard served.tables.values.allSatisfy({ $0.zoneColumn != nil }) else {
             throw TidemarkError(
                 .unavailable,

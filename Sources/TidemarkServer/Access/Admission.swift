@@ -14,15 +14,40 @@ struct Admission: Sendable {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` or ``TidemarkCore/ErrorCode/rateLimited``.
     func caller(_ request: Request, _ context: ServerRequestContext) async throws -> Caller {
+        let caller = try await decide(request, context) { try await gate.caller(token: $0) }
+        try takeCosts(of: request, by: caller, context)
+        return caller
+    }
+
+    /// Returns the sender's access to a zone, and takes the request's costs before the gate looks at the zone.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``, or a refusal of the gate.
+    func access(to zone: String, _ request: Request, _ context: ServerRequestContext) async throws -> ZoneAccess {
+        try await decide(request, context) { token in
+            try await gate.access(to: zone, token: token) { try takeCosts(of: request, by: $0, context) }
+        }
+    }
+
+    /// Runs a decision about the request's token, and counts a refusal of it.
+    private func decide<Decision>(
+        _ request: Request,
+        _ context: ServerRequestContext,
+        by decision: (_ token: String?) async throws -> Decision
+    ) async throws -> Decision {
         try requireSignIn(request, context)
-        let caller: Caller
-        do { caller = try await gate.caller(token: BearerToken.text(in: request)) } catch {
+        do { return try await decision(BearerToken.text(in: request)) } catch {
             countFailure(error, of: request, context)
             throw error
         }
+    }
+
+    private func takeCosts(
+        of request: Request,
+        by caller: Caller,
+        _ context: ServerRequestContext
+    ) throws(TidemarkError) {
         try Self.requireUser(of: request, caller)
         if let rates { try rates.take(costs(of: request, by: caller, context)) }
-        return caller
     }
 
     /// Refuses a device whose file belongs to another user than its token.
@@ -102,10 +127,10 @@ struct Admission: Sendable {
 
     private static let deviceCharactersMax = 64
 
-    /// Whether the route makes a snapshot or compares rows.
+    /// Whether the route makes a snapshot, compares rows, or writes into each zone of the sender.
     private static func isExpensive(_ context: ServerRequestContext) -> Bool {
         guard let path = context.endpointPath else { return false }
-        return path.hasSuffix("/snapshot") || path.hasSuffix("/fingerprints")
+        return path.hasSuffix("/snapshot") || path.hasSuffix("/fingerprints") || path.hasPrefix("/devices/")
     }
 
     private static func length(of request: Request) -> Int64? {

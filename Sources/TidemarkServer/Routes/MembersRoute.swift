@@ -109,7 +109,7 @@ struct MembersRoute: Sendable {
     @Sendable func revoke(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {
-        try await registry.revokeInvitation(try Self.parameter("id", in: context), access)
+        try await registry.revokeInvitation(try context.name("id"), access)
         return SmallBody.done
     }
 
@@ -125,18 +125,7 @@ struct MembersRoute: Sendable {
     // MARK: Paths
 
     private static func user(in context: ServerRequestContext, _ access: ZoneAccess) throws -> String {
-        let name = try parameter("user", in: context)
+        let name = try context.name("user")
         return name == me ? access.caller.userID ?? name : name
-    }
-
-    private static func parameter(_ name: String, in context: ServerRequestContext) throws -> String {
-        guard let text = context.parameters.get(name)?.removingPercentEncoding, !text.utf8.contains(0) else {
-            throw TidemarkError(
-                .malformedRequest,
-                "The name in the path is not valid percent-encoded UTF-8.",
-                fix: "Percent-encode the name."
-            )
-        }
-        return text
     }
 }

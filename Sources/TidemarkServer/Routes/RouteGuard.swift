@@ -5,11 +5,9 @@ internal import TidemarkEngine
 
 /// Decides about the sender of each request, before the server reads the request's body.
 struct RouteGuard: Sendable {
-    let gate: any AccessGate
     let admission: Admission
 
     init(gate: any AccessGate, rates: RequestRates?) {
-        self.gate = gate
         admission = Admission(gate: gate, rates: rates)
     }
 
@@ -35,8 +33,7 @@ struct RouteGuard: Sendable {
 
     private func zoneAccess(of request: Request, _ context: ServerRequestContext, role: Role) async throws -> ZoneAccess
     {
-        let caller = try await admission.caller(request, context)
-        let access = try await gate.access(of: caller, to: context.zone)
+        let access = try await admission.access(to: context.zone, request, context)
         guard access.role >= role else {
             throw TidemarkError(
                 .notAllowed,

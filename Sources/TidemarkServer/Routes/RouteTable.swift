@@ -14,7 +14,8 @@ struct RouteTable {
         for other zones than main POST and GET /zones/{zone}/sync, \
         POST /zones/{zone}/fingerprints, GET /zones/{zone}/events, GET /zones/{zone}/snapshot, \
         GET /zones/{zone}/schema and GET /zones/{zone}/digest; \
-        on a server with users also POST and DELETE /token, GET /me, GET /me/events, GET and POST /zones, \
+        on a server with users also POST and DELETE /token, GET /me, DELETE /devices/{device}, GET /me/events, \
+        GET and POST /zones, \
         PATCH and DELETE /zones/{zone}, GET /zones/{zone}/members, PUT and DELETE /zones/{zone}/members/{user}, \
         GET and POST /zones/{zone}/invitations, DELETE /zones/{zone}/invitations/{id} and POST /invitations
         """
@@ -78,7 +79,14 @@ struct RouteTable {
     /// The routes of a server with users.
     private var userRoutes: [Route] {
         guard let accounts = gate as? any AccountReader else { return [] }
-        return [Route(.get, "/me", for: .users(AccountRoute(accounts: accounts).answer))]
+        return [
+            Route(.get, "/me", for: .users(AccountRoute(accounts: accounts).answer)),
+            Route(
+                .delete,
+                "/devices/{device}",
+                for: .users(DevicesRoute(accounts: accounts, service: service).forget)
+            ),
+        ]
             + ((gate as? any ZoneRegistrar)?.registry.map { sharingRoutes($0, accounts) } ?? [])
     }
 

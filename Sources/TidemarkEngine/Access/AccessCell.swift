@@ -1,0 +1,35 @@
+/// The statements of one transaction of the database of users, and its time.
+package struct AccessSession {
+    /// The statements.
+    package let database: any AccessStatements
+    /// The time of the transaction, in milliseconds since 1970.
+    package let now: Int64
+
+    package init(_ database: any AccessStatements, now: Int64) {
+        self.database = database
+        self.now = now
+    }
+}
+
+/// One subject of the database of users, such as its tokens, in one transaction of the caller.
+package protocol AccessCell {
+    /// The transaction.
+    var session: AccessSession { get }
+
+    /// Works in a transaction.
+    init(_ session: AccessSession)
+}
+
+extension AccessCell {
+    /// Works in a transaction whose time is in milliseconds since 1970.
+    package init(_ database: any AccessStatements, now: Int64) { self.init(AccessSession(database, now: now)) }
+
+    var database: any AccessStatements { session.database }
+    var now: Int64 { session.now }
+
+    // MARK: The other subjects, in the same transaction
+
+    var audit: Audit { Audit(session) }
+    var members: Members { Members(session) }
+    var tokens: Tokens { Tokens(session) }
+}

@@ -1,0 +1,24 @@
+import TidemarkEngine
+
+extension ZoneConnections {
+    /// Deletes the notes for a user's device, and takes a nonce that no device knows for its last one.
+    func forget(device: String, of user: String, in zones: [String]) async throws {
+        let names = PostgresArray.quoted(zones.filter { !$0.utf8.contains(0) })
+        try await throwingClientErrors { [self] in
+            try await onLivingConnection { pg, _ in
+                _ = try pg.query(
+                    """
+                    WITH forgotten AS (
+                        UPDATE tidemark.lap SET lap = $4
+                        WHERE zone = ANY ($1::text[]) AND device = $2 AND user_id = $3
+                        RETURNING zone, device)
+                    DELETE FROM tidemark.overruled AS note
+                    USING forgotten
+                    WHERE note.zone = forgotten.zone AND note.device = forgotten.device
+                    """,
+                    [names, device, user, Exchange.forgottenLap]
+                )
+            }
+        }
+    }
+}
