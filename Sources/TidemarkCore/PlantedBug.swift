@@ -11,7 +11,7 @@
 /// and the check that detects it.
 package enum PlantedBug: String, CaseIterable, Sendable {
     // The server's decisions.
-    case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
+    case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn, overrulesOtherRecords
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
     case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan, mistakesForReferenced,
         mistakesForUnique

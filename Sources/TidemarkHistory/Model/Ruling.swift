@@ -99,7 +99,9 @@ extension ZoneModel {
         let meeting: Set<String>
         switch change.operation {
         case .create:
-            guard table.policy.decides, missed.contains(where: { $0.version.row != nil }) else { return refused }
+            // Two new records under a number that nobody meant for both are not two versions of one.
+            guard table.policy.decides, !table.hasAssignedKeys, missed.contains(where: { $0.version.row != nil })
+            else { return refused }
             meeting = differing
         case .delete:
             let isLatest = missed.allSatisfy { $0.version.stamp < author.stamp }
