@@ -35,7 +35,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies
     case acknowledgesNewerEdits, forgetsSumsInReplay
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
-    case keepsLentIDsOfCopy, renumbersOntoRows, remakesOverUnseenRows
+    case keepsLentIDsOfCopy, renumbersOntoRows, remakesOverUnseenRows, drawsFormerIDs
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot

@@ -60,6 +60,7 @@ extension PlantedCase {
         PlantedCase(.keepsLentIDsOfCopy, rule: 1, group: "C", profile: .restore, seed: 42),
         PlantedCase(.renumbersOntoRows, rule: 1, group: "B", seed: 9),
         PlantedCase(.remakesOverUnseenRows, rule: 1, group: "C", scenario: .takenID),
+        PlantedCase(.drawsFormerIDs, rule: 1, group: "C", profile: .policies, seed: 76),
         PlantedCase(.keepsTemporaryIdsInOutbox, rule: 13, group: "C", seed: 5),
         PlantedCase(.dropsIdMap, rule: 13, group: "C", seed: 1),
         PlantedCase(.ignoresEpoch, rule: 14, group: "A", scenario: .otherEpoch),
