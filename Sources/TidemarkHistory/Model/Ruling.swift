@@ -24,7 +24,7 @@ struct Author: Sendable {
     private let baseRevisions: [RecordID: Int64]
     private let oldestBase: Int64
     /// The author's change sets up to this one.
-    let own: Set<String>
+    private(set) var own: Set<String>
     let stamp: ZoneModel.Stamp
 
     init(of set: AuthoredSet, _ ids: Identities, stamp: ZoneModel.Stamp, _ rules: Rules) {
@@ -35,6 +35,13 @@ struct Author: Sendable {
         oldestBase = set.oldestBase
         own = set.own
         self.stamp = stamp
+    }
+
+    /// The author as one who has made other change sets.
+    func having(made own: Set<String>) -> Author {
+        var author = self
+        author.own = own
+        return author
     }
 
     /// The revision up to which the author had seen a record.
