@@ -42,10 +42,7 @@ extension HistoryChecker {
             checkFound(change, or: newIDs, among: places, step: step)
         }
         let claims = waiting.all + lostChanges.flatMap { $0 }
-        // Another copy of the file may have sent a change set that this one has not frozen, so it does not recall it.
-        let sentByCopies = Set(device.outbox.filter { $0.wire == nil && zone.revision(of: $0.id) != nil }.map(\.id))
-        let unknown = outbox.filter { !sentByCopies.contains($0.id) }
-        checkInvented(unknown, claims: claims + claims.map { rules.translated($0, newIDs) }, step: step)
+        checkInvented(outbox, claims: claims + claims.map { rules.translated($0, newIDs) }, step: step)
         checkParked(inbox, confirmed: confirmed, zone: zone, device: device, step: step)
         offeredAgain.formUnion(lostSets)
         device.settled.removeAll { lostSets.contains($0) }
