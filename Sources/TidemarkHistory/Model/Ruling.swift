@@ -95,7 +95,7 @@ extension ZoneModel {
         let refused = Ruling(unseen: missed.first(where: \.isRenewal)?.version ?? last.version)
         // Both deleted the record, or the creation replaces nothing.
         guard let row = rows[change.record] else { return change.operation == .update ? refused : Ruling() }
-        let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
+        let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }.subtracting(table.key)
         let isRenewed = missed.contains(where: \.isRenewal)
         let differing = Set(
             change.cells.filter { column, cell in

@@ -10,7 +10,7 @@ extension PlantedCase {
         PlantedCase(.ignoresRecordBase, rule: 1, group: "B", scenario: .oldBase),
         PlantedCase(.takesUnseenChildren, rule: 1, group: "D", seed: 9),
         PlantedCase(.mergesSameColumn, rule: 1, group: "B", seed: 1),
-        PlantedCase(.overrulesOtherRecords, rule: 1, group: "B", profile: .policies, seed: 1),
+        PlantedCase(.overrulesOtherRecords, rule: 1, group: "B", scenario: .takenNumber),
         PlantedCase(.sendsWholeRow, rule: 1, group: "D", seed: 1),
         PlantedCase(.sendsOverUnseenValues, rule: 1, group: "D", profile: .schema, seed: 6),
         PlantedCase(.leavesChildrenOutOfTruth, rule: 1, group: "C", seed: 1),
