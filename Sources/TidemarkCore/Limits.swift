@@ -14,6 +14,8 @@ public struct Limits: Hashable, Sendable {
     public var responseBytesMax = 256 << 20
     /// The most change sets in one request.
     public var changeSetsPerRequestMax = 10_000
+    /// The most change sets that a device asks about at once before it takes a snapshot.
+    public var recalledIDsMax = 10_000
     /// The most unanswered requests that one request names; a device has at most 16.
     public var openLapsMax = 1_000
     /// The most revisions in one answer if the request names no `limit`.

@@ -11,7 +11,7 @@
 /// and the check that detects it.
 package enum PlantedBug: String, CaseIterable, Sendable {
     // The server's decisions.
-    case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn
+    case skipsBaseCheck, ignoresRecordBase, takesUnseenChildren, mergesSameColumn, overrulesOtherRecords
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
     case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan, mistakesForReferenced,
         mistakesForUnique
@@ -35,7 +35,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case appliesOnTopOfEdits, forgetsToReplay, hidesWhatFits, capturesWhatItApplies
     case acknowledgesNewerEdits, forgetsSumsInReplay
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
-    case keepsLentIDsOfCopy, renumbersOntoRows, remakesOverUnseenRows
+    case keepsLentIDsOfCopy, renumbersOntoRows, remakesOverUnseenRows, drawsFormerIDs
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot

@@ -144,5 +144,34 @@ struct Regression: Sendable, CustomTestStringConvertible {
             profile: .restore,
             defect: "the checker took an own earlier change set for an unseen one"
         ),
+        Regression(
+            seed: 76,
+            profile: .policies,
+            defect: "a new record drew a temporary id that another one had before, and replaced it"
+        ),
+        Regression(
+            seed: 148,
+            defect: "the same, after the retry of a conflict without policies"
+        ),
+        Regression(
+            seed: 55,
+            profile: .restore,
+            defect: "a copy of a file asked about as many waiting change sets only as it sends in one request"
+        ),
+        Regression(
+            seed: 67,
+            profile: .restore,
+            defect: "the same, and edits of a new record referred to an id that the server did not know"
+        ),
+        Regression(
+            seed: 29,
+            profile: .live,
+            defect: "the checker took an own record for seen that the change set neither names nor builds on"
+        ),
+        Regression(
+            seed: 46,
+            profile: .storage,
+            defect: "the checker did not know that an edit may follow the own deletion that does not fit yet"
+        ),
     ]
 }

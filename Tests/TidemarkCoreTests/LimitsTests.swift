@@ -47,6 +47,7 @@ import TidemarkCore
             limits.listenersMax, limits.heartbeatMilliseconds, limits.listenerTickMilliseconds,
             limits.waitMillisecondsMax, limits.groupRequestsMax, limits.groupBytesMax, limits.inFlightBytesMax,
             limits.valueBytesMax, limits.deltaBytesMin, limits.changeEventBytesMax, limits.openLapsMax,
+            limits.recalledIDsMax,
         ]
         #expect(bounds.allSatisfy { $0 > 0 })
         // All revisions are kept unless the operator sets a number.

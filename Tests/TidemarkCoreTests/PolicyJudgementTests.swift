@@ -13,7 +13,8 @@ import TidemarkCore
         differing: Set<String> = ["a", "b"],
         _ unseen: [UnseenChange],
         exists: Bool = true,
-        isCascade: Bool = false
+        isCascade: Bool = false,
+        isNumbered: Bool = false
     ) -> Contention {
         Contention(
             table: "notes",
@@ -23,7 +24,8 @@ import TidemarkCore
             unseen: unseen,
             exists: exists,
             stamp: Stamp(time: time, device: "mine"),
-            isCascade: isCascade
+            isCascade: isCascade,
+            isNumbered: isNumbered
         )
     }
 
@@ -89,6 +91,26 @@ import TidemarkCore
         #expect(judge(equal, policy: .latest) == .overrule(mine: [], theirs: []))
         let old = Self.contention(.create, [Self.update(6, "a")])
         #expect(judge(old, policy: .latest) == .conflict(rule: .exists, columns: []))
+    }
+
+    @Test(arguments: ConflictPolicy.allCases)
+    func `two new records under one number are two records, whatever the policy`(policy: ConflictPolicy) {
+        let refusal = Judgement.conflict(rule: .exists, columns: [])
+        for time in [4, 6] as [Int64] {
+            let created = UnseenChange(
+                operation: .create,
+                columns: [],
+                stamp: Stamp(time: time, device: time == 4 ? nil : "theirs")
+            )
+            for differing in [[], ["a", "b"]] as [Set<String>] {
+                let met = Self.contention(.create, differing: differing, [created], isNumbered: true)
+                #expect(judge(met, policy: policy) == refusal)
+                #expect(judge(met, policy: policy, columns: ["a": .lastWriter, "b": .latest]) == refusal)
+            }
+        }
+        // Later edits are versions of one record.
+        let edited = Self.contention(.update, [Self.update(4, "a")], isNumbered: true)
+        #expect(judge(edited, policy: .lastWriter) == .overrule(mine: [], theirs: ["a"]))
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])

@@ -115,6 +115,43 @@ import TidemarkHistory
         }
     }
 
+    // MARK: New records
+
+    /// A program creates a record at the server, and device a, which has not seen it, one under the same key.
+    ///
+    /// The server lets device a's values replace the others.
+    private static func createdTwice(in table: String, _ key: String) -> Story {
+        let theirs = Example(id: RecordID(table, key), row: ["id": key, "a": "8"])
+        let mine = theirs.with(["a": "7"])
+        var story = Story()
+        let set = OutboxSet(frozen: "s", changes: [create(mine)])
+        story.edited("a", mine.made)
+        story.stepped("a", "prepare", cursor: 1, outbox: [set])
+        story.served(
+            nil,
+            revision: 2,
+            commits: [Commit(revision: 2, changes: [create(theirs)])],
+            rows: [theirs.made]
+        )
+        story.sent("a", 1, at: 1, [set])
+        let commit = Commit(
+            revision: 3,
+            changeSet: "s",
+            identity: "uuid-a",
+            changes: [update(theirs, ["a": "7"])]
+        )
+        story.served(1, revision: 3, commits: [commit], rows: [theirs.to(mine)])
+        return story
+    }
+
+    @Test func `two creations of a chosen key are versions of one record, so the policy decides`() {
+        Self.createdTwice(in: "memo", "\"new\"").expectNothing()
+    }
+
+    @Test func `I2: a new record overrules another one that has the same number`() {
+        Self.createdTwice(in: "photo", "50").expect(.noSilentOverwrite, "revision 2 was not seen")
+    }
+
     // MARK: Unique values
 
     private static func seat(_ id: String, _ place: String) -> Example {

@@ -15,6 +15,7 @@ struct Story {
                 references: [Rules.Reference(columns: ["team_id"], parent: "team")]
             ), Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
             Rules.Table(name: "memo", key: ["id"], hasAssignedKeys: false, policy: .lastWriter),
+            Rules.Table(name: "photo", key: ["id"], hasAssignedKeys: true, policy: .lastWriter),
             Rules.Table(name: "wish", key: ["id"], hasAssignedKeys: false, policy: .latest),
             Rules.Table(name: "seat", key: ["id"], hasAssignedKeys: false, policy: .latest, unique: [["place"]]),
             Rules.Table(

@@ -148,6 +148,25 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty, "what both have made alike is no conflict")
     }
 
+    @Test func `B11: a setting that another program made at the server is overruled, and its winner keeps it`()
+        async throws
+    {
+        let cluster = try Cluster(
+            schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
+            policies: ["settings": .lastWriter]
+        )
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.write("INSERT INTO settings VALUES ('colour', 'red', 1)")
+        try cluster.writeOutside("INSERT INTO settings VALUES ('colour', 'blue', 1)")
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT * FROM settings") == ["colour|red|1"])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.kind == .overruled)
+        #expect(conflict.records.map(\.mine) == [#"{"value":"blue"}"#])
+        #expect(try await ben.engine.conflicts().isEmpty)
+    }
+
     @Test func `B8: two edits of a note overrule another value once, and not each other`() async throws {
         let (cluster, anna, ben) = try await Self.pair()
         try await anna.write("UPDATE notes SET text = 'goat milk' WHERE id = 1")

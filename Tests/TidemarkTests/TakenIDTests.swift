@@ -131,6 +131,56 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
+    @Test(arguments: [ConflictPolicy.lastWriter, .latest])
+    func `A6, rule 1: under a policy, a new book with a drawn id gets another one and overrules no other book`(
+        policy: ConflictPolicy
+    ) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["book": policy])
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.engine.sync()
+        try await anna.write("INSERT INTO book (title) VALUES ('first')")
+        try await anna.engine.sync()
+        try cluster.writeOutside("INSERT INTO book (title, shelf) VALUES ('of the server', 'low')")
+        try await anna.write(
+            """
+            INSERT INTO book (title) VALUES ('of anna');
+            INSERT INTO page (book_id, text) SELECT max(id), 'of anna' FROM book
+            """
+        )
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.new) == ["first", "of anna", "of the server"])
+        #expect(
+            try await ben.rows("SELECT title FROM book JOIN page ON book.id = book_id WHERE text = 'of anna'") == [
+                "of anna"
+            ]
+        )
+        #expect(try await ben.rows("SELECT shelf FROM book WHERE title = 'of the server'") == ["low"])
+        for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
+    }
+
+    @Test(arguments: [ConflictPolicy.lastWriter, .latest])
+    func `A6, rule 1: under a policy, a new book with a chosen id is a conflict and overrules no other book`(
+        policy: ConflictPolicy
+    ) async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["book": policy])
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.engine.sync()
+        let id: Int64 = 1_795_440_614_030
+        try cluster.writeOutside("INSERT INTO book (id, title) VALUES (\(id), 'of the server')")
+        try await anna.write("INSERT INTO book (id, title) VALUES (\(id), 'of anna')")
+        try await cluster.converge(anna, ben)
+        #expect(try await cluster.rows(Self.new) == ["of the server"])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(conflict.reasons.map(\.rule) == ["exists"])
+        #expect(conflict.records.contains { $0.mine?.contains("of anna") == true })
+        // A person who has seen the other book may replace it.
+        try await anna.engine.resolve(conflict.id, .retry)
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows(Self.new) == ["of anna"])
+    }
+
     @Test func `a sent edit of the new book, without a verdict yet, gets the new id along with the book`()
         async throws
     {

@@ -6,13 +6,15 @@ import TidemarkSQL
 ///
 /// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation
 /// may have an id that the server gives, or has given, to another record. So may a new record whose id nobody chose.
+/// A temporary id that the sequence has left is not used again, because SQLite would draw the ids after it next, and
+/// those may have been other records'.
 /// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
 struct RecreateRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Gives new ids to the missing records of a conflict that must exist again, to uncaptured creations, and to
-    /// new records whose drawn id another record has.
+    /// Gives new ids to the missing records of a conflict that must exist again, to uncaptured creations, to new
+    /// records whose drawn id another record has, and to those whose temporary id the sequence has left.
     ///
     /// - Returns: The merged records, under their new keys.
     func assignIDs(_ id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
@@ -45,6 +47,8 @@ struct RecreateRecords {
             } else if exists, try isDrawn(old, table), !merged.contains(where: { $0.table == name && $0.key == key }) {
                 // Values that the app or the user merged are meant for the record that has the id.
                 taken.append((name, old))
+            } else if !exists, try DrawnIDs.hasLeft(old, in: table, db) {
+                missing.append((name, old))
             }
         }
         let renumbering = RenumberRecords(db: db, schema: schema)

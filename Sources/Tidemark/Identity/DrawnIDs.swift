@@ -219,6 +219,20 @@ struct DrawnIDs {
         return lent.contains { $0?.contains { $0.contains(id) } ?? false }
     }
 
+    /// Whether a drawn temporary id is above the table's sequence, which stands among other ids by now.
+    ///
+    /// A row under that id makes SQLite draw the ids after it next. Other records may have had these.
+    static func hasLeft(_ id: Int64, in table: SyncedTable, _ db: Database) throws -> Bool {
+        guard table.isAutoincrement, id >= TemporaryID.reservedMin, !planted(PlantedBug.drawsFormerIDs) else {
+            return false
+        }
+        let sequence = try Int64.fetchOne(
+            db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = ?"),
+            arguments: [table.name]
+        )
+        return sequence ?? 0 < id
+    }
+
     /// Forgets the lent ids, which another file has as well or which belong to another history.
     ///
     /// Temporary ids then begin anew, too, because the other file has the same sequence.
@@ -239,7 +253,7 @@ struct DrawnIDs {
         for name in names {
             try db.execute(
                 sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = ?",
-                arguments: [temporaryStart(newID()) - 1, name]
+                arguments: [temporaryStart(newID(), above: TemporaryID.reservedMin - 1) - 1, name]
             )
         }
     }
@@ -298,7 +312,9 @@ struct DrawnIDs {
             return true
         }
         var wanted = state.sequence ?? 0
-        if wanted < TemporaryID.reservedMin - 1 { wanted = Self.temporaryStart(newID()) - 1 }
+        if wanted < TemporaryID.reservedMin - 1 {
+            wanted = Self.temporaryStart(newID(), above: max(state.highest, TemporaryID.reservedMin - 1)) - 1
+        }
         try move(table, to: max(wanted, state.highest), used: used, from: state)
         return state.lent != nil
     }
@@ -317,11 +333,16 @@ struct DrawnIDs {
         ).execute(arguments: [sequence, table.name])
     }
 
-    /// A random start of temporary ids: room for 2^20 records, and 2^32 starts.
-    private static func temporaryStart(_ id: UUID) -> Int64 {
+    /// A random start of temporary ids above an id: room for 2^20 records, and 2^32 starts.
+    ///
+    /// SQLite draws ids above the highest row. So a start below it would not keep records off the ids after that row,
+    /// which others may have had.
+    private static func temporaryStart(_ id: UUID, above highest: Int64) -> Int64 {
         let bytes = id.uuid
         let random = [bytes.0, bytes.1, bytes.2, bytes.3].reduce(Int64(0)) { $0 << 8 | Int64($1) }
-        return TemporaryID.reservedMin + random << 20
+        let first = (highest - TemporaryID.reservedMin) >> 20 + 1
+        let starts = max(1, (1 << 32) - first)
+        return TemporaryID.reservedMin + (first + random % starts) << 20
     }
 
     /// Reads a JSON array of lent ids; nil if one has another form.

@@ -206,7 +206,7 @@ package struct DeviceCore: Sendable {
         let waiting = try String.fetchAll(
             db,
             sql: "SELECT id FROM tidemark_changeset ORDER BY seq LIMIT ?",
-            arguments: [limits.changeSetsPerRequestMax]
+            arguments: [limits.recalledIDsMax]
         )
         let list = { (ids: [String]) in ids.map { "\"\($0)\"" }.joined(separator: ",") }
         let acknowledged = try KeptChangeSets.idsToRecall(in: db)

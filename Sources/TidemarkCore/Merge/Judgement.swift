@@ -86,6 +86,8 @@ package struct Contention: Hashable, Sendable {
     package let stamp: Stamp
     /// Whether the change set does not name the record: a foreign key action changes it.
     package let isCascade: Bool
+    /// Whether the table numbers its records: an equal id of two new records does not make them one record.
+    package let isNumbered: Bool
 
     /// Creates a contention.
     package init(
@@ -97,7 +99,8 @@ package struct Contention: Hashable, Sendable {
         unseen: [UnseenChange],
         exists: Bool,
         stamp: Stamp = Stamp(),
-        isCascade: Bool = false
+        isCascade: Bool = false,
+        isNumbered: Bool = false
     ) {
         self.table = table
         self.key = key
@@ -108,6 +111,7 @@ package struct Contention: Hashable, Sendable {
         self.exists = exists
         self.stamp = stamp
         self.isCascade = isCascade
+        self.isNumbered = isNumbered
     }
 
     /// The columns that unseen updates set.
@@ -162,6 +166,10 @@ package enum ConflictRule: String, Hashable, Sendable {
 /// Rule 1: no author overwrites a change that they have not seen, unless the column's policy names a
 /// winner. This is a pure function of both changes; only ``ConflictPolicy/latest`` compares clocks.
 /// `columns` maps columns to their own policies.
+///
+/// A policy decides between versions of one record. Two authors who create one chosen key mean the same
+/// record. Two new records under one number are different records, so under every policy the second one is
+/// a conflict.
 package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [String: ConflictPolicy] = [:])
     -> Judgement
 {
@@ -173,7 +181,8 @@ package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [S
     case .create:
         guard contention.exists else { return .merge }
         let isNew = contention.unseen.contains { $0.operation == .create }
-        guard policy.decides, isNew else { return .conflict(rule: .exists, columns: []) }
+        let isSameRecord = !contention.isNumbered || planted(PlantedBug.overrulesOtherRecords)
+        guard policy.decides, isNew, isSameRecord else { return .conflict(rule: .exists, columns: []) }
         let sharedColumns = contention.differingColumns
         let decision = decide(contention, sharedColumns: sharedColumns, rule: .exists, columnPolicy)
         // The record exists, so the creation becomes an update.

@@ -22,8 +22,9 @@ extension HistoryChecker {
             case "changed":
                 // The author's base belongs to another history, so it proves nothing.
                 guard authored.incarnation == zone.incarnation else { continue }
-                isSo = hasChanged(reason.record, by: author, scene: scene)
-            case "deleted": isSo = scene.isDeleted(reason.record, authored.own)
+                isSo = hasChanged(reason.record, by: author, ancestors: ancestors(of: authored), scene: scene)
+            // A device shows a record again whose deletion does not fit yet, so a later edit of it may meet that deletion.
+            case "deleted": isSo = scene.isDeleted(reason.record, authored.own.subtracting(authored.after))
             case "exists": isSo = scene.isThere(reason.record)
             case "unique": isSo = scene.hasClash
             case "parentDeleted": isSo = scene.hasOrphan
@@ -49,12 +50,28 @@ extension HistoryChecker {
 
     /// Whether another author changed a record after the author's base, in a way that meets the
     /// author's change.
-    private func hasChanged(_ record: RecordID, by author: Author, scene: Scene) -> Bool {
+    ///
+    /// On the author's rows the change set has no effect on a record that it does not name, so it does not say that it
+    /// builds on the author's own changes of that record. Only its ancestors count as seen there.
+    private func hasChanged(_ record: RecordID, by author: Author, ancestors: Set<String>, scene: Scene) -> Bool {
         let named = scene.changes.first { $0.record == record }
+        let author = named == nil ? author.having(made: ancestors) : author
         // The database deletes or empties records that the set does not name, along with its own.
         let change = named ?? RecordChange(record, operation: .delete)
         let zone = scene.zone
         return zone.ruling(on: change, isNamed: named != nil, by: author, rules).unseen != nil
+    }
+
+    /// The change sets that a change set builds on, directly or through others.
+    private func ancestors(of set: AuthoredSet) -> Set<String> {
+        var ancestors = set.after
+        var next = ancestors
+        while let id = next.popFirst() {
+            for predecessor in sets[id]?.after ?? [] where ancestors.insert(predecessor).inserted {
+                next.insert(predecessor)
+            }
+        }
+        return ancestors
     }
 
     /// Checks that the server refuses a whole request only for a fault in it.

@@ -24,7 +24,7 @@ struct Author: Sendable {
     private let baseRevisions: [RecordID: Int64]
     private let oldestBase: Int64
     /// The author's change sets up to this one.
-    let own: Set<String>
+    private(set) var own: Set<String>
     let stamp: ZoneModel.Stamp
 
     init(of set: AuthoredSet, _ ids: Identities, stamp: ZoneModel.Stamp, _ rules: Rules) {
@@ -35,6 +35,13 @@ struct Author: Sendable {
         oldestBase = set.oldestBase
         own = set.own
         self.stamp = stamp
+    }
+
+    /// The author as one who has made other change sets.
+    func having(made own: Set<String>) -> Author {
+        var author = self
+        author.own = own
+        return author
     }
 
     /// The revision up to which the author had seen a record.
@@ -88,7 +95,7 @@ extension ZoneModel {
         let refused = Ruling(unseen: missed.first(where: \.isRenewal)?.version ?? last.version)
         // Both deleted the record, or the creation replaces nothing.
         guard let row = rows[change.record] else { return change.operation == .update ? refused : Ruling() }
-        let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }
+        let touched = missed.reduce(into: Set<String>()) { $0.formUnion($1.columns) }.subtracting(table.key)
         let isRenewed = missed.contains(where: \.isRenewal)
         let differing = Set(
             change.cells.filter { column, cell in
@@ -99,7 +106,9 @@ extension ZoneModel {
         let meeting: Set<String>
         switch change.operation {
         case .create:
-            guard table.policy.decides, missed.contains(where: { $0.version.row != nil }) else { return refused }
+            // Two new records under a number that nobody meant for both are not two versions of one.
+            guard table.policy.decides, !table.hasAssignedKeys, missed.contains(where: { $0.version.row != nil })
+            else { return refused }
             meeting = differing
         case .delete:
             let isLatest = missed.allSatisfy { $0.version.stamp < author.stamp }

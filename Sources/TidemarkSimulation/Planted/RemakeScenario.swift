@@ -25,6 +25,36 @@ extension Scenario {
         guard name != "theirs" else { return nil }
         return Finding("I2", actor: device.name, detail: "overwrites a name that its author had not seen")
     }
+
+    /// Another program takes the number of a device's new team, in zones whose policy decides between values.
+    static let takenNumber = Scenario(name: "a number that another program takes, under a policy") { _ in
+        for seed in 1...UInt64(12) {
+            let options = SimulationOptions(seed: seed, rounds: 0, profile: .policies)
+            let world = try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
+            guard world.plan.policies["team"]?.decides == true else { continue }
+            let device = world[1]
+            let team = { (name: String) in "INSERT INTO team (name) VALUES ('\(name)')" }
+            for name in ["first", "second"] {
+                try device.write { try $0.execute(sql: team(name)) }
+                try world.sync(device)
+            }
+            try world.server.writeOutside { try $0.execute(sql: team("theirs")) }
+            try device.write { try $0.execute(sql: team("mine")) }
+            try world.sync(device)
+            try world.sync(device)
+            let names = try world.server.read { db in
+                try Set(String.fetchAll(db, sql: "SELECT name FROM team WHERE name IN ('theirs', 'mine')"))
+            }
+            guard names == ["theirs", "mine"] else {
+                return Finding(
+                    "I2",
+                    actor: device.name,
+                    detail: "of two new teams with one number, one is left: \(names)"
+                )
+            }
+        }
+        return nil
+    }
 }
 
 extension World {

@@ -97,15 +97,15 @@ struct RequestExchange {
         let rows = try members.array(name).map {
             try Row.fetchAll(
                 db.cachedStatement(sql: "SELECT type, lower(atom) AS id FROM json_each(?) LIMIT ?"),
-                arguments: [$0, limits.changeSetsPerRequestMax + 1]
+                arguments: [$0, limits.recalledIDsMax + 1]
             )
         }
-        guard let rows, rows.count <= limits.changeSetsPerRequestMax,
+        guard let rows, rows.count <= limits.recalledIDsMax,
             try rows.allSatisfy({ try $0.value("type") as String == "text" && isUUID($0.value("id") ?? "") })
         else {
             throw RequestMembers.error(
                 "\(name) is no list of change set ids.",
-                "an array of at most \(limits.changeSetsPerRequestMax) UUIDs"
+                "an array of at most \(limits.recalledIDsMax) UUIDs"
             )
         }
         return try rows.map { try $0.value("id") }

@@ -118,7 +118,8 @@ extension StagedRequest {
                 unseen: missed,
                 exists: exists,
                 stamp: stamp,
-                isCascade: isCascade
+                isCascade: isCascade,
+                isNumbered: table?.keyKind == .integer
             )
         }
     }
