@@ -43,12 +43,23 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues
+    // The exits of a server with users.
+    case forgetsCaller, namesForeignZones, titlesOfAnybody, snapshotOfAnybody, eventsAfterLeaving
+    case deviceOfAnybody, recallOfAnybody, invitationTwice, acceptsOldTokenTwice, logsValues, metricsByZone
+    case dropsOutboxOnRevoke
 
     @TaskLocal private static var current: PlantedBug?
 
     /// Runs `body` with the bug planted in this thread or task only.
     package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () throws -> Result) rethrows -> Result {
         try $current.withValue(bug, operation: body)
+    }
+
+    /// Runs asynchronous work with the bug planted in this task and its child tasks only.
+    package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () async throws -> Result) async rethrows
+        -> Result
+    {
+        try await $current.withValue(bug, operation: body)
     }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }

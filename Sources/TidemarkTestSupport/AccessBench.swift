@@ -19,15 +19,24 @@ package final class AccessBench: Sendable {
 
     /// Makes a bench around a database.
     ///
-    /// With `host`, the gate also makes zones.
-    package convenience init(_ database: any AccessDatabase, host: (any ZoneHost)? = nil) {
-        self.init(database, host: host, clock: Clock())
+    /// With `host`, the gate also makes zones. `random` is the source of their names and of secrets.
+    package convenience init(
+        _ database: any AccessDatabase,
+        host: (any ZoneHost)? = nil,
+        random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
+    ) {
+        self.init(database, host: host, clock: Clock(), random: random)
     }
 
-    private init(_ database: any AccessDatabase, host: (any ZoneHost)?, clock: Clock) {
+    private init(
+        _ database: any AccessDatabase,
+        host: (any ZoneHost)?,
+        clock: Clock,
+        random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
+    ) {
         self.database = database
         self.clock = clock
-        gate = MemberGate(database, host: host, now: { clock.time.withLock { $0 } })
+        gate = MemberGate(database, host: host, now: { clock.time.withLock { $0 } }, random: random)
     }
 
     /// Another server on the same users, with the same clock.
