@@ -38,6 +38,7 @@ package struct SecrecyCampaign: Sendable {
     private let seed: UInt64
     private let steps: Int
     private let hasHiddenZone: Bool
+    private let assignsKeys: Bool
 
     /// Makes a campaign.
     ///
@@ -46,10 +47,13 @@ package struct SecrecyCampaign: Sendable {
     ///   - steps: The number of actions.
     ///   - hasHiddenZone: Whether a zone exists that only two further people know. They act at other moments
     ///     than everybody else, whose actions are the same with and without them.
-    package init(seed: UInt64, steps: Int = 60, hasHiddenZone: Bool = true) {
+    ///   - assignsKeys: Whether the server assigns keys to new records. PostgreSQL takes the keys of all zones from
+    ///     one sequence, so their gaps tell how many records other zones have.
+    package init(seed: UInt64, steps: Int = 60, hasHiddenZone: Bool = true, assignsKeys: Bool = true) {
         self.seed = seed
         self.steps = steps
         self.hasHiddenZone = hasHiddenZone
+        self.assignsKeys = assignsKeys
     }
 
     /// Runs it on a stage of its own, which it closes.
@@ -80,7 +84,7 @@ package struct SecrecyCampaign: Sendable {
     }
 
     private func run(_ server: ServedStage, _ random: SecrecyRandom) async throws -> Result {
-        let world = SecrecyWorld(server, random: random)
+        let world = SecrecyWorld(server, random: random, assignsKeys: assignsKeys)
         try await world.begin(people: 3 + random.draw(2), hidden: 2)
         for step in 0..<steps {
             if hasHiddenZone {

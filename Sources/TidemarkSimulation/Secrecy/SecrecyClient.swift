@@ -39,6 +39,11 @@ struct SecrecyReply {
 struct SecrecyClient: Sendable {
     let port: Int
 
+    /// A client that neither compresses nor decompresses on its own; it lasts as long as the process.
+    private static let http = HTTPClient(
+        eventLoopGroup: HTTPClient.defaultEventLoopGroup,
+        configuration: .init(redirectConfiguration: .disallow)
+    )
     /// The most bytes of an unpacked answer.
     private static let bytesMax = 64 << 20
 
@@ -53,7 +58,7 @@ struct SecrecyClient: Sendable {
         request.method = HTTPMethod(rawValue: method)
         for (name, value) in headers { request.headers.add(name: name, value: value) }
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(120))
+        let response = try await Self.http.execute(request, timeout: .seconds(120))
         let content = Array(try await response.body.collect(upTo: Self.bytesMax).readableBytesView)
         let headers = response.headers.map { (name: $0.name.lowercased(), value: $0.value) }
             .filter { !["date", "connection"].contains($0.name) }.sorted { $0 < $1 }
@@ -81,7 +86,7 @@ struct SecrecyClient: Sendable {
     func listen(_ path: String, token: String?) async throws -> SecrecyListener? {
         var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
         if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
-        let response = try await HTTPClient.shared.execute(request, timeout: .hours(1))
+        let response = try await Self.http.execute(request, timeout: .hours(1))
         guard response.status == .ok else { return nil }
         return SecrecyListener(response.body)
     }

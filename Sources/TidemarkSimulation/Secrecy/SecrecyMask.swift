@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Hides from a comparison of two runs what differs between any two runs: epochs and their hashes.
+/// Hides from a comparison of two runs what differs between any two runs: epochs, their hashes and the time of commits.
 ///
 /// Names, tokens and ids come from seeded generators, and the clock of users and zones stands still, so they
 /// are compared as they are.
@@ -21,6 +21,6 @@ enum SecrecyMask {
     static func text(_ text: String) -> String {
         text.replacing(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/, with: "UUID")
             .replacing(/UUID-(\d+)-[0-9a-f]{32}/) { "UUID-\($0.output.1)-HASH" }
-            .replacing(/\d+-[A-Za-z0-9_-]{16}"/, with: "TAG\"")
+            .replacing(/\b1[789]\d{14}\b/, with: "TIME").replacing(/\d+-[A-Za-z0-9_-]{16}"/, with: "TAG\"")
     }
 }

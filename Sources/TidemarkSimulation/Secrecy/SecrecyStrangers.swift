@@ -5,7 +5,10 @@ internal import TidemarkTestSupport
 /// Senders without a right: dead and foreign tokens, guessed names, bad bodies, and what everybody may ask.
 extension SecrecyWorld {
     /// Renews a device's token; the old one is dead as soon as the new one was shown.
+    ///
+    /// The clock, which everybody sees, is not the hidden people's to move.
     func rotate(_ person: Int) async throws {
+        guard !random.isHidden else { return }
         let device = random.draw(people[person].devices.count)
         let old = people[person].devices[device]
         let body = #"{"device":"\#(old.id)"}"#
@@ -54,7 +57,7 @@ extension SecrecyWorld {
     func guess(_ person: Int, _ zone: Int) async throws {
         let isStranger =
             !checker.model.mayRead(.person(person), zone) && !checker.model.zones[zone].former.contains(person)
-        guard isStranger else { return }
+        guard isStranger, zone != Self.main else { return }
         let name = zones[zone].name
         let absent = "z_" + String(repeating: "a2", count: 13)
         for (method, rest) in [

@@ -96,7 +96,7 @@ extension SecrecyWorld {
         }
         let notes = zones[zone].keys["note", default: []]
         let marks = zones[zone].keys["mark", default: []]
-        switch random.draw(6) {
+        switch assignsKeys ? random.draw(6) : 0 {
         case 0:
             let name = text()
             return #""tag":{"create":["\#(name)"],"attributes":{"\#(name)":{"text":"\#(text())"}}}"#
@@ -179,7 +179,10 @@ extension SecrecyWorld {
             var canaries: [String] = []
             let part = part(by: person, in: zone, &canaries)
             let members = #""maxRevision":0,"changeSets":[{"id":"\#(foreign.id)",\#(part)}]"#
-            try await sync(sender, zone, device: people[person].devices[0].id, members)
+            // An id whose first change set the server refused to read is new to it.
+            try await sync(sender, zone, device: people[person].devices[0].id, members) { reply in
+                take(reply, id: foreign.id, canaries, zone)
+            }
         }
         guard let other = random.pick(actors.filter { $0 != person }), let device = random.pick(people[other].devices)
         else { return }

@@ -9,6 +9,8 @@ final class SecrecyWorld {
     let server: ServedStage
     let client: SecrecyClient
     let random: SecrecyRandom
+    /// Whether the server assigns keys to new records.
+    let assignsKeys: Bool
     var checker = SecrecyChecker()
     var people: [SecrecyPerson] = []
     var zones: [SecrecyZone] = []
@@ -27,7 +29,8 @@ final class SecrecyWorld {
     /// The zone that the operator serves.
     static let main = 0
 
-    init(_ server: ServedStage, random: SecrecyRandom) {
+    init(_ server: ServedStage, random: SecrecyRandom, assignsKeys: Bool) {
+        self.assignsKeys = assignsKeys
         self.server = server
         self.random = random
         client = SecrecyClient(port: server.port)
@@ -165,11 +168,11 @@ final class SecrecyWorld {
 
     // MARK: Texts
 
-    /// Returns a value with a canary that only its author may read until it is accepted.
+    /// Returns a value with the zone's name and a canary that only its author may read until it is accepted.
     func value(by person: Int, in zone: Int) -> (text: String, canary: String) {
         let canary = random.canary()
         checker.know(canary, for: .person(person))
-        return ("⟦\(zone):\(canary)⟧", canary)
+        return ("⟦\(zones[zone].name):\(canary)⟧", canary)
     }
 
     /// Returns a temporary id.
