@@ -23,7 +23,7 @@ import TidemarkTestSupport
     @Test(arguments: Store.all)
     func `I7: no byte that reaches a user comes from a zone that the user may not read`(store: Store) async throws {
         var total = SecrecyCampaign.Result()
-        for seed in 1...UInt64(Effort.count("TIDEMARK_SECRECY", short: 3, long: 120)) {
+        for seed in 1...UInt64(Effort.count("TIDEMARK_SECRECY", short: 3, long: 60)) {
             total += try await Self.run(SecrecyCampaign(seed: seed, steps: Effort.isLong ? 150 : 60), store)
         }
         Report.line(

@@ -95,6 +95,6 @@ import TidemarkHistory
         model.delete(zone)
         let gone = model.accept(third, by: 2, at: 1)
         #expect(!ended && !gone)
-        #expect(model.audiences(of: Self.anna) == [.person(0), .companions(0)])
+        #expect(model.audiences(of: Self.anna) == [.person(0), .companions(0), .named(zone: zone)])
     }
 }

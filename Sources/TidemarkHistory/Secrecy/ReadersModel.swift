@@ -14,8 +14,10 @@ package struct ReadersModel: Sendable {
     package enum Audience: Hashable, Sendable {
         /// The present readers of a zone.
         case readers(zone: Int)
-        /// The present members of a zone, who see its name and title in lists.
+        /// The present members of a zone, who see its title in lists.
         case members(zone: Int)
+        /// The same, also after the zone was deleted: they read its name in their account.
+        case named(zone: Int)
         /// One person.
         case person(Int)
         /// Everybody who shares a zone with a person.
@@ -93,7 +95,9 @@ package struct ReadersModel: Sendable {
         var audiences = Set(zones.indices.filter { mayRead(reader, $0) }.map { Audience.readers(zone: $0) })
         guard case .person(let person) = reader else { return audiences }
         audiences.formUnion([.person(person), .companions(person)])
-        for (index, zone) in zones.enumerated() where !zone.isDeleted && zone.rights[person] != nil {
+        for (index, zone) in zones.enumerated() where zone.rights[person] != nil {
+            audiences.insert(.named(zone: index))
+            guard !zone.isDeleted else { continue }
             audiences.insert(.members(zone: index))
             for companion in zone.rights.keys { audiences.insert(.companions(companion)) }
         }

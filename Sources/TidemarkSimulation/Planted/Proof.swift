@@ -114,9 +114,16 @@ package struct Proof: Sendable {
     }
 
     /// Runs a campaign of secrecy with a bug in the server.
+    ///
+    /// - Throws: ``Finding`` if the campaign finds something without the bug, too, or it would prove nothing.
     private func run(_ bug: PlantedBug, secrecySeed seed: UInt64) async throws -> Finding? {
-        let result = try await PlantedBug.withPlanted(bug) { try await SecrecyCampaign(seed: seed).runEmbedded() }
-        return result.violations.first.map { Finding("I7", actor: "server", detail: $0) }
+        let campaign = SecrecyCampaign(seed: seed)
+        let result = try await PlantedBug.withPlanted(bug) { try await campaign.runEmbedded() }
+        guard let violation = result.violations.first else { return nil }
+        if let other = try await campaign.runEmbedded().violations.first {
+            throw Finding("meta", actor: "seed \(seed)", detail: "finds \(other) in healthy code")
+        }
+        return Finding("I7", actor: "server", detail: violation)
     }
 
     /// Runs a world with a bug in it.

@@ -136,16 +136,12 @@ package struct SecrecyCampaign: Sendable {
         case ..<90: try await world.usePrivateZone(person)
         case ..<92: try await world.rotate(person)
         case ..<93: try await world.signOut(person)
-        case ..<96: try await world.guess(person, zone)
-        case ..<97: try await world.intrude(zone)
-        case ..<98: try await world.babble(person, zone)
-        case ..<99: try await world.watch(person)
-        default: try await listen(in: world, person, owner, zone)
+        case ..<94: try await world.guess(person, zone)
+        case ..<95: try await world.intrude(zone)
+        case ..<96: try await world.babble(person, zone)
+        case ..<97: try await world.watch(person)
+        case ..<98: try await world.recordStream(person)
+        default: try await world.removeListener(owner, zone)
         }
-    }
-
-    private func listen(in world: SecrecyWorld, _ person: Int, _ owner: Int, _ zone: Int) async throws {
-        try await world.recordStream(person)
-        try await world.removeListener(owner, zone)
     }
 }

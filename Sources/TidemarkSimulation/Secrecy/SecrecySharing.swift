@@ -28,7 +28,7 @@ extension SecrecyWorld {
 
     private func add(_ name: String, _ zone: Int) {
         zones.append(SecrecyZone(name: name, isHidden: random.isHidden))
-        knowName(name, for: .members(zone: zone))
+        knowName(name, for: .named(zone: zone))
     }
 
     /// Lists everything that a person can list.
