@@ -48,18 +48,12 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case deviceOfAnybody, recallOfAnybody, invitationTwice, acceptsOldTokenTwice, logsValues, metricsByZone
     case dropsOutboxOnRevoke
 
-    @TaskLocal private static var current: PlantedBug?
+    /// The planted bug of this thread, or of this task and its child tasks.
+    @TaskLocal package static var current: PlantedBug?
 
     /// Runs `body` with the bug planted in this thread or task only.
     package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () throws -> Result) rethrows -> Result {
         try $current.withValue(bug, operation: body)
-    }
-
-    /// Runs asynchronous work with the bug planted in this task and its child tasks only.
-    package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () async throws -> Result) async rethrows
-        -> Result
-    {
-        try await $current.withValue(bug, operation: body)
     }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }

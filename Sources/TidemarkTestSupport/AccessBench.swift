@@ -19,11 +19,12 @@ package final class AccessBench: Sendable {
 
     /// Makes a bench around a database.
     ///
-    /// With `host`, the gate also makes zones. `random` is the source of their names and of secrets.
+    /// With `host`, the gate also makes zones. `random` is the source of names and secrets; nil for
+    /// the system's.
     package convenience init(
         _ database: any AccessDatabase,
         host: (any ZoneHost)? = nil,
-        random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
+        random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
     ) {
         self.init(database, host: host, clock: Clock(), random: random)
     }
@@ -32,11 +33,14 @@ package final class AccessBench: Sendable {
         _ database: any AccessDatabase,
         host: (any ZoneHost)?,
         clock: Clock,
-        random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
+        random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
     ) {
         self.database = database
         self.clock = clock
-        gate = MemberGate(database, host: host, now: { clock.time.withLock { $0 } }, random: random)
+        let now = { @Sendable in clock.time.withLock { $0 } }
+        gate =
+            random.map { MemberGate(database, host: host, now: now, random: $0) }
+            ?? MemberGate(database, host: host, now: now)
     }
 
     /// Another server on the same users, with the same clock.

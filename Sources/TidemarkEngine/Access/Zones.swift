@@ -103,14 +103,15 @@ package struct Zones {
 
     /// Returns a user's zones with the user's roles, oldest first.
     package func memberships(of user: String) throws -> [Membership] {
-        try database.rows(
+        let isOwn = planted(PlantedBug.titlesOfAnybody) ? "$1 = $1" : "member.user_id = $1"
+        return try database.rows(
             """
             SELECT \(Self.columns), member.role,
                 (SELECT count(*) FROM tidemark_member AS other
                     WHERE other.zone = member.zone AND other.role IS NOT NULL)
             FROM tidemark_member AS member
             JOIN tidemark_zones AS zone ON zone.zone = member.zone
-            WHERE member.user_id = $1 AND member.role IS NOT NULL AND zone.state <> $2
+            WHERE \(isOwn) AND member.role IS NOT NULL AND zone.state <> $2
             ORDER BY zone.created, zone.zone
             """,
             [user, ZoneLife.deleted.rawValue]

@@ -55,20 +55,20 @@ package struct SecrecyChecker: Sendable {
     ///   - what: The request, for a report.
     package mutating func check(_ bytes: [UInt8], since moment: Moment, known: Set<String> = [], _ what: String) {
         let audiences = moment.audiences.union(model.audiences(of: moment.reader))
-        search(bytes, for: { !audiences.contains($0) }, known: known, moment, what)
+        search(bytes, for: { !audiences.contains($0) }, known: known, since: moment, what)
     }
 
     /// Searches bytes that are for no user, such as log lines, for all secrets but `known`.
     package mutating func checkForAll(_ bytes: [UInt8], known: Set<String> = [], _ what: String) {
         let moment = begin(.stranger)
-        search(bytes, for: { _ in true }, known: known, moment, what)
+        search(bytes, for: { _ in true }, known: known, since: moment, what)
     }
 
     private mutating func search(
         _ bytes: [UInt8],
         for isForeign: (ReadersModel.Audience) -> Bool,
         known: Set<String>,
-        _ moment: Moment,
+        since moment: Moment,
         _ what: String
     ) {
         probes += counts.reduce(0) { isForeign($1.key) ? $0 + $1.value : $0 }

@@ -118,7 +118,7 @@ package struct Proof: Sendable {
     /// - Throws: ``Finding`` if the campaign finds something without the bug, too, or it would prove nothing.
     private func run(_ bug: PlantedBug, secrecySeed seed: UInt64) async throws -> Finding? {
         let campaign = SecrecyCampaign(seed: seed)
-        let result = try await PlantedBug.withPlanted(bug) { try await campaign.runEmbedded() }
+        let result = try await PlantedBug.$current.withValue(bug) { try await campaign.runEmbedded() }
         guard let violation = result.violations.first else { return nil }
         if let other = try await campaign.runEmbedded().violations.first {
             throw Finding("meta", actor: "seed \(seed)", detail: "finds \(other) in healthy code")

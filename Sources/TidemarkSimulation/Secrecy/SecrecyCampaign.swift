@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Tidemark
 import TidemarkHistory
 internal import TidemarkTestSupport
 
@@ -73,14 +74,12 @@ package struct SecrecyCampaign: Sendable {
     ///
     /// - Throws: An error of a file or the connection; broken promises are in the result.
     package func runEmbedded() async throws -> Result {
-        let folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
+        let newID = SyncEngine.Environment.system.newID
+        let folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(newID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        defer {
-            do { try FileManager.default.removeItem(at: folder) } catch {
-                // A folder left behind in the system's temporary folder harms no other run.
-            }
-        }
-        return try await run(on: try await SecrecyStage.embedded(in: folder))
+        let result = try await run(on: try await SecrecyStage.embedded(in: folder))
+        try FileManager.default.removeItem(at: folder)
+        return result
     }
 
     private func run(_ server: ServedStage, _ random: SecrecyRandom) async throws -> Result {

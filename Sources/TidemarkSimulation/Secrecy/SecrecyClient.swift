@@ -3,6 +3,7 @@ internal import Foundation
 internal import GRDB
 internal import NIOCore
 internal import NIOHTTP1
+internal import Tidemark
 internal import TidemarkGzip
 
 /// An answer of the server, and everything that it has to say.
@@ -11,7 +12,7 @@ struct SecrecyReply {
     let status: Int
     /// The headers, sorted by name, without the time and the connection.
     let headers: [(name: String, value: String)]
-    /// The body as it arrived.
+    /// The body, decoded if it arrived compressed.
     let body: [UInt8]
     /// The rows of the body's tables, if it is a snapshot.
     let rows: [String]
@@ -66,9 +67,14 @@ struct SecrecyClient: Sendable {
             ("\(response.status)\n" + headers.map { "\($0.name): \($0.value)\n" }.joined()).utf8
         )
         everything += content
+        var body = content
+        if headers.contains(where: { $0.name == "content-encoding" }) {
+            body = try gunzip(content, bytesMax: Self.bytesMax)
+            everything += body
+        }
         var rows: [String] = []
-        if content.starts(with: [0x1F, 0x8B]), Self.isWhole(headers) {
-            let unpacked = try gunzip(content, bytesMax: Self.bytesMax)
+        if body.starts(with: [0x1F, 0x8B]), Self.isWhole(headers) {
+            let unpacked = try gunzip(body, bytesMax: Self.bytesMax)
             everything += unpacked
             if unpacked.starts(with: "SQLite format 3".utf8) { rows = try await Self.rows(of: unpacked) }
             everything += rows.joined(separator: "\n").utf8
@@ -76,7 +82,7 @@ struct SecrecyClient: Sendable {
         return SecrecyReply(
             status: Int(response.status.code),
             headers: headers,
-            body: content,
+            body: body,
             rows: rows,
             everything: everything
         )
@@ -102,7 +108,9 @@ struct SecrecyClient: Sendable {
 
     /// Reads every row of every table of a SQLite file.
     private static func rows(of file: [UInt8]) async throws -> [String] {
-        let path = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID()).sqlite")
+        let path = FileManager.default.temporaryDirectory.appending(
+            path: "tidemark-\(SyncEngine.Environment.system.newID()).sqlite"
+        )
         try Data(file).write(to: path)
         let database = try DatabaseQueue(path: path.path)
         let rows = try await database.read { db in

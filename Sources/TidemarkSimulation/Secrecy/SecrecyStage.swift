@@ -1,4 +1,5 @@
 package import Foundation
+internal import Tidemark
 package import TidemarkCore
 internal import TidemarkEmbedded
 package import TidemarkEngine
@@ -49,7 +50,7 @@ package struct SecrecyStage: Sendable {
         let main = try EmbeddedStore(
             path: folder.appending(path: "main.sqlite").path,
             schemaSQL: schema,
-            newEpoch: UUID(),
+            newEpoch: SyncEngine.Environment.system.newID(),
             policies: policies,
             limits: limits
         )

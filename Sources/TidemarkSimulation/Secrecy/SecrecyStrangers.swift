@@ -13,12 +13,12 @@ extension SecrecyWorld {
         let old = people[person].devices[device]
         let body = #"{"device":"\#(old.id)"}"#
         let sender = sender(person, device)
-        try await ask(sender, "POST", "/token", body: body, isDue: true) { reply in
+        try await ask(sender, "POST /token", body: body, isDue: true) { reply in
             guard let token = reply.object["token"] as? String else { return }
             checker.know(token, for: .person(person))
             people[person].devices[device].token = token
         }
-        try await ask(self.sender(person, device), "GET", "/me", isDue: true)
+        try await ask(self.sender(person, device), "GET /me", isDue: true)
         // However long a server accepts the old token beside the new one, it is over by then.
         server.bench.advance(by: 3_600_000)
         people[person].devices[device].deadTokens.append(old.token)
@@ -32,7 +32,7 @@ extension SecrecyWorld {
     func signOut(_ person: Int) async throws {
         let device = random.draw(people[person].devices.count)
         let token = people[person].devices[device].token
-        try await ask(sender(person, device), "DELETE", "/token", isDue: true)
+        try await ask(sender(person, device), "DELETE /token", isDue: true)
         people[person].devices[device].deadTokens.append(token)
         try await probeDead(person, token)
         try await signIn(person, device)
@@ -42,7 +42,7 @@ extension SecrecyWorld {
         let dead = SecrecySender(reader: .stranger, token: token)
         let zone = places.last { checker.model.right(of: person, in: $0) != nil }
         for path in ["/zones", "/me"] + (zone.map { ["\(path($0))/snapshot", "\(path($0))/members"] } ?? []) {
-            try await ask(dead, "GET", path, isDue: false)
+            try await ask(dead, "GET \(path)", isDue: false)
         }
     }
 
@@ -55,9 +55,9 @@ extension SecrecyWorld {
 
     /// Asks for a zone by its name, and for one that does not exist: both answers must be the same.
     func guess(_ person: Int, _ zone: Int) async throws {
-        let isStranger =
-            !checker.model.mayRead(.person(person), zone) && !checker.model.zones[zone].former.contains(person)
-        guard isStranger, zone != Self.main else { return }
+        // Members learn that their zone was deleted, and former members that they were removed.
+        let model = checker.model.zones[zone]
+        guard zone != Self.main, model.rights[person] == nil, !model.former.contains(person) else { return }
         let name = zones[zone].name
         let absent = "z_" + String(repeating: "a2", count: 13)
         for (method, rest) in [
@@ -69,7 +69,7 @@ extension SecrecyWorld {
                 let moment = checker.begin(.person(person))
                 let body = method == "POST" ? #"{"maxRevision":0}"# : nil
                 let path = "/zones/\(zone)\(rest)"
-                let reply = try await ask(sender(person), method, path, body: body, isDue: false)
+                let reply = try await ask(sender(person), "\(method) \(path)", body: body, isDue: false)
                 answers.append(SecrecyMask.text(of: reply, to: "").replacing(zone, with: "NAME"))
                 guard let first = answers.first, answers.count == 2 else { continue }
                 checker.expect(
@@ -94,10 +94,10 @@ extension SecrecyWorld {
         for sender in senders where sender.token != nil || sender.reader == .anonymous {
             let isDue: Bool? = isOpen && sender.reader == .anonymous ? nil : false
             for rest in ["/snapshot", "/schema", "/digest"] {
-                try await ask(sender, "GET", path(zone) + rest, isDue: isDue)
+                try await ask(sender, "GET \(path(zone) + rest)", isDue: isDue)
             }
-            try await ask(sender, "POST", "\(path(zone))/sync", body: #"{"maxRevision":0}"#, isDue: isDue)
-            for path in ["/zones", "/me", "/metrics"] { try await ask(sender, "GET", path, isDue: false) }
+            try await ask(sender, "POST \(path(zone))/sync", body: #"{"maxRevision":0}"#, isDue: isDue)
+            for path in ["/zones", "/me", "/metrics"] { try await ask(sender, "GET \(path)", isDue: false) }
         }
     }
 
@@ -111,16 +111,16 @@ extension SecrecyWorld {
         for path in ["sync", "fingerprints", "invitations"] {
             guard let body = random.pick(bodies) else { continue }
             let isDue = checker.model.mayRead(.person(person), zone) ? nil : false
-            try await ask(sender(person), "POST", "\(self.path(zone))/\(path)", body: body, isDue: isDue)
+            try await ask(sender(person), "POST \(self.path(zone))/\(path)", body: body, isDue: isDue)
         }
     }
 
-    /// Reads what is about the server: it names no zone, no person and no value.
+    /// Reads the pages about the server: they name no zone, no person and no value.
     func watch(_ person: Int) async throws {
         for (sender, path, isDue) in [
             (SecrecySender.anonymous, "/healthz", true), (.anonymous, "/readyz", true),
             (.anonymous, "/nothing", false), (sender(person), "/metrics", false),
-        ] { try await ask(sender, "GET", path, isDue: isDue) }
+        ] { try await ask(sender, "GET \(path)", isDue: isDue) }
         let metrics = try await client.send(
             "GET",
             "/metrics",

@@ -15,7 +15,7 @@ extension SecrecyWorld {
         _ sender: SecrecySender,
         _ zone: Int,
         device: String?,
-        _ members: String,
+        members: String,
         effect: (SecrecyReply) -> Void = { _ in }
     ) async throws -> SecrecyReply {
         var isDue = checker.model.mayRead(sender.reader, zone)
@@ -23,8 +23,7 @@ extension SecrecyWorld {
         let name = device.map { #""device":"\#($0)","# } ?? ""
         return try await ask(
             sender,
-            "POST",
-            "\(path(zone))/sync",
+            "POST \(path(zone))/sync",
             body: "{\(name)\(members)}",
             isDue: isDue ? nil : false
         ) { reply in
@@ -53,7 +52,7 @@ extension SecrecyWorld {
 
     // MARK: Pushes
 
-    /// Sends a change set with canaries in every value, some of which the server refuses or overrules.
+    /// Sends a change set with canaries in every value; the server refuses or overrules some.
     func push(_ person: Int, _ zone: Int) async throws {
         guard let device = random.pick(people[person].devices) else { return }
         let id = random.uuid()
@@ -66,14 +65,14 @@ extension SecrecyWorld {
             SecrecySender(reader: .person(person), token: device.token),
             zone,
             device: device.id,
-            #""maxRevision":\#(revision),"changeSets":[{"id":"\#(id)",\#(part)}]"#
+            members: #""maxRevision":\#(revision),"changeSets":[{"id":"\#(id)",\#(part)}]"#
         ) { reply in
-            take(reply, id: id, canaries, zone)
+            take(reply, id: id, canaries, in: zone)
         }
     }
 
     /// Tells the model which values of a change set everybody in the zone may read now.
-    private func take(_ reply: SecrecyReply, id: String, _ canaries: [String], _ zone: Int) {
+    private func take(_ reply: SecrecyReply, id: String, _ canaries: [String], in zone: Int) {
         guard let own = reply.list("changeSets").first(where: { $0["id"] as? String == id }),
             own["conflict"] as? Bool == false
         else { return }
@@ -121,8 +120,8 @@ extension SecrecyWorld {
             checker.know(picture, for: .person(person))
             canaries.append(picture)
             let blob = Data("\(picture)1".utf8).base64EncodedString()
-            return #""note":{"create":[\#(id)],"attributes":{"\#(id)":{"text":"\#(text())","long":"\#(long)\#(text())","#
-                + #""picture":{"$blob":"\#(blob)"}}}}"#
+            let values = #""text":"\#(text())","long":"\#(long)\#(text())","picture":{"$blob":"\#(blob)"}"#
+            return #""note":{"create":[\#(id)],"attributes":{"\#(id)":{\#(values)}}}"#
         }
     }
 
@@ -132,7 +131,7 @@ extension SecrecyWorld {
     func pull(_ sender: SecrecySender, device: String?, _ zone: Int) async throws {
         let revision = random.draw(2) == 0 ? 0 : zones[zone].revision
         let notes = random.draw(2) == 0 ? #","overruled":0"# : ""
-        try await sync(sender, zone, device: device, #""maxRevision":\#(revision)\#(notes)"#)
+        try await sync(sender, zone, device: device, members: #""maxRevision":\#(revision)\#(notes)"#)
         if let epoch = zones[zone].epoch, let state = zones[zone].state,
             let fingerprint = Fingerprint(hex: state.fingerprint), let device
         {
@@ -144,8 +143,7 @@ extension SecrecyWorld {
             )
             try await ask(
                 sender,
-                "GET",
-                "\(path(zone))/sync?device=\(Self.encoded(device))",
+                "GET \(path(zone))/sync?device=\(Self.encoded(device))",
                 headers: [("If-None-Match", tag.entityTag)],
                 isDue: checker.model.mayRead(sender.reader, zone) ? nil : false
             )
@@ -155,20 +153,20 @@ extension SecrecyWorld {
     /// Asks for the verdicts of change sets, the sender's own and other people's.
     func recall(_ person: Int, _ zone: Int) async throws {
         guard let device = random.pick(people[person].devices) else { return }
-        let asked = (0..<4).compactMap { _ in random.pick(zones[zone].sets) }
-        let others = Set(asked.filter { $0.author != person }.map(\.id))
-        let ids = asked.map { "\"\($0.id)\"" }.joined(separator: ",")
+        let questions = (0..<4).compactMap { _ in random.pick(zones[zone].sets) }
+        let others = Set(questions.filter { $0.author != person }.map(\.id))
+        let ids = questions.map { "\"\($0.id)\"" }.joined(separator: ",")
         let moment = checker.begin(.person(person))
         let sender = SecrecySender(reader: .person(person), token: device.token)
         let question = #""maxRevision":\#(zones[zone].revision),"recall":[\#(ids)],"known":[]"#
-        let reply = try await sync(sender, zone, device: device.id, question)
-        let told = Set(reply.list("changeSets").compactMap { $0["id"] as? String })
+        let reply = try await sync(sender, zone, device: device.id, members: question)
+        let verdicts = Set(reply.list("changeSets").compactMap { $0["id"] as? String })
         checker.expect(
-            told.isDisjoint(with: others),
+            verdicts.isDisjoint(with: others),
             since: moment,
             "a recall",
             expected: "verdicts of the sender's own change sets",
-            found: "\(told.intersection(others).sorted())"
+            found: "\(verdicts.intersection(others).sorted())"
         )
     }
 
@@ -180,8 +178,8 @@ extension SecrecyWorld {
             let part = part(by: person, in: zone, &canaries)
             let members = #""maxRevision":0,"changeSets":[{"id":"\#(foreign.id)",\#(part)}]"#
             // An id whose first change set the server refused to read is new to it.
-            try await sync(sender, zone, device: people[person].devices[0].id, members) { reply in
-                take(reply, id: foreign.id, canaries, zone)
+            try await sync(sender, zone, device: people[person].devices[0].id, members: members) { reply in
+                take(reply, id: foreign.id, canaries, in: zone)
             }
         }
         guard let other = random.pick(actors.filter { $0 != person }), let device = random.pick(people[other].devices)
@@ -189,7 +187,7 @@ extension SecrecyWorld {
         // A device that the zone has not seen yet would become the sender's.
         guard zones[zone].deviceOwners[device.id] != nil else { return }
         for members in [#""maxRevision":0,"overruled":0"#, #""maxRevision":0,"recall":[],"known":[]"#] {
-            try await sync(sender, zone, device: device.id, members)
+            try await sync(sender, zone, device: device.id, members: members)
         }
     }
 
@@ -201,9 +199,9 @@ extension SecrecyWorld {
             #"{"table":"\#($0)","rows":0,"fingerprint":"\#(empty)","send":true}"#
         }
         let body = #"{"revision":\#(zones[zone].revision),"ranges":[\#(ranges.joined(separator: ","))]}"#
-        try await ask(sender, "POST", "\(path(zone))/fingerprints", body: body, isDue: isDue) { learn($0, about: zone) }
-        try await ask(sender, "GET", "\(path(zone))/schema", isDue: isDue) { learn($0, about: zone) }
-        try await ask(sender, "GET", "\(path(zone))/digest", isDue: isDue) { learn($0, about: zone) }
+        try await ask(sender, "POST \(path(zone))/fingerprints", body: body, isDue: isDue) { learn($0, about: zone) }
+        try await ask(sender, "GET \(path(zone))/schema", isDue: isDue) { learn($0, about: zone) }
+        try await ask(sender, "GET \(path(zone))/digest", isDue: isDue) { learn($0, about: zone) }
     }
 
     // MARK: Snapshots
@@ -213,7 +211,7 @@ extension SecrecyWorld {
         let path = "\(path(zone))/snapshot"
         let isDue = checker.model.mayRead(sender.reader, zone) ? nil : false
         let query = random.draw(3) == 0 ? "?since=0" : ""
-        try await ask(sender, "GET", path + query, isDue: isDue) { reply in
+        try await ask(sender, "GET \(path + query)", isDue: isDue) { reply in
             guard reply.status == 200 else { return }
             if let epoch = reply.header("tidemark-epoch") {
                 zones[zone].epoch = epoch
@@ -227,7 +225,7 @@ extension SecrecyWorld {
         for range in ["bytes=0-", "bytes=0-99", "bytes=100-"] {
             let headers = [("Range", range), ("If-Range", tag)]
             if random.draw(2) == 0 || range == "bytes=0-" {
-                try await ask(sender, "GET", path, headers: headers, isDue: isDue)
+                try await ask(sender, "GET \(path)", headers: headers, isDue: isDue)
             }
         }
     }

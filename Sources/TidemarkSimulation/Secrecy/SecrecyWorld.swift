@@ -116,27 +116,35 @@ final class SecrecyWorld {
     /// Sends a request, and checks every byte of the answer.
     ///
     /// - Parameters:
+    ///   - sender: The sender with the token.
+    ///   - request: The method and the path, such as `GET /zones`.
+    ///   - headers: More headers.
+    ///   - body: The body; nil for none.
     ///   - isDue: Whether the model allows the request; nil if it does not decide. A refused one must fail.
-    ///   - effect: Tells the model what the answer says, before its bytes are checked.
+    ///   - effect: Takes the answer into the model, before the checker searches its bytes.
+    /// - Returns: The answer.
+    /// - Throws: An error of the connection.
     @discardableResult func ask(
         _ sender: SecrecySender,
-        _ method: String,
-        _ path: String,
+        _ request: String,
         headers: [(String, String)] = [],
         body: String? = nil,
         isDue: Bool? = nil,
         effect: (SecrecyReply) throws -> Void = { _ in }
     ) async throws -> SecrecyReply {
         let moment = checker.begin(sender.reader)
-        let what = "\(method) \(path) \(body?.prefix(200) ?? "")"
-        let authorization = sender.token.map { [("Authorization", "Bearer \($0)")] } ?? []
-        let reply = try await client.send(method, path, headers: headers + authorization, body: body)
+        let what = "\(request) \(body?.prefix(200) ?? "")"
+        let parts = request.split(separator: " ").map(String.init)
+        let own =
+            (sender.token.map { [("Authorization", "Bearer \($0)")] } ?? [])
+            + (random.draw(2) == 0 ? [("Accept-Encoding", "gzip")] : [])
+        let reply = try await client.send(parts[0], parts[1], headers: headers + own, body: body)
         try effect(reply)
-        let told = [path.removingPercentEncoding ?? path, body ?? ""] + headers.map(\.1)
+        let ownTexts = [parts[1].removingPercentEncoding ?? parts[1], body ?? ""] + headers.map(\.1)
         checker.check(
             reply.everything,
             since: moment,
-            known: SecretFinder.candidates(in: Array(told.joined(separator: "\n").utf8)),
+            known: SecretFinder.candidates(in: Array(ownTexts.joined(separator: "\n").utf8)),
             what
         )
         if isDue == false {
