@@ -103,7 +103,7 @@ package struct Zones {
 
     /// Returns a user's zones with the user's roles, oldest first.
     package func memberships(of user: String) throws -> [Membership] {
-        let isOwn = planted(PlantedBug.titlesOfAnybody) ? "$1 = $1" : "member.user_id = $1"
+        let owner = planted(PlantedBug.titlesOfAnybody) ? "zone.author AND $1 = $1" : "$1"
         return try database.rows(
             """
             SELECT \(Self.columns), member.role,
@@ -111,7 +111,7 @@ package struct Zones {
                     WHERE other.zone = member.zone AND other.role IS NOT NULL)
             FROM tidemark_member AS member
             JOIN tidemark_zones AS zone ON zone.zone = member.zone
-            WHERE \(isOwn) AND member.role IS NOT NULL AND zone.state <> $2
+            WHERE member.user_id = \(owner) AND member.role IS NOT NULL AND zone.state <> $2
             ORDER BY zone.created, zone.zone
             """,
             [user, ZoneLife.deleted.rawValue]

@@ -108,7 +108,7 @@ extension SecrecyWorld {
             let number = checker.model.invite(to: zone, as: right, uses: uses, until: end)
             invitations.append(SecrecyInvitation(secret: secret, number: number, zone: zone))
         }
-        guard random.draw(3) == 0, let invitation = random.pick(mine(of: invitations)) else { return }
+        guard random.draw(3) == 0, let invitation = random.pick(knownInvitations) else { return }
         let id = invitation.secret.split(separator: "_")[1]
         let isOwner = decides(person, about: invitation.zone)
         let address = "\(path(invitation.zone))/invitations/\(id)"
@@ -117,13 +117,12 @@ extension SecrecyWorld {
         }
     }
 
-    private func mine(of invitations: [SecrecyInvitation]) -> [SecrecyInvitation] {
-        invitations.filter { zones[$0.zone].isHidden == random.isHidden }
-    }
+    /// The invitations that people of the present stream of choices know.
+    var knownInvitations: [SecrecyInvitation] { invitations.filter { zones[$0.zone].isHidden == random.isHidden } }
 
     /// Accepts an invitation: a good one, or one that is used up, ended, too late or made up.
     func accept(_ person: Int) async throws {
-        guard random.draw(8) != 0, let invitation = random.pick(mine(of: invitations)) else {
+        guard random.draw(8) != 0, let invitation = random.pick(knownInvitations) else {
             let secret = "tmi_23456789_" + String(repeating: "z", count: 52)
             try await ask(
                 sender(person),

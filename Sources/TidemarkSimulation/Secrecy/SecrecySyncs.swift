@@ -180,6 +180,9 @@ extension SecrecyWorld {
             // An id whose first change set the server refused to read is new to it.
             try await sync(sender, zone, device: people[person].devices[0].id, members: members) { reply in
                 take(reply, id: foreign.id, canaries, in: zone)
+                // The server has read the set, so the id is the sender's from now on.
+                zones[zone].sets.removeAll { $0.id == foreign.id }
+                zones[zone].sets.append((foreign.id, person))
             }
         }
         guard let other = random.pick(actors.filter { $0 != person }), let device = random.pick(people[other].devices)

@@ -137,7 +137,7 @@ final class SecrecyWorld {
         let parts = request.split(separator: " ").map(String.init)
         let own =
             (sender.token.map { [("Authorization", "Bearer \($0)")] } ?? [])
-            + (random.draw(2) == 0 ? [("Accept-Encoding", "gzip")] : [])
+            + (headers.isEmpty && random.draw(2) == 0 ? [("Accept-Encoding", "gzip")] : [])
         let reply = try await client.send(parts[0], parts[1], headers: headers + own, body: body)
         try effect(reply)
         let ownTexts = [parts[1].removingPercentEncoding ?? parts[1], body ?? ""] + headers.map(\.1)
