@@ -28,7 +28,8 @@ extension SecrecyWorld {
             isDue: isDue ? nil : false
         ) { reply in
             guard reply.status == 200 else { return }
-            if case .person(let person) = sender.reader, let device {
+            // A request without change sets may bind the device to nobody yet.
+            if case .person(let person) = sender.reader, let device, members.contains("changeSets") {
                 zones[zone].deviceOwners[device] = person
             }
             learn(reply, about: zone)
