@@ -163,9 +163,15 @@ let package = Package(
             name: "TidemarkSimulation",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQL",
-                "TidemarkEmbedded", "TidemarkEngine", "TidemarkStoreSupport", "TidemarkTestSupport",
+                "TidemarkEmbedded", "TidemarkEngine", "TidemarkGzip", "TidemarkServer", "TidemarkStoreSupport",
+                "TidemarkTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ]
         ),
         .target(
@@ -307,7 +313,9 @@ let package = Package(
         .testTarget(name: "TidemarkTerminalTests", dependencies: ["TidemarkCore", "TidemarkTerminal"]),
         .testTarget(
             name: "SimulationTests",
-            dependencies: ["TidemarkSimulation", "TidemarkTestSupport"]
+            dependencies: [
+                "StoreTestSupport", "TidemarkCore", "TidemarkEngine", "TidemarkSimulation", "TidemarkTestSupport",
+            ]
         ),
         .testTarget(
             name: "StorageTests",

@@ -43,8 +43,13 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues
+    // The exits of a server with users.
+    case forgetsCaller, namesForeignZones, titlesOfAnybody, snapshotOfAnybody, eventsAfterLeaving
+    case deviceOfAnybody, recallOfAnybody, invitationTwice, acceptsOldTokenTwice, logsValues, metricsByZone
+    case dropsOutboxOnRevoke
 
-    @TaskLocal private static var current: PlantedBug?
+    /// The planted bug of this thread, or of this task and its child tasks.
+    @TaskLocal package static var current: PlantedBug?
 
     /// Runs `body` with the bug planted in this thread or task only.
     package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () throws -> Result) rethrows -> Result {

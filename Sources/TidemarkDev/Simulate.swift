@@ -32,7 +32,7 @@ struct Simulate: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.run {
-            if let planted { return try SimulatePlanted.run(planted) }
+            if let planted { return try await SimulatePlanted.run(planted) }
             guard let profile = Profile(rawValue: profile) else {
                 throw ValidationError(
                     "There is no profile \(profile): " + Profile.allCases.map(\.rawValue).joined(separator: ", ") + "."

@@ -6,12 +6,12 @@ import TidemarkTerminal
 /// `tidemark-dev simulate --planted`: shows which check detects which planted bug.
 enum SimulatePlanted {
     /// Plants one bug, or all, and lists the check that detected each.
-    static func run(_ name: String) throws {
+    static func run(_ name: String) async throws {
         let names = name == "all" ? Proof.names : [name]
         let bar = ProgressBar("proving")
         var outcomes: [Proof.Outcome] = []
         for (index, name) in names.enumerated() {
-            guard let outcome = try Proof().prove(name) else {
+            guard let outcome = try await Proof().prove(name) else {
                 throw ValidationError("There is no planted bug \(name): all, \(Proof.names.joined(separator: ", ")).")
             }
             outcomes.append(outcome)
@@ -37,7 +37,7 @@ enum SimulatePlanted {
 /// A release build has no planted bugs.
 enum SimulatePlanted {
     /// Throws an error, because planted bugs need a debug build.
-    static func run(_ name: String) throws {
+    static func run(_ name: String) async throws {
         throw ValidationError(
             "Bugs can be planted in debug builds only, and this is a release build. Run `make prove`."
         )

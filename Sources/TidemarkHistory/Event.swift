@@ -60,10 +60,6 @@ package struct Event: Sendable {
         case dumped(actor: String, rows: [RecordID: Cells])
         /// The content hash that a product's own command prints; equal rows must have equal ones.
         case digested(actor: String, hash: String)
-        /// Rows whose values the actor may never receive, by text that occurs in them only.
-        case hidden(from: String, canaries: [String])
-        /// Bytes that reached an actor.
-        case received(actor: String, bytes: String)
         /// A size that has a cap in ``Rules/caps``: entries of a queue, bytes of an answer.
         case measured(actor: String, name: String, value: Int)
         /// An actor got a message that no honest peer sends.

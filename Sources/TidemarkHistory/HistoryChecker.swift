@@ -32,7 +32,6 @@ package struct HistoryChecker: Sendable {
     /// The layouts of each file, oldest first.
     var layouts: [String: [Layout]] = [:]
     var digests: [String: String] = [:]
-    var hidden: [String: [String]] = [:]
     var healedAt: Double?
     var drained: Set<String> = []
 
@@ -79,8 +78,6 @@ package struct HistoryChecker: Sendable {
             ledger.forget()
         case .dumped(let actor, let rows): checkDump(actor, rows)
         case .digested(let actor, let hash): digests[actor] = hash
-        case .hidden(let actor, let canaries): hidden[actor, default: []] += canaries
-        case .received(let actor, let bytes): checkReceived(actor, bytes)
         case .measured(let actor, let name, let value): checkBound(actor, name: name, value: value)
         case .abused(let actor, let input, let outcome): checkAbuse(actor, input: input, outcome: outcome)
         case .healed: healedAt = now

@@ -19,15 +19,28 @@ package final class AccessBench: Sendable {
 
     /// Makes a bench around a database.
     ///
-    /// With `host`, the gate also makes zones.
-    package convenience init(_ database: any AccessDatabase, host: (any ZoneHost)? = nil) {
-        self.init(database, host: host, clock: Clock())
+    /// With `host`, the gate also makes zones. `random` is the source of names and secrets; nil for
+    /// the system's.
+    package convenience init(
+        _ database: any AccessDatabase,
+        host: (any ZoneHost)? = nil,
+        random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
+    ) {
+        self.init(database, host: host, clock: Clock(), random: random)
     }
 
-    private init(_ database: any AccessDatabase, host: (any ZoneHost)?, clock: Clock) {
+    private init(
+        _ database: any AccessDatabase,
+        host: (any ZoneHost)?,
+        clock: Clock,
+        random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
+    ) {
         self.database = database
         self.clock = clock
-        gate = MemberGate(database, host: host, now: { clock.time.withLock { $0 } })
+        let now = { @Sendable in clock.time.withLock { $0 } }
+        gate =
+            random.map { MemberGate(database, host: host, now: now, random: $0) }
+            ?? MemberGate(database, host: host, now: now)
     }
 
     /// Another server on the same users, with the same clock.

@@ -147,8 +147,13 @@ public final class TestDevice: Sendable {
     public func rows(_ sql: String) async throws -> [String] { try await database.read { try $0.textRows(sql) } }
 
     /// The content hash of every synced table.
-    public func digest() async throws -> ZoneDigest {
-        try await database.read { db in
+    public func digest() async throws -> ZoneDigest { try await database.zoneDigest() }
+}
+
+extension DatabaseReader {
+    /// The content hash of every synced table of a device's file.
+    public func zoneDigest() async throws -> ZoneDigest {
+        try await read { db in
             try Digest.compute(db, schema: SchemaIntrospection.syncedSchema(in: db), zone: "main", revision: 0)
         }
     }

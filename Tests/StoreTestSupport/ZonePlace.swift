@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+package import TidemarkCore
 import TidemarkEmbedded
 package import TidemarkEngine
 import TidemarkPostgres
@@ -19,7 +20,12 @@ package final class ZonePlace: Sendable {
     package let host: any ZoneHost
 
     /// Creates a store whose zones have the tables of `sql`.
-    package init(_ kind: Store, _ sql: String) async throws {
+    package init(
+        _ kind: Store,
+        _ sql: String,
+        policies: [String: ConflictPolicy] = [:],
+        limits: Limits = .standard
+    ) async throws {
         folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let clock = TestClock()
@@ -29,9 +35,11 @@ package final class ZonePlace: Sendable {
             let main = try EmbeddedStore(
                 path: folder.appending(path: "main.sqlite").path,
                 schemaSQL: sql,
-                newEpoch: UUID()
+                newEpoch: UUID(),
+                policies: policies,
+                limits: limits
             )
-            let directory = ZoneDirectory(main: main, folder: folder.appending(path: "zones"))
+            let directory = ZoneDirectory(main: main, folder: folder.appending(path: "zones"), limits: limits)
             service = directory
             host = directory
             database = try AccessFile(path: folder.appending(path: "access.sqlite").path)
@@ -41,6 +49,8 @@ package final class ZonePlace: Sendable {
             options.schemaSQL = sql
             options.folder = folder.path
             options.connectionsMax = 3
+            options.policies = policies
+            options.limits = limits
             let store = try await PostgresStore(options)
             service = store
             host = store

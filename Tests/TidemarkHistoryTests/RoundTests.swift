@@ -235,7 +235,7 @@ import TidemarkHistory
         story.expect(.intentKept, "player 1")
     }
 
-    // MARK: I10, I11, I12, I7
+    // MARK: I10, I11, I12
 
     @Test func `I10: a change set stays in the outbox for ever`() {
         var story = waiting()
@@ -265,14 +265,5 @@ import TidemarkHistory
         story.sent("a", 1, at: 1, [set])
         story.served(1, revision: 2, error: "malformedRequest")
         story.expect(.unharmed, "changes nothing")
-    }
-
-    @Test func `I7: a device receives a row that it may not see`() {
-        var story = Story()
-        story.add(.hidden(from: "b", canaries: ["canary-7"]))
-        story.add(.received(actor: "a", bytes: "canary-7"))
-        story.expectNothing()
-        story.add(.received(actor: "b", bytes: "{\"x\": \"canary-7\"}"))
-        story.expect(.noForeignRow, "canary-7")
     }
 }

@@ -85,7 +85,7 @@ package struct Invitations: AccessCell {
         if case .member(let current) = try members.standing(of: user, in: zone), current >= role || uses < 1 {
             return (zone, current)
         }
-        guard uses > 0 else { throw Self.invalid }
+        guard uses > 0 || planted(PlantedBug.invitationTwice) else { throw Self.invalid }
         try database.rows(
             "UPDATE tidemark_invitation SET uses = uses - 1 WHERE id = $1",
             [id]

@@ -229,10 +229,12 @@ public final class MemberGate: AccessGate {
         let now = now()
         let (standing, record) = try await database.read { statements in
             let standing = try Members(statements, now: now).standing(of: user, in: zone)
-            return (standing, standing == .stranger ? nil : try Zones(statements, now: now).zone(zone))
+            let mayKnow = standing != .stranger || planted(PlantedBug.namesForeignZones)
+            return (standing, mayKnow ? try Zones(statements, now: now).zone(zone) : nil)
         }
         guard case .member(let role) = standing else {
-            throw standing == .former && record?.life != .deleted ? Self.accessRevoked : Self.unknownZone
+            let mayKnow = standing == .former || record != nil
+            throw mayKnow && record?.life != .deleted ? Self.accessRevoked : Self.unknownZone
         }
         guard record?.life != .deleted else { throw Self.zoneGone }
         if let record { try await registry?.prepare(record) }

@@ -206,6 +206,7 @@ package struct Tokens: AccessCell {
     }
 
     private func retire(_ id: String) throws {
+        if planted(PlantedBug.acceptsOldTokenTwice) { return }
         let rows = try database.rows("SELECT state, kind FROM tidemark_token WHERE id = $1", [id])
         guard let row = rows.first, let state = row.text(0).flatMap(TokenState.init(rawValue:)),
             let kind = row.text(1).flatMap(Token.Kind.init(rawValue:))

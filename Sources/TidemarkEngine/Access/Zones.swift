@@ -99,14 +99,15 @@ package struct Zones: AccessCell {
 
     /// Returns a user's zones with the user's roles, oldest first.
     package func memberships(of user: String) throws -> [Membership] {
-        try database.rows(
+        let owner = planted(PlantedBug.titlesOfAnybody) ? "zone.author AND $1 = $1" : "$1"
+        return try database.rows(
             """
             SELECT \(Self.columns), member.role,
                 (SELECT count(*) FROM tidemark_member AS other
                     WHERE other.zone = member.zone AND other.role IS NOT NULL)
             FROM tidemark_member AS member
             JOIN tidemark_zones AS zone ON zone.zone = member.zone
-            WHERE member.user_id = $1 AND member.role IS NOT NULL AND zone.state <> $2
+            WHERE member.user_id = \(owner) AND member.role IS NOT NULL AND zone.state <> $2
             ORDER BY zone.created, zone.zone
             """,
             [user, ZoneLife.deleted.rawValue]

@@ -108,7 +108,9 @@ extension SyncHandler {
         from caller: Caller,
         in transaction: some StoreTransaction
     ) throws -> Bool {
-        guard caller != .local, let device = verdict.device, device != request.device else { return true }
+        guard caller != .local, let device = verdict.device, device != request.device,
+            !planted(PlantedBug.recallOfAnybody)
+        else { return true }
         let owner = try transaction.lastExchange(with: device)?.user
         return owner == nil || owner == caller.userID
     }

@@ -50,19 +50,6 @@ extension HistoryChecker {
         }
     }
 
-    /// Searches every message to an actor for values that it may not see.
-    mutating func checkReceived(_ actor: String, _ bytes: String) {
-        for canary in hidden[actor] ?? [] where bytes.contains(canary) {
-            report(
-                .noForeignRow,
-                actor: actor,
-                subject: "text \(canary)",
-                expected: "nothing of a row that it may not see",
-                found: "received"
-            )
-        }
-    }
-
     mutating func checkBound(_ actor: String, name: String, value: Int) {
         guard let cap = rules.caps[name], value > cap else { return }
         report(.bounded, actor: actor, subject: name, expected: "at most \(cap)", found: "\(value)")

@@ -15,7 +15,7 @@ struct Admission: Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` or ``TidemarkCore/ErrorCode/rateLimited``.
     func caller(_ request: Request, _ context: ServerRequestContext) async throws -> Caller {
         let caller = try await decide(request, context) { try await gate.caller(token: $0) }
-        try admit(: request, by: caller, context)
+        try admit(request, by: caller, context)
         return caller
     }
 
@@ -24,7 +24,7 @@ struct Admission: Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``, or a refusal of the gate.
     func access(to zone: String, _ request: Request, _ context: ServerRequestContext) async throws -> ZoneAccess {
         try await decide(request, context) { token in
-            try await gate.access(to: zone, token: token) { try admit(: request, by: $0, context) }
+            try await gate.access(to: zone, token: token) { try admit(request, by: $0, context) }
         }
     }
 
@@ -41,8 +41,9 @@ struct Admission: Sendable {
         }
     }
 
-    private func takeCosts(
-        of request: Request,
+    /// Admits a sender whose user and rates permit the request, and takes its costs.
+    private func admit(
+        _ request: Request,
         by caller: Caller,
         _ context: ServerRequestContext
     ) throws(TidemarkError) {

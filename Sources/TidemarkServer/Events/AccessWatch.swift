@@ -1,4 +1,5 @@
 internal import Synchronization
+internal import TidemarkCore
 internal import TidemarkEngine
 
 /// The latest known moment of the gate, which all listeners share.
@@ -51,7 +52,8 @@ final class AccessWatch: Sendable {
         case .stays: return true
         case .ends: return false
         case .decidesAgain:
-            guard try await gate.stillAdmits(access, token: token) else { return false }
+            let isAdmitted = try await gate.stillAdmits(access, token: token)
+            guard isAdmitted || planted(PlantedBug.eventsAfterLeaving) else { return false }
             rights.admit(at: moment)
             return true
         }

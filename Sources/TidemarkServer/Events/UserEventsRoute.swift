@@ -48,6 +48,8 @@ struct UserEventsRoute: Sendable {
         /// The zones of the stream with the user's roles.
         var roles: [String: Role]
         var rights: ListenerRights
+        /// The number of lists so far; the version of all users' rights would count the changes of others.
+        var listNumber: Int64 = 0
 
         var accesses: [ZoneAccess] {
             roles.sorted { $0.key < $1.key }.map { ZoneAccess(zone: $0.key, caller: .user(user), role: $0.value) }
@@ -68,7 +70,8 @@ struct UserEventsRoute: Sendable {
             guard roles == stream.roles else {
                 stream.roles = roles
                 try await listen(listener, to: stream)
-                listener.announce(list: moment.version)
+                stream.listNumber += 1
+                listener.announce(list: stream.listNumber)
                 // The message can be about a zone that is no longer the user's.
                 return nil
             }

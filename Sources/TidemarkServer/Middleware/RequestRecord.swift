@@ -33,7 +33,7 @@ final class RequestRecord: Sendable {
         }
         guard isFirst else { return }
         let duration = ContinuousClock.now - start
-        let route = RouteTable.route(context.endpointPath)
+        let route = RouteTable.route(planted(PlantedBug.metricsByZone) ? request.uri.path : context.endpointPath)
         let status = status.map { "\($0.code)" } ?? "gone"
         let code = context.notes.code
         metrics.changeInFlight(by: -1)

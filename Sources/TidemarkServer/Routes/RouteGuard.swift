@@ -33,6 +33,8 @@ struct RouteGuard: Sendable {
 
     private func zoneAccess(of request: Request, _ context: ServerRequestContext, role: Role) async throws -> ZoneAccess
     {
+        if planted(PlantedBug.forgetsCaller) { return .local(try context.zone) }
+        if planted(PlantedBug.snapshotOfAnybody), SnapshotPart(request) != nil { return .local(try context.zone) }
         let access = try await admission.access(to: context.zone, request, context)
         guard access.role >= role else {
             throw TidemarkError(

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+internal import Logging
 internal import TidemarkCore
 internal import TidemarkEngine
 
@@ -34,6 +35,7 @@ struct SyncRoute {
     {
         let channel = context.channel
         let body = try await bodyReader.read(request, on: channel, share: share)
+        if planted(PlantedBug.logsValues) { context.logger.info("\(String(decoding: body, as: UTF8.self))") }
         try await HeldRequest(service: service, access: access, channel: channel).wait(body)
         return try await service.sync(access, body: body)
     }

@@ -3,8 +3,6 @@ import TidemarkCore
 
 extension PlantedCase {
     /// Every bug that can be planted, by the rule that it breaks.
-    ///
-    /// Rule 8, about read access, has none: there is no authentication yet.
     static let all: [PlantedCase] = [
         PlantedCase(.skipsBaseCheck, rule: 1, group: "B", seed: 1),
         PlantedCase(.ignoresRecordBase, rule: 1, group: "B", scenario: .oldBase),
@@ -97,6 +95,18 @@ extension PlantedCase {
         PlantedCase(.datesSnapshotBack, rule: 22, group: "D", seed: 1),
         PlantedCase(.sendsSumsAsValues, rule: 39, group: "C", profile: .policies, seed: 1),
         PlantedCase(.forgetsSumsInReplay, rule: 39, group: "D", profile: .policies, seed: 1),
+        PlantedCase(.dropsOutboxOnRevoke, rule: 10, group: "C", scenario: .revoked),
+        PlantedCase(.forgetsCaller, rule: 8, group: "E", secrecySeed: 1),
+        PlantedCase(.namesForeignZones, rule: 8, group: "E", secrecySeed: 3),
+        PlantedCase(.titlesOfAnybody, rule: 8, group: "E", secrecySeed: 1),
+        PlantedCase(.snapshotOfAnybody, rule: 8, group: "E", secrecySeed: 1),
+        PlantedCase(.eventsAfterLeaving, rule: 8, group: "E", secrecySeed: 2),
+        PlantedCase(.deviceOfAnybody, rule: 8, group: "E", secrecySeed: 2),
+        PlantedCase(.recallOfAnybody, rule: 8, group: "E", secrecySeed: 2),
+        PlantedCase(.invitationTwice, rule: 8, group: "E", secrecySeed: 4),
+        PlantedCase(.acceptsOldTokenTwice, rule: 8, group: "E", secrecySeed: 5),
+        PlantedCase(.logsValues, rule: 8, group: "E", secrecySeed: 1),
+        PlantedCase(.metricsByZone, rule: 8, group: "E", secrecySeed: 1),
     ]
 }
 #endif

@@ -19,6 +19,15 @@ struct PlantedCase: Sendable {
         case worlds(Profile, knownSeed: UInt64)
         /// By an action of one peer on another, in a world without other events.
         case scenario(Scenario)
+        /// In campaigns of secrecy from seeds; the number is a seed that notices it.
+        case secrecy(knownSeed: UInt64)
+    }
+
+    init(_ bug: PlantedBug, rule: Int, group: Character, secrecySeed seed: UInt64) {
+        self.bug = bug
+        self.rule = rule
+        self.group = group
+        way = .secrecy(knownSeed: seed)
     }
 
     init(_ bug: PlantedBug, rule: Int, group: Character, profile: Profile = .all, seed: UInt64) {
@@ -73,29 +82,55 @@ package struct Proof: Sendable {
     /// - Returns: nil if there is no bug of that name.
     ///
     /// - Throws: SQLite's error if the files in memory cannot be made.
-    package func prove(_ name: String, searches: Bool = true) throws -> Outcome? {
+    package func prove(_ name: String, searches: Bool = true) async throws -> Outcome? {
         guard let planted = PlantedCase.all.first(where: { $0.bug.rawValue == name }) else { return nil }
         switch planted.way {
         case .scenario(let scenario): return try prove(planted, by: scenario)
         case .worlds(let profile, let knownSeed):
-            var tried = 0
-            if let finding = try run(planted.bug, profile: profile, seed: knownSeed, tried: &tried) {
-                return outcome(planted, caughtBy: "seed \(knownSeed)", finding: finding, tried: tried)
+            return try await prove(planted, knownSeed: knownSeed, searches: searches) { seed in
+                try run(planted.bug, profile: profile, seed: seed)
             }
-            for seed in 1...seedsMax where searches && seed != knownSeed {
-                guard let finding = try run(planted.bug, profile: profile, seed: seed, tried: &tried) else { continue }
-                return outcome(planted, caughtBy: "seed \(seed)", finding: finding, tried: tried)
+        case .secrecy(let knownSeed):
+            return try await prove(planted, knownSeed: knownSeed, searches: searches) { seed in
+                try await run(planted.bug, secrecySeed: seed)
             }
-            return outcome(planted, caughtBy: nil, finding: nil, tried: tried)
         }
+    }
+
+    /// Looks for a bug with its known seed, then with all others.
+    private func prove(
+        _ planted: PlantedCase,
+        knownSeed: UInt64,
+        searches: Bool,
+        run: (UInt64) async throws -> Finding?
+    ) async throws -> Outcome {
+        var tried = 0
+        for seed in [knownSeed] + (1...seedsMax).filter({ searches && $0 != knownSeed }) {
+            tried += 1
+            guard let finding = try await run(seed) else { continue }
+            return outcome(planted, caughtBy: "seed \(seed)", finding: finding, tried: tried)
+        }
+        return outcome(planted, caughtBy: nil, finding: nil, tried: tried)
+    }
+
+    /// Runs a campaign of secrecy with a bug in the server.
+    ///
+    /// - Throws: ``Finding`` if the campaign finds something without the bug, too, or it would prove nothing.
+    private func run(_ bug: PlantedBug, secrecySeed seed: UInt64) async throws -> Finding? {
+        let campaign = SecrecyCampaign(seed: seed)
+        let result = try await PlantedBug.$current.withValue(bug) { try await campaign.runEmbedded() }
+        guard let violation = result.violations.first else { return nil }
+        if let other = try await campaign.runEmbedded().violations.first {
+            throw Finding("meta", actor: "seed \(seed)", detail: "finds \(other) in healthy code")
+        }
+        return Finding("I7", actor: "server", detail: violation)
     }
 
     /// Runs a world with a bug in it.
     ///
     /// A finding means that the world noticed it.
-    private func run(_ bug: PlantedBug, profile: Profile, seed: UInt64, tried: inout Int) throws -> Finding? {
-        tried += 1
-        return try PlantedBug.withPlanted(bug) {
+    private func run(_ bug: PlantedBug, profile: Profile, seed: UInt64) throws -> Finding? {
+        try PlantedBug.withPlanted(bug) {
             do {
                 // Uses templates of its own, because a bug may be in the files' triggers.
                 return try Simulation.run(.init(seed: seed, profile: profile), FileTemplates()).finding

@@ -159,6 +159,18 @@ extension Scenario {
         return Finding("I9", actor: device.name, detail: "a snapshot has dropped the outbox")
     }
 
+    /// A member is removed while an edit waits.
+    static let revoked = Scenario(name: "a membership that ends while an edit waits") { world in
+        let device = world[1]
+        try device.write { try $0.execute(sql: "UPDATE team SET name = 'mine' WHERE id = 1") }
+        let outgoing = try world.nextRequest(of: device)
+        let refusal = TidemarkError(.accessRevoked, "You are no longer a member.", fix: "Ask an owner.")
+        _ = try device.step(0) { try $0.handle(refusal, during: outgoing, in: $1) }
+        let counts = try device.queueCounts()
+        guard counts.waiting + counts.conflicts == 0 else { return nil }
+        return Finding("I9", actor: device.name, detail: "the end of the membership has dropped the outbox")
+    }
+
     /// A row of a device changes without a trigger.
     static let corrupted = Scenario(name: "a row that rots") { world in
         let device = world[1]
