@@ -29,8 +29,9 @@ struct RequestRecordMiddleware: RouterMiddleware {
             record.end("answered", status: status, bytes: body.contentLength ?? 0)
             return response
         }
+        let eventLoop = context.channel.eventLoop
         response.body = ResponseBody(contentLength: length) { writer in
-            do { try await body.write(writer) } catch {
+            do { try await body.write(PacedWriter(writer, on: eventLoop)) } catch {
                 record.end("cut off", status: status, bytes: nil)
                 throw error
             }

@@ -1,0 +1,28 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+
+/// Writes a long answer no faster than the connection takes it.
+///
+/// The channel's writer waits while the client does not read, but learns that only on the channel's event
+/// loop. While that loop is busy, a task could hand over all pieces of an answer, which would then lie in the
+/// channel's memory and count for nobody. So after each piece the task visits the event loop: the piece is on
+/// its way then, or the next write waits.
+struct PacedWriter: ResponseBodyWriter {
+    private var writer: any ResponseBodyWriter
+    private let eventLoop: any EventLoop
+
+    init(_ writer: any ResponseBodyWriter, on eventLoop: any EventLoop) {
+        self.writer = writer
+        self.eventLoop = eventLoop
+    }
+
+    @concurrent mutating func write(_ buffer: ByteBuffer) async throws {
+        try await writer.write(buffer)
+        try await eventLoop.submit {}.get()
+    }
+
+    @concurrent consuming func finish(_ trailingHeaders: HTTPFields?) async throws {
+        try await writer.finish(trailingHeaders)
+    }
+}
