@@ -23,7 +23,7 @@ import TidemarkTestSupport
     @Test(arguments: Store.all)
     func `I7: no byte that reaches a user comes from a zone that the user may not read`(store: Store) async throws {
         var total = SecrecyCampaign.Result()
-        for seed in 1...UInt64(Effort.count("TIDEMARK_SECRECY", short: 3, long: 60)) {
+        for seed in 1...UInt64(Effort.count("TIDEMARK_SECRECY", short: 3, long: 20)) {
             total += try await Self.run(SecrecyCampaign(seed: seed, steps: Effort.isLong ? 150 : 60), store)
         }
         Report.line(
@@ -39,7 +39,7 @@ import TidemarkTestSupport
 
     @Test(arguments: Store.all)
     func `I7: with and without a hidden zone, everybody else receives the same bytes`(store: Store) async throws {
-        for seed in 1...UInt64(Effort.count("TIDEMARK_SECRECY_TWINS", short: 2, long: 40)) {
+        for seed in 1...UInt64(Effort.count("TIDEMARK_SECRECY_TWINS", short: 2, long: 10)) {
             var twins: [[String]] = []
             for isThere in [true, false] {
                 let campaign = SecrecyCampaign(seed: seed, hasHiddenZone: isThere, assignsKeys: store == .embedded)
