@@ -209,9 +209,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT stock FROM item WHERE id = 1") == ["13"])
     }
 
-    @Test func `two of three waiting sales no longer fit: they are conflicts, and the stock shown meanwhile is no edit`()
-        async throws
-    {
+    @Test func `two of three waiting sales no longer fit: the stock that is shown meanwhile is no edit`() async throws {
         var limits = Limits.standard
         limits.changeSetsPerRequestMax = 1
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: Self.policies)

@@ -133,12 +133,13 @@ extension HistoryChecker {
 
     /// Checks that a device parks a change set only if the server refused it, cannot take it, or
     /// refused one of its predecessors, or if the history has become another.
-    mutating func checkParkingCause(_ id: String, device: DeviceModel, step: DeviceStep) {
+    mutating func checkParkingCause(_ id: String, remade: Remade, device: DeviceModel, step: DeviceStep) {
         guard let zone, !zone.hasRefused(id), step.epoch == device.epoch, device.incarnation == zone.incarnation,
             step.cursor >= device.cursor, errors[id, default: []].isDisjoint(with: Self.permanentErrors)
         else { return }
         let conflictIDs = step.conflicts?.map(\.id) ?? []
-        let parked = Set(device.inbox.keys).union(conflictIDs)
+        // A predecessor that was parked as well may have been made again since.
+        let parked = Set(device.inbox.keys).union(conflictIDs).union(remade.sets.keys)
         guard let authored = sets[id], !authored.after.contains(where: { parked.contains($0) || zone.hasRefused($0) })
         else { return }
         report(
