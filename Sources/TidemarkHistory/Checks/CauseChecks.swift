@@ -23,7 +23,7 @@ extension HistoryChecker {
                 // The author's base belongs to another history, so it proves nothing.
                 guard authored.incarnation == zone.incarnation else { continue }
                 isSo = hasChanged(reason.record, by: author, ancestors: ancestors(of: authored), scene: scene)
-            // A device shows a record again whose deletion does not fit yet, so a later edit of it may meet that deletion.
+            // A device shows a record again whose deletion does not fit yet, so a later edit may meet that deletion.
             case "deleted": isSo = scene.isDeleted(reason.record, authored.own.subtracting(authored.after))
             case "exists": isSo = scene.isThere(reason.record)
             case "unique": isSo = scene.hasClash
