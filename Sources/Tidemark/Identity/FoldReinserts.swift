@@ -25,7 +25,11 @@ struct FoldReinserts {
         var hasAny = false
         for table in tables where table.keyKind == .integer && !table.hasRowidKey {
             try noteDrawnIDs(table)
-            guard try find(table) else { continue }
+            let isFound = try find(table)
+            try db.cachedStatement(sql: "DELETE FROM tidemark_named WHERE tbl = ? AND drawn = 0").execute(arguments: [
+                table.name
+            ])
+            guard isFound else { continue }
             hasAny = true
             try ConnectionFlag.withNewStatements(db) {
                 try ConnectionFlag.deferForeignKeys.set(true, in: db)
@@ -35,7 +39,6 @@ struct FoldReinserts {
                 try moveValues(table)
             }
         }
-        try db.cachedStatement(sql: "DELETE FROM tidemark_named WHERE drawn = 0").execute()
         return hasAny
     }
 
