@@ -173,5 +173,30 @@ struct Regression: Sendable, CustomTestStringConvertible {
             profile: .storage,
             defect: "the checker did not know that an edit may follow the own deletion that does not fit yet"
         ),
+        Regression(
+            seed: 153,
+            profile: .policies,
+            defect: "a counter without two of its waiting parts became a conflict that nobody had made"
+        ),
+        Regression(
+            seed: 220,
+            profile: .policies,
+            defect: "the same, with a value between the parts"
+        ),
+        Regression(
+            seed: 277,
+            profile: .policies,
+            defect: "a policy let a new record overrule another one, which the scenario did not notice"
+        ),
+        Regression(
+            seed: 84,
+            profile: .live,
+            defect: "a sync gave up although each file brought newer rows while the zone changed"
+        ),
+        Regression(
+            seed: 108,
+            profile: .live,
+            defect: "the checker did not know a parked predecessor that was made again in the same step"
+        ),
     ]
 }

@@ -93,6 +93,43 @@ import TidemarkHistory
         #expect(story.violations.contains { $0.invariant == .intentKept && $0.subject.contains("change set s") })
     }
 
+    /// Two more change sets wait after the refused one, each for the one before it: `d`, and the last one.
+    ///
+    /// Device a makes the refused one and `d` again, and parks the last one, which waited for `predecessor`.
+    private static func parkedLast(after predecessor: String) -> Story {
+        var story = story()
+        let bad = mine.with(["name": "\"Bad Lemgo\""])
+        let middle = OutboxSet(id: "d", after: ["s"], changes: [update(mine, ["name": "\"Bad Lemgo\""], base: 1)])
+        let last = OutboxSet(
+            id: "u",
+            after: [predecessor],
+            changes: [update(Story.ben, ["name": "\"Benno\""], base: 1)]
+        )
+        story.edited("a", mine.to(bad))
+        story.stepped("a", "prepare", cursor: 1, outbox: [refused, middle])
+        let benno = Story.ben.with(["name": "\"Benno\""])
+        story.edited("a", Story.ben.to(benno))
+        story.stepped("a", "prepare", cursor: 1, outbox: [refused, middle, last])
+        let new = team(51, "\"Bad Lemgo\"")
+        let item = ParkedSet.Item(Story.ben.id, .update, mine: ["name": "\"Benno\""])
+        story.stepped(
+            "a",
+            cursor: 2,
+            rows: [bad.to(theirs), new.made, benno.to(Story.ben)],
+            outbox: [
+                again(), OutboxSet(id: "e", after: ["t"], changes: [update(new, ["name": "\"Bad Lemgo\""], base: 2)]),
+            ],
+            conflicts: [ParkedSet(id: "u", items: [item])],
+            renumbered: [pair]
+        )
+        return story
+    }
+
+    @Test func `I9: a change set is parked only if it waited for one that was parked and made again`() {
+        Self.parkedLast(after: "d").expectNothing()
+        Self.parkedLast(after: "x").expect(.intentKept, "change set u")
+    }
+
     @Test func `I8: the new id was not lent to the device`() {
         let pair = IdentityPair("team", temporary: 50, permanent: 500)
         Self.applied([Self.again(500)], new: team(500, "\"Lemgo\""), renumbered: [pair]).expect(.references, "lent")

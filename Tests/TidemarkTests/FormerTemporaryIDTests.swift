@@ -44,4 +44,62 @@ import TidemarkTestSupport
         try await cluster.converge(anna)
         #expect(try await cluster.rows("SELECT id FROM book WHERE title = 'refused'") == id)
     }
+
+    private static let titles = "SELECT title FROM book ORDER BY title"
+
+    /// Anna makes two books before her file has lent ids, and syncs; then she saves the first one again under its old
+    /// id, as object-relational mappers do.
+    ///
+    /// - Returns: The old ids, which follow each other.
+    private static func savedAgain() async throws -> (cluster: Cluster, anna: TestDevice, ids: [Int64]) {
+        let cluster = try Cluster(schema: schema)
+        let anna = try await cluster.device("anna")
+        try await anna.write("INSERT INTO book (title) VALUES ('first'), ('second')")
+        let ids = try await anna.rows("SELECT id FROM book ORDER BY id").compactMap { Int64($0) }
+        try #require(ids.count == 2 && ids[0] >= TemporaryID.reservedMin && ids[1] == ids[0] + 1)
+        try await cluster.converge(anna)
+        try anna.writeOutside("INSERT INTO book (id, title) VALUES (\(ids[0]), 'first, again')")
+        return (cluster, anna, ids)
+    }
+
+    @Test func `I2: SQLite draws the old id of the second book for a new one, and the second book stays as it is`()
+        async throws
+    {
+        let (cluster, anna, ids) = try await Self.savedAgain()
+        try anna.writeOutside("INSERT INTO book (title) VALUES ('new')")
+        try #require(try await anna.rows("SELECT id FROM book WHERE title = 'new'") == ["\(ids[1])"])
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows(Self.titles) == ["first, again", "new", "second"])
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+
+    @Test func `I2: an object whose old id two books had is saved once more: neither book takes its values`()
+        async throws
+    {
+        let (cluster, anna, ids) = try await Self.savedAgain()
+        try anna.writeOutside("INSERT INTO book (title) VALUES ('new')")
+        try await cluster.converge(anna)
+        for title in ["third", "fourth"] {
+            try anna.writeOutside("INSERT INTO book (id, title) VALUES (\(ids[1]), '\(title)')")
+            try await cluster.converge(anna)
+        }
+        #expect(try await cluster.rows(Self.titles) == ["first, again", "fourth", "new", "second", "third"])
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+
+    @Test func `both objects are saved again in the order of their old ids: both books take the new values`()
+        async throws
+    {
+        let (cluster, anna, ids) = try await Self.savedAgain()
+        try anna.writeOutside(
+            """
+            INSERT INTO book (id, title) VALUES (\(ids[1]), 'second, again');
+            INSERT INTO book (id, title) VALUES (\(ids[1]), 'second, twice')
+                ON CONFLICT (id) DO UPDATE SET title = excluded.title;
+            """
+        )
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows(Self.titles) == ["first, again", "second, twice"])
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
 }

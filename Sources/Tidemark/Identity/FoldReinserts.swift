@@ -10,6 +10,10 @@ import TidemarkSQL
 /// row goes. The triggers capture these statements like an app's.
 ///
 /// Only ids of the reserved region, which a program does not make up: ``ReplaceReusedIDs`` has the others.
+///
+/// After such an insert SQLite draws the next id for a row without one, and another record may have had that.
+/// So the id counts only if the statement named it, as `tidemark_named` notes. A drawn one is a new record's. From then
+/// on the id stands for two records, and the engine folds no insert under it.
 struct FoldReinserts {
     let db: Database
     let schema: SyncSchema
@@ -20,7 +24,12 @@ struct FoldReinserts {
     func run(_ tables: [SyncedTable]) throws -> Bool {
         var hasAny = false
         for table in tables where table.keyKind == .integer && !table.hasRowidKey {
-            guard try find(table) else { continue }
+            try noteDrawnIDs(table)
+            let isFound = try find(table)
+            try db.cachedStatement(sql: "DELETE FROM tidemark_named WHERE tbl = ? AND drawn = 0").execute(arguments: [
+                table.name
+            ])
+            guard isFound else { continue }
             hasAny = true
             try ConnectionFlag.withNewStatements(db) {
                 try ConnectionFlag.deferForeignKeys.set(true, in: db)
@@ -31,6 +40,20 @@ struct FoldReinserts {
             }
         }
         return hasAny
+    }
+
+    /// Notes the former temporary ids that SQLite has drawn for new rows.
+    private func noteDrawnIDs(_ table: SyncedTable) throws {
+        let newID = "captured.\(SQLText.name("new_" + table.key[0]))"
+        try db.cachedStatement(
+            sql: """
+                INSERT OR IGNORE INTO tidemark_named (tbl, id, drawn)
+                SELECT mapping.tbl, mapping.temporary, 1
+                FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
+                CROSS JOIN tidemark_idmap AS mapping ON mapping.tbl = ? AND mapping.temporary = \(newID)
+                WHERE captured.kind = 'insert' AND \(newID) >= \(TemporaryID.reservedMin)
+                """
+        ).execute(arguments: [table.name])
     }
 
     /// Lists the new rows in `temp.tidemark_assigned`, each with the record.
@@ -47,6 +70,8 @@ struct FoldReinserts {
                 CROSS JOIN tidemark_idmap AS mapping ON mapping.tbl = ? AND mapping.temporary = \(newID)
                 CROSS JOIN main.\(name) AS new_row ON new_row.\(key) = mapping.temporary
                 CROSS JOIN main.\(name) AS record ON record.\(key) = mapping.permanent
+                CROSS JOIN tidemark_named AS named
+                    ON named.tbl = mapping.tbl AND named.id = mapping.temporary AND named.drawn = 0
                 WHERE captured.kind = 'insert' AND \(newID) >= \(TemporaryID.reservedMin)
                 """
         ).execute(arguments: [table.name])

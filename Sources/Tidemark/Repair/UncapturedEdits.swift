@@ -107,7 +107,8 @@ struct UncapturedEdits {
 
     /// The condition under which a value is the sum of an integer and pending deltas.
     ///
-    /// All deltas are in the row, or those up to one, or all but one that does not fit.
+    /// Mostly all deltas are in the row, or those up to one, or all but one that does not fit. Otherwise any of the
+    /// pending changes may not fit: ``isPartialSum(_:)``.
     private func isPendingSum(_ table: SyncedTable) -> String {
         let columns = schema.addingColumns(of: table.name)
         guard !columns.isEmpty else { return "false" }
@@ -128,12 +129,42 @@ struct UncapturedEdits {
         return """
             (cell.key IN (\(columns.sorted().map { SQLText.literal(WireName.member(column: $0)) }.joined(separator: ", ")))
                 AND json_type(pending_row.own, cell.fullkey) = 'integer'
-                AND EXISTS (
+                AND (EXISTS (
                     SELECT 1 FROM tidemark_outbox AS delta
                     WHERE \(isPending) AND \(value("delta")) IS NOT NULL
                         AND (pending_row.own ->> cell.fullkey) - \(start) IN (
-                            \(sum("added.seq <= delta.seq")), coalesce(\(sum("added.seq <> delta.seq")), 0))))
+                            \(sum("added.seq <= delta.seq")), coalesce(\(sum("added.seq <> delta.seq")), 0)))
+                    OR \(isPartialSum(isPending, value: value("tidemark_outbox")))))
             """
+    }
+
+    /// The most sums that a search looks at; a value that it has not found by then is parked.
+    private static let sumsMax = 10_000
+
+    /// The condition that a value is the confirmed one with some of the pending changes, in their order.
+    private func isPartialSum(_ isPending: String, value: String) -> String {
+        """
+        EXISTS (
+            WITH RECURSIVE part (place, is_delta, value) AS MATERIALIZED (
+                SELECT row_number() OVER (ORDER BY seq), \(value) IS NOT NULL,
+                    coalesce(\(value), attributes ->> cell.fullkey)
+                FROM tidemark_outbox
+                WHERE \(isPending) AND json_type(attributes, cell.fullkey) IS NOT NULL
+            ), reached (place, value) AS (
+                SELECT 0, pending_row.image ->> cell.fullkey
+                UNION
+                SELECT part.place, CASE
+                    WHEN NOT fit.fits THEN reached.value
+                    WHEN part.is_delta THEN reached.value + part.value
+                    ELSE part.value END
+                FROM reached
+                JOIN part ON part.place = reached.place + 1
+                JOIN (SELECT 0 AS fits UNION ALL SELECT 1) AS fit
+                ORDER BY 1 DESC
+                LIMIT \(Self.sumsMax)
+            )
+            SELECT 1 FROM reached WHERE reached.value = pending_row.own ->> cell.fullkey)
+        """
     }
 
     private func findDeletionsOverPending(_ table: SyncedTable, _ place: Int) throws {

@@ -17,6 +17,7 @@ import TidemarkSQL
 /// | `tidemark_kept_record` | a kept change set's effect on one record, and the record before |
 /// | `tidemark_idmap` | the permanent id of a temporary one |
 /// | `tidemark_lent` | a table's ids that the server has lent this device |
+/// | `tidemark_named` | a former temporary id that a statement named since the last drain, or that SQLite drew again |
 /// | `tidemark_unknown` | a value of a column or table that only the zone has |
 /// | `tidemark_former_T` | a row of the table T from before the zone dropped T |
 /// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all tables |
@@ -135,6 +136,7 @@ enum DeviceTables {
             used INTEGER NOT NULL DEFAULT -1,
             former TEXT NOT NULL DEFAULT '[]'
         ) WITHOUT ROWID;
+        \(CaptureTables.namedSQL)
         CREATE TABLE IF NOT EXISTS tidemark_independent (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_outside (id TEXT PRIMARY KEY) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_conflict (

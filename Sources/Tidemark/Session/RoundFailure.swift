@@ -5,7 +5,7 @@ package import TidemarkCore
 ///
 /// | error | what follows |
 /// | --- | --- |
-/// | `snapshotRequired` | a snapshot, after a recall if change sets are unanswered; at most four times |
+/// | `snapshotRequired` | a snapshot, after a recall if change sets are unanswered; at most four times without newer rows |
 /// | `renew`, `resync` | a recall, then a snapshot under a new identity |
 /// | `predecessorMissing` | the same: the server has forgotten change sets of this device |
 /// | `repair` | newer revisions, then the comparison and replacement of rows, at most twice |
@@ -47,6 +47,10 @@ extension SyncRound {
         }
         switch error.recovery {
         case .resync where error.code == .snapshotRequired:
+            let revision = try DeviceFile(db).revision
+            // A zone that goes on changing may outrun the file that the device has just taken.
+            if let last = revisionBehind, last < revision { snapshotsTaken -= 1 }
+            revisionBehind = revision
             try require(.snapshot(nil), after: error)
             return []
         case .renew where error.code == .deviceTaken:

@@ -41,6 +41,8 @@ package struct SyncRound: Sendable {
     private let merge: [String: MergeFunction]
     var changeSetsMax: Int
     var snapshotsTaken = 0
+    /// The file's revision when the server last required a snapshot of a later one.
+    var revisionBehind: Int64?
     /// The number of answers that could not be applied.
     var inapplicableAnswers = 0
     private var isCatchingUp = false

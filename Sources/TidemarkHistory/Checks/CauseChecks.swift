@@ -23,7 +23,7 @@ extension HistoryChecker {
                 // The author's base belongs to another history, so it proves nothing.
                 guard authored.incarnation == zone.incarnation else { continue }
                 isSo = hasChanged(reason.record, by: author, ancestors: ancestors(of: authored), scene: scene)
-            // A device shows a record again whose deletion does not fit yet, so a later edit of it may meet that deletion.
+            // A device shows a record again whose deletion does not fit yet, so a later edit may meet that deletion.
             case "deleted": isSo = scene.isDeleted(reason.record, authored.own.subtracting(authored.after))
             case "exists": isSo = scene.isThere(reason.record)
             case "unique": isSo = scene.hasClash
@@ -133,12 +133,13 @@ extension HistoryChecker {
 
     /// Checks that a device parks a change set only if the server refused it, cannot take it, or
     /// refused one of its predecessors, or if the history has become another.
-    mutating func checkParkingCause(_ id: String, device: DeviceModel, step: DeviceStep) {
+    mutating func checkParkingCause(_ id: String, remade: Remade, device: DeviceModel, step: DeviceStep) {
         guard let zone, !zone.hasRefused(id), step.epoch == device.epoch, device.incarnation == zone.incarnation,
             step.cursor >= device.cursor, errors[id, default: []].isDisjoint(with: Self.permanentErrors)
         else { return }
         let conflictIDs = step.conflicts?.map(\.id) ?? []
-        let parked = Set(device.inbox.keys).union(conflictIDs)
+        // A predecessor that was parked as well may have been made again since.
+        let parked = Set(device.inbox.keys).union(conflictIDs).union(remade.sets.keys)
         guard let authored = sets[id], !authored.after.contains(where: { parked.contains($0) || zone.hasRefused($0) })
         else { return }
         report(

@@ -20,7 +20,7 @@ extension HistoryChecker {
         }
         let ids = remade.ids(for: set.id, Identities(step.identities))
         checkItems(of: parked, set.changes.map { rules.translated($0, ids) }, step)
-        checkParkingCause(set.id, device: device, step: step)
+        checkParkingCause(set.id, remade: remade, device: device, step: step)
         guard let truth = zone?.verdicts[set.id]?.truth else { return }
         for item in parked.items {
             guard

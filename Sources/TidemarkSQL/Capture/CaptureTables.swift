@@ -37,11 +37,21 @@ package enum CaptureTables {
         );
         """
 
+    /// Creates the table of ids in the reserved region that statements have named, on a device.
+    package static let namedSQL = """
+        CREATE TABLE IF NOT EXISTS tidemark_named (
+            tbl TEXT NOT NULL,
+            id INTEGER NOT NULL,
+            drawn INTEGER NOT NULL,
+            PRIMARY KEY (tbl, id)
+        ) WITHOUT ROWID;
+        """
+
     /// Creates missing capture tables and triggers for `schema`, and drops triggers of other tables.
     ///
     /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
     package static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
-        try db.execute(sql: commonSQL)
+        try db.execute(sql: guardsNewIds ? commonSQL + namedSQL : commonSQL)
         let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'")
         let triggerNames = try schema.tables.flatMap { try install($0, guardsNewIds: guardsNewIds, in: db) }
         for name in names.subtracting(triggerNames).sorted() where prefixes.contains(where: { name.hasPrefix($0) }) {
@@ -68,7 +78,7 @@ package enum CaptureTables {
     /// The prefixes of trigger names.
     private static let prefixes = [
         "before_insert", "before_update", "after_insert", "after_update", "after_delete", "evicted_insert",
-        "evicted_update", "evicted_delete", "guard_key",
+        "evicted_update", "evicted_delete", "guard_key", "named_insert",
     ].map { "tidemark_\($0)_" }
 
     /// Creates the capture tables and triggers of one table.

@@ -67,6 +67,7 @@ struct CaptureTriggers {
                 trigger("guard_key", "AFTER UPDATE", when: changes.joined(separator: " OR "), body: keyGuard)
             )
         }
+        if isNoted { triggers.append(noteNamedID) }
         return triggers
     }
 
@@ -249,6 +250,32 @@ struct CaptureTriggers {
     private func match(_ columns: [String], left: String, right: String, rightSide: String = "") -> String {
         let pairs = columns.map { "\(left).\(SQLText.name($0)) = \(right).\(SQLText.name(rightSide + $0))" }
         return "(\(pairs.joined(separator: " AND ")))"
+    }
+
+    // MARK: Ids that statements name
+
+    /// Whether the file notes ids of the reserved region that statements name.
+    private var isNoted: Bool { guardsNewIds && table.keyKind == .integer && !table.hasRowidKey }
+
+    /// Notes an id of the reserved region that a statement names for a new row, in `tidemark_named`.
+    ///
+    /// After the insert nothing tells such an id from one that SQLite drew. Before it, SQLite shows the id -1 if the
+    /// statement names none. An id that a row has already is not noted: the statement means that row.
+    private var noteNamedID: Trigger {
+        let name = "tidemark_named_insert_\(table.name)"
+        let isKnown = "SELECT 1 FROM tidemark_named WHERE tbl = \(SQLText.literal(table.name)) AND id = NEW.\(id)"
+        return Trigger(
+            name: name,
+            sql: """
+                CREATE TRIGGER \(SQLText.name(name)) BEFORE INSERT ON \(self.name)
+                WHEN NEW.\(id) >= \(TemporaryID.reservedMin) AND (SELECT applying FROM tidemark_state) <> 1
+                    AND NOT EXISTS (SELECT 1 FROM \(self.name) AS e WHERE e.\(id) = NEW.\(id))
+                BEGIN
+                INSERT INTO tidemark_named (tbl, id, drawn)
+                    SELECT \(SQLText.literal(table.name)), NEW.\(id), 0 WHERE NOT EXISTS (\(isKnown));
+                END
+                """
+        )
     }
 
     // MARK: Keys that cannot be sent
