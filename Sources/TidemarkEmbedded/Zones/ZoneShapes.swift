@@ -57,7 +57,7 @@ struct AdoptBesideMain: Sendable {
 
     /// Adopts the file, in the caller's transaction.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError``, and ``TidemarkCore/UnsyncableSchema`` for tables that cannot be synced.
+    /// - Throws: ``TidemarkCore/TidemarkError``; ``TidemarkCore/UnsyncableSchema`` for tables that cannot be synced.
     func run(in db: Database, opening: ZoneFile.Opening) throws -> ZoneFile.Adopted {
         // Later, the store follows the changes of the file itself only.
         guard opening.isFirst else { return try adopt(db, opening) }
