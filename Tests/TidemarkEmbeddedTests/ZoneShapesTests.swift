@@ -48,8 +48,7 @@ import TidemarkEngine
     }
 
     @Test(arguments: [
-        "ALTER TABLE list ADD COLUMN colour TEXT", "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)",
-        "CREATE VIEW titles AS SELECT title FROM list", "CREATE UNIQUE INDEX list_title ON list (title)",
+        "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)",
         "INSERT INTO tidemark_policy VALUES ('list', 'lastWriter')", "PRAGMA user_version = 9",
         "CREATE TABLE grdb_migrations (identifier TEXT PRIMARY KEY NOT NULL); INSERT INTO grdb_migrations VALUES ('2')",
     ]) func `a file that was altered is served as a server does that never opened it before`(change: String)
@@ -66,7 +65,7 @@ import TidemarkEngine
             await fresh.closeZones()
             #expect(after == expected && after != before, "\(after)")
             // The other zone stays as it was.
-            #expect(try await !Self.schema(Self.zones[0], directory).contains("colour"))
+            #expect(try await !Self.schema(Self.zones[0], directory).contains("label"))
         }
     }
 

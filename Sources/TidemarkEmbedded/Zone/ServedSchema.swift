@@ -60,6 +60,7 @@ extension ZoneFile {
     ///   - zone: The zone's name.
     ///   - newEpoch: A random id for a new history.
     ///   - excluding: Tables to leave alone.
+    /// - Returns: The function.
     static func adopting(_ zone: String, newEpoch: UUID, excluding: Set<String>) -> Adopt {
         { db, opening in
             if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }

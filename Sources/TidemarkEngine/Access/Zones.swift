@@ -123,6 +123,8 @@ package struct Zones: AccessCell {
     ///   - user: The user.
     ///   - openZones: The zones in which every signed-in user has a role, and the role. The stronger one of this
     ///     role and a membership counts.
+    /// - Returns: The zones that are not deleted.
+    /// - Throws: An error of the database.
     package func memberships(of user: String, besides openZones: [String: Role]) throws -> [Membership] {
         var list = try memberships(of: user)
         for (name, role) in openZones.sorted(by: { $0.key < $1.key }) {
