@@ -70,7 +70,7 @@ public final class EmbeddedStore: SyncService {
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` if the file is no database or cannot
     ///   be written.
-    public init(
+    public convenience init(
         path: String,
         schemaSQL: String? = nil,
         zone: String = EmbeddedStore.zoneName,
@@ -87,6 +87,40 @@ public final class EmbeddedStore: SyncService {
         fanOut: FanOut? = nil,
         warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws {
+        try self.init(
+            path: path,
+            schemaSQL: schemaSQL,
+            zone: zone,
+            opening: ZoneFile.Opening(
+                renames: renames,
+                keys: keys,
+                policies: policies,
+                objects: objects,
+                isRestored: isRestored,
+                isFirst: true
+            ),
+            limits: limits,
+            now: now,
+            metrics: metrics,
+            fanOut: fanOut,
+            warn: warn,
+            adopt: ZoneFile.adopting(zone, newEpoch: newEpoch, excluding: excluding)
+        )
+    }
+
+    /// Opens a zone's file, which a function adopts.
+    init(
+        path: String,
+        schemaSQL: String? = nil,
+        zone: String,
+        opening: ZoneFile.Opening,
+        limits: Limits,
+        now: (@Sendable () -> Int64)?,
+        metrics: ServerMetrics,
+        fanOut: FanOut?,
+        warn: @escaping @Sendable (String) -> Void,
+        adopt: @escaping ZoneFile.Adopt
+    ) throws {
         StatementJournals.keepInMemory
         self.path = path
         self.zone = zone
@@ -102,30 +136,11 @@ public final class EmbeddedStore: SyncService {
         let file = try ZoneFile(
             path: path,
             schemaSQL: schemaSQL,
-            opening: ZoneFile.Opening(
-                renames: renames,
-                keys: keys,
-                policies: policies,
-                objects: objects,
-                isRestored: isRestored,
-                isFirst: true
-            ),
+            opening: opening,
             now: now ?? SystemClock.milliseconds,
-            onCommit: { announcements.publish(ZoneRevision(zone: zone, epoch: $0.epoch, revision: $0.revision)) }
-        ) { db, opening in
-            if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
-            return try ZoneAdoption(
-                db,
-                name: zone,
-                epoch: newEpoch.uuidString.lowercased(),
-                isRestored: opening.isRestored,
-                excluding: excluding,
-                keys: opening.keys,
-                policies: opening.policies,
-                renames: opening.renames,
-                objects: opening.objects
-            )
-        }
+            onCommit: { announcements.publish(ZoneRevision(zone: zone, epoch: $0.epoch, revision: $0.revision)) },
+            adopt: adopt
+        )
         self.file = file
         let handler = GroupHandler(limits: limits)
         commit = { _, group in try await file.answer(group, by: handler) }
@@ -181,11 +196,7 @@ public final class EmbeddedStore: SyncService {
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         let zone = zone
         guard accesses.contains(where: { $0.zone == zone }) else { return [] }
-        return try await file.reading { db in
-            let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
-            guard let row else { throw ZoneTransaction.notAZone }
-            return [try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))]
-        }
+        return try await file.reading { [try ZoneFile.lastRevision(of: zone, in: $0)] }
     }
 
     /// Logs the changes that other programs wrote into the file since the last call.

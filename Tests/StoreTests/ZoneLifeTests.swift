@@ -69,6 +69,30 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
+    func `zones of everybody stand in the list after the own ones, with the stronger role, unless they are deleted`(
+        store: Store
+    ) async throws {
+        let place = try await Self.place(store)
+        let access = try await Self.shared(place)
+        try await place.host.makeZone("news")
+        let gone = try await Self.shared(place, by: "ben", request: "r2")
+        try await place.registry.delete(gone)
+        let roles: [String: Role] = ["news": .reader, access.zone: .writer, gone.zone: .writer, "main": .reader]
+        let clock = place.clock
+        let registry = ZoneRegistry(place.database, host: place.host, openZones: { roles }, now: { clock.now })
+        let now = clock.now
+        try await place.database.transaction { try Members($0, now: now).set(.writer, of: "ben", in: "news") }
+        let annas = try await registry.memberships(of: "anna")
+        #expect(annas.map(\.zone.name) == [access.zone, "main", "news"])
+        #expect(annas.map(\.zone.kind) == [.shared, .public, .public])
+        #expect(annas.map(\.role) == [.owner, .reader, .reader] && annas.map(\.members) == [1, nil, nil])
+        let bens = try await registry.memberships(of: "ben")
+        #expect(bens.map(\.zone.name) == ["main", "news", access.zone])
+        #expect(bens.map(\.role) == [.reader, .writer, .writer] && bens.map(\.members) == [nil, 1, nil])
+        #expect(bens.last?.zone.title == "Shopping")
+    }
+
+    @Test(arguments: Store.all)
     func `the same request for a zone makes it once, also after a server was killed in between`(store: Store)
         async throws
     {

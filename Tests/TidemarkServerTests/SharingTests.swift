@@ -38,16 +38,27 @@ import Testing
         }
     }
 
-    private static func run(_ body: @escaping @Sendable (Person, Person, TestServer) async throws -> Void) async throws
-    {
+    private static func run(
+        open zones: [String: AccessPolicy.ZoneRights] = [:],
+        _ body: @escaping @Sendable (Person, Person, TestServer) async throws -> Void
+    ) async throws {
+        try await runGuarded(open: zones) { anna, ben, server, _ in try await body(anna, ben, server) }
+    }
+
+    private static func runGuarded(
+        open zones: [String: AccessPolicy.ZoneRights],
+        _ body: @escaping @Sendable (Person, Person, TestServer, GuardedServer) async throws -> Void
+    ) async throws {
         let guarded = try await GuardedServer()
         try await guarded.bench.add("anna", "ben", role: nil)
         let tokens = try await [
             guarded.bench.device("phone", of: "anna"), guarded.bench.device("phone", of: "ben"),
         ]
+        for name in zones.keys { try await guarded.service.makeZone(name) }
+        guarded.bench.gate.follow(AccessPolicy(hasOwnUsers: true, zones: zones))
         try await TestServer.run(guarded.service, gate: guarded.bench.gate) { server in
             let people = zip(["anna", "ben"], tokens).map { Person(name: $0, token: $1, server: server) }
-            try await body(people[0], people[1], server)
+            try await body(people[0], people[1], server, guarded)
         }
     }
 
@@ -169,6 +180,54 @@ import Testing
             let own = try await ben.member("zone", of: .GET, "/zones/~/schema")
             // The next zone that the stream tells of is Ben's own.
             #expect(await stream.line("data: {\"zone")?.contains(#""zone":"\#(own)""#) == true)
+            try await stream.close()
+        }
+    }
+
+    @Test func `a zone that is open to everybody is in the list with its role, and shows its members to none of them`()
+        async throws
+    {
+        let rights = [
+            "news": AccessPolicy.ZoneRights(isOpenToAnonymous: true),
+            "wiki": AccessPolicy.ZoneRights(everybody: .writer),
+        ]
+        try await Self.runGuarded(open: rights) { anna, ben, _, guarded in
+            #expect(try await anna.write("open", into: "wiki") == 200)
+            let list = try await ben.send(.GET, "/zones?kind=public").text
+            #expect(list.contains(#""revision":0,"role":"reader","zone":"news""#), "\(list)")
+            #expect(list.contains(#""revision":1,"role":"writer","zone":"wiki""#), "\(list)")
+            #expect(!list.contains("members"), "\(list)")
+            #expect(try await ben.send(.GET, "/zones").text == list)
+            #expect(try await ben.send(.GET, "/zones?kind=shared").text.contains(#""zones":[]"#))
+            for zone in ["news", "wiki"] {
+                let refusal = try await ben.send(.GET, "/zones/\(zone)/members")
+                #expect(refusal.status == 403 && refusal.text.contains("notAllowed"), "\(refusal.text)")
+            }
+            // A member of such a zone has the stronger one of both roles, and sees the members.
+            try await guarded.bench.members { try $0.set(.owner, of: "ben", in: "news") }
+            try await guarded.bench.members { try $0.set(.reader, of: "ben", in: "wiki") }
+            let bens = try await ben.send(.GET, "/zones").text
+            #expect(bens.contains(#""members":1,"revision":0,"role":"owner","zone":"news""#), "\(bens)")
+            #expect(bens.contains(#""members":1,"revision":1,"role":"writer","zone":"wiki""#), "\(bens)")
+            #expect(try await ben.send(.GET, "/zones/news/members").text.contains("ben"))
+            #expect(try await !anna.send(.GET, "/zones").text.contains("members"))
+        }
+    }
+
+    @Test func `a stream tells of a zone that the operator opens, and of none that was closed`() async throws {
+        let wiki = ["wiki": AccessPolicy.ZoneRights(everybody: .writer)]
+        try await Self.runGuarded(open: wiki) { anna, ben, server, guarded in
+            try await guarded.service.makeZone("news")
+            let stream = try await RawListener.open(server, path: "/me/events", token: ben.token)
+            _ = await stream.line(": tidemark")
+            #expect(await stream.line("data: {\"zone")?.contains(#""zone":"wiki""#) == true)
+            let news = ["news": AccessPolicy.ZoneRights(everybody: .reader)]
+            guarded.bench.gate.follow(AccessPolicy(hasOwnUsers: true, zones: news))
+            let listed = await stream.line("event: ")
+            #expect(listed == "event: zones")
+            _ = await stream.line("data: {\"version")
+            #expect(await stream.line("data: {\"zone")?.contains(#""zone":"news""#) == true)
+            #expect(try await anna.write("closed", into: "wiki") == 404)
             try await stream.close()
         }
     }

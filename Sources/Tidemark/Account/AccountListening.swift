@@ -70,7 +70,9 @@ extension SyncAccount {
         let former = list
         list = fresh
         for summary in fresh.zones { if let latest = summary.latest { hear(latest) } }
-        let names = { (zones: [ZoneSummary]) in zones.map { "\($0.zone) \($0.role) \($0.title ?? "") \($0.members)" } }
+        let names = { (zones: [ZoneSummary]) in
+            zones.map { "\($0.zone) \($0.role) \($0.title ?? "") \($0.members ?? -1)" }
+        }
         guard names(former.zones) != names(fresh.zones) else { return }
         lists.send(shownZones)
         // A zone that left the list is asked once, so that the device learns why.

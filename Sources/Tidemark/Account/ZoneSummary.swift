@@ -10,8 +10,8 @@ public struct ZoneSummary: Hashable, Sendable, Codable {
     public let title: String?
     /// The user's own role.
     public let role: Role
-    /// The number of members.
-    public let members: Int
+    /// The number of members; nil for a user who is none, in a zone that is open to everybody.
+    public let members: Int?
     /// The zone's history; nil for a zone that nobody has used yet.
     public let epoch: String?
     /// The zone's latest revision; nil for a zone that nobody has used yet.

@@ -64,7 +64,7 @@ enum ZonesBenchmark: Benchmark {
     private static func commits(_ count: Int, _ setting: BenchSetting) async throws -> BenchJob {
         let place = try await Place(count, setting)
         let files = (0..<count).map { place.folder.path("plain\($0)") }
-        for file in files { try Items.make(0, at: file) }
+        try makePlain(files)
         return BenchJob(
             ours: { _ in
                 let directory = place.directory()
@@ -91,7 +91,7 @@ enum ZonesBenchmark: Benchmark {
                     for file in files {
                         let queue = try DatabaseQueue(path: file)
                         try queue.writeWithoutTransaction { db in
-                            try db.execute(sql: "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL")
+                            try db.execute(sql: "PRAGMA synchronous = FULL")
                             try db.inTransaction(.immediate) {
                                 try db.execute(sql: insertion)
                                 return .commit
@@ -103,6 +103,16 @@ enum ZonesBenchmark: Benchmark {
             },
             finish: { try await place.end() }
         )
+    }
+
+    /// Makes files without a zone, in the mode that the zones' files have since their first use.
+    private static func makePlain(_ files: [String]) throws {
+        for file in files {
+            try Items.make(0, at: file)
+            let queue = try DatabaseQueue(path: file)
+            try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+            try queue.close()
+        }
     }
 
     private static func opening(_ setting: BenchSetting) async throws -> BenchJob {

@@ -22,7 +22,7 @@ extension ZonesCommand {
                     zones.map { zone in
                         [
                             zone.zone, zone.kind.rawValue, zone.title ?? "", zone.role.rawValue,
-                            Counted.text(zone.members, "member"),
+                            zone.members.map { Counted.text($0, "member") } ?? "open to everybody",
                             zone.revision.map { "revision \($0)" } ?? "not used yet",
                         ]
                     }

@@ -101,8 +101,17 @@ package struct ZoneAdoption {
         undeclaredReferences = isNew ? try UndeclaredReference.all(in: schema, db) : []
     }
 
+    /// Repeats the adoption of a file with the same tables and declarations, which changed nothing.
+    init(again known: Self) {
+        schema = known.schema
+        skipped = known.skipped
+        policyChanges = []
+        undeclaredReferences = []
+        warnings = known.warnings
+    }
+
     /// Refuses a zone whose log has later revisions than the zone: the next commit's number is taken.
-    private static func requireLatest(_ db: Database) throws {
+    static func requireLatest(_ db: Database) throws {
         let (zone, log) = try ZoneTransaction.ends(in: db)
         guard zone < log else { return }
         throw TidemarkError(

@@ -10,7 +10,7 @@ import TidemarkStoreSupport
 /// SQLite runs on GRDB's own threads.
 final class ZoneFile: Sendable {
     /// Adopts the file as a zone in a transaction, or follows a schema change in it.
-    typealias Adopt = @Sendable (Database, Opening) throws -> ZoneAdoption
+    typealias Adopt = @Sendable (Database, Opening) throws -> Adopted
 
     /// Options that apply once, when the server starts.
     struct Opening: Sendable {
@@ -69,12 +69,10 @@ final class ZoneFile: Sendable {
         let adoptionResult = try TidemarkError.translatingStorageErrors(of: path) {
             try pool.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
-                var adoptionResult: (adoption: ZoneAdoption, schema: ServedSchema, place: FilePlace)?
+                var adoptionResult: (adopted: Adopted, place: FilePlace)?
                 try db.inTransaction(.immediate) {
                     if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty { try db.execute(sql: schemaSQL) }
-                    let adoption = try adopt(db, opening)
-                    let schema = try ServedSchema(adoption.schema, in: db)
-                    adoptionResult = (adoption, schema, FilePlace(of: db))
+                    adoptionResult = (try adopt(db, opening), FilePlace(of: db))
                     return .commit
                 }
                 return adoptionResult
@@ -84,11 +82,12 @@ final class ZoneFile: Sendable {
             throw TidemarkError(.unusableFile, "The file cannot be adopted.", fix: "Check that it can be written.")
         }
         place = adoptionResult.place
-        servedSchema = Mutex(adoptionResult.schema)
-        skippedTables = adoptionResult.adoption.skipped
-        policyChanges = adoptionResult.adoption.policyChanges
-        undeclaredReferences = adoptionResult.adoption.undeclaredReferences
-        warnings = adoptionResult.adoption.warnings
+        let adoption = adoptionResult.adopted.adoption
+        servedSchema = Mutex(adoptionResult.adopted.served)
+        skippedTables = adoption.skipped
+        policyChanges = adoption.policyChanges
+        undeclaredReferences = adoption.undeclaredReferences
+        warnings = adoption.warnings
     }
 
     /// The current schema of the zone's tables.
@@ -153,11 +152,25 @@ final class ZoneFile: Sendable {
         } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
     }
 
+    /// Reads the zone's epoch and last revision on the writer's connection, for which no further one is opened.
+    func lastRevision(of zone: String) async throws -> ZoneRevision {
+        do { return try await pool.writeWithoutTransaction { try Self.lastRevision(of: zone, in: $0) } } catch {
+            throw TidemarkError.translateStorageError(error, of: Self.name)
+        }
+    }
+
+    /// Reads the zone's epoch and last revision.
+    static func lastRevision(of zone: String, in db: Database) throws -> ZoneRevision {
+        let row = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_zone")
+        guard let row else { throw ZoneTransaction.notAZone }
+        return try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))
+    }
+
     /// Whether another program has written changes that are not yet logged.
     func hasNews(_ watch: OutsideWatch) async throws -> Bool {
         do {
             try place.requireUnmoved()
-            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            if !watch.isOpen { try await runOnOwnThread { try watch.open() } }
             return try await watch.hasNews()
         } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
     }
@@ -166,7 +179,7 @@ final class ZoneFile: Sendable {
     func head(_ watch: OutsideWatch, for device: String?) async throws -> ZoneHead? {
         do {
             try place.requireUnmoved()
-            if !watch.isOpen { try await pool.read { _ in try watch.open() } }
+            if !watch.isOpen { try await runOnOwnThread { try watch.open() } }
             return try await watch.head(of: servedSchema.withLock { $0 }, for: device)
         } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
     }
@@ -213,43 +226,12 @@ final class ZoneFile: Sendable {
             return published
         }
         db.clearSchemaCache()
-        do { return try ServedSchema(adopt(db, Opening()).schema, in: db) } catch let problem as UnsyncableSchema {
+        do { return try adopt(db, Opening()).served } catch let problem as UnsyncableSchema {
             throw TidemarkError(
                 .unavailable,
                 "The tables of the zone's file were altered so that they cannot be synced.",
                 fix: "Repair them in the file. \(problem.description)"
             )
-        }
-    }
-}
-
-/// The schema that a zone serves, its JSON, and the file's version to detect changes.
-struct ServedSchema: Hashable, Sendable {
-    let schema: SyncSchema
-    /// The schema as JSON.
-    let text: String
-    /// The hash of the JSON.
-    let hash: String
-    /// The version of the file that has this schema.
-    let version: Version
-
-    init(_ schema: SyncSchema, in db: Database) throws {
-        self.schema = schema
-        text = try SchemaText.encode(schema)
-        hash = ContentHash.of(text)
-        version = try Version(of: db)
-    }
-
-    /// What changes in a file with its schema, and is quick to read.
-    struct Version: Hashable {
-        private let numbers: [Int64?]
-        private let migrations: [String]
-
-        init(of db: Database) throws {
-            numbers = try ["schema_version", "user_version", "application_id"].map {
-                try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\($0)"))
-            }
-            migrations = try MigratorTable.migrations(in: db)
         }
     }
 }

@@ -53,7 +53,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
             return store
         } closing: { store in
             do {
-                let revision = try await store.latest(.local(store.zone))
+                let revision = try await store.file.lastRevision(of: store.zone)
                 try await store.close()
                 closedZones.remember(revision)
             } catch { warn("zone \(store.zone) was not closed in order: \(error)") }

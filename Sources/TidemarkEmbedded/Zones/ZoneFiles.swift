@@ -13,6 +13,23 @@ struct ZoneFiles: Sendable {
     let now: (@Sendable () -> Int64)?
     let metrics: ServerMetrics
     let warn: @Sendable (String) -> Void
+    private let shapes = ZoneShapes()
+
+    init(
+        main: EmbeddedStore,
+        folder: URL,
+        limits: Limits,
+        now: (@Sendable () -> Int64)?,
+        metrics: ServerMetrics,
+        warn: @escaping @Sendable (String) -> Void
+    ) {
+        self.main = main
+        self.folder = folder
+        self.limits = limits
+        self.now = now
+        self.metrics = metrics
+        self.warn = warn
+    }
 
     /// The path of a zone's file.
     func file(of zone: String) -> URL { folder.appending(path: "\(zone).sqlite") }
@@ -28,7 +45,7 @@ struct ZoneFiles: Sendable {
     /// Makes a zone's file with empty tables; does nothing if it is there.
     func make(_ zone: String) async throws {
         guard !isThere(zone) else { return }
-        let template = try await template()
+        let template = try await mainTables().template
         try await runOnOwnThread { [self] in
             guard !isThere(zone) else { return }
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -46,28 +63,26 @@ struct ZoneFiles: Sendable {
 
     /// Opens a zone's file, and adds what the main zone's tables have gained.
     func open(_ zone: String) async throws -> EmbeddedStore {
-        let template = try await template()
+        let main = try await mainTables()
         let file = file(of: zone)
         return try await runOnOwnThread { [self] in
             guard isThere(zone) else { throw Self.missing(zone) }
-            try TidemarkError.translatingStorageErrors(of: file.path) {
-                var configuration = Configuration()
-                configuration.busyMode = .timeout(10)
-                configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
-                let queue = try DatabaseQueue(path: file.path, configuration: configuration)
-                try queue.write { try GrowZone(template: template, zone: zone).run(in: $0) }
-                try queue.close()
-            }
+            let adoption = AdoptBesideMain(
+                main: main,
+                zone: zone,
+                shapes: shapes,
+                adopt: ZoneFile.adopting(zone, newEpoch: UUID(), excluding: main.template.localTables)
+            )
             return try EmbeddedStore(
                 path: file.path,
                 zone: zone,
-                newEpoch: UUID(),
-                excluding: template.localTables,
+                opening: ZoneFile.Opening(isFirst: true),
                 limits: limits,
                 now: now,
                 metrics: metrics,
-                fanOut: main.fanOut,
-                warn: warn
+                fanOut: self.main.fanOut,
+                warn: warn,
+                adopt: { try adoption.run(in: $0, opening: $1) }
             )
         }
     }
@@ -118,5 +133,8 @@ struct ZoneFiles: Sendable {
 
     private static let suffixes = ["", "-wal", "-shm", "-journal"]
 
-    private func template() async throws -> ZoneTemplate { try await main.file.reading { try ZoneTemplate($0) } }
+    private func mainTables() async throws -> ZoneShapes.Main {
+        let shapes = shapes
+        return try await main.file.reading { try shapes.main(in: $0) }
+    }
 }

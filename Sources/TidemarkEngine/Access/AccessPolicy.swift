@@ -1,3 +1,4 @@
+import Synchronization
 public import TidemarkCore
 
 /// The tokens that a server accepts, and the rights that need no membership.
@@ -40,6 +41,9 @@ public struct AccessPolicy: Sendable {
         return zones[index].value
     }
 
+    /// The zones in which every signed-in user has a role, and the role.
+    var rolesOfEverybody: [String: Role] { zones.compactMapValues(\.ofUsers) }
+
     /// The policy of a server with its own users only, who need a membership everywhere.
     public static let ownUsers = AccessPolicy(hasOwnUsers: true)
 
@@ -52,5 +56,33 @@ public struct AccessPolicy: Sendable {
         self.hasOwnUsers = hasOwnUsers
         self.verifier = verifier
         self.zones = zones
+    }
+}
+
+/// The policy that a server follows now; it may change while the server runs.
+///
+/// Safe to use from any task.
+final class PolicyInForce: Sendable {
+    private struct State: Sendable {
+        var policy: AccessPolicy
+        var changes: Int64 = 0
+    }
+
+    private let state: Mutex<State>
+
+    init(_ policy: AccessPolicy) { state = Mutex(State(policy: policy)) }
+
+    /// The policy of requests that begin now.
+    var current: AccessPolicy { state.withLock(\.policy) }
+
+    /// How often the policy has changed.
+    var changes: Int64 { state.withLock(\.changes) }
+
+    /// Decides by another policy from now on.
+    func follow(_ policy: AccessPolicy) {
+        state.withLock { state in
+            state.policy = policy
+            state.changes += 1
+        }
     }
 }

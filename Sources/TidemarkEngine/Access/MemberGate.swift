@@ -13,7 +13,7 @@ public final class MemberGate: AccessGate {
     /// Makes and shares zones; nil at a server with one zone.
     package let registry: ZoneRegistry?
     private let decisions = Mutex(Decisions())
-    private let policy: Mutex<AccessPolicy>
+    private let policy: PolicyInForce
 
     /// The decisions in favour of senders that hold for one version of the database.
     ///
@@ -61,19 +61,29 @@ public final class MemberGate: AccessGate {
         random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
     ) {
         self.database = database
-        self.policy = Mutex(policy)
+        let policy = PolicyInForce(policy)
+        self.policy = policy
         self.now = now
         self.random = random
-        registry = host.map { ZoneRegistry(database, host: $0, now: now, random: random) }
+        registry = host.map { host in
+            ZoneRegistry(
+                database,
+                host: host,
+                openZones: { policy.current.rolesOfEverybody },
+                now: now,
+                random: random
+            )
+        }
     }
 
     /// Decides by another policy from now on.
-    public func follow(_ policy: AccessPolicy) { self.policy.withLock { $0 = policy } }
+    public func follow(_ policy: AccessPolicy) { self.policy.follow(policy) }
+
+    /// How often the gate was told to follow another policy.
+    var policyChanges: Int64 { policy.changes }
 
     /// The zones in which every signed-in user has a role.
-    var namesOfEverybodysZones: [String] {
-        policy.withLock { policy in policy.zones.keys.filter { policy.rights(in: $0).ofUsers != nil }.sorted() }
-    }
+    var namesOfEverybodysZones: [String] { policy.current.rolesOfEverybody.keys.sorted() }
 
     // MARK: Senders
 
@@ -94,7 +104,7 @@ public final class MemberGate: AccessGate {
 
     /// Returns the form of a token; a text that no server issued costs no look into the database.
     private func shown(_ text: String) async throws -> Shown {
-        let policy = policy.withLock { $0 }
+        let policy = policy.current
         guard Token.isOwn(text) else {
             guard let verifier = policy.verifier else { throw Self.signInNeeded }
             return .provider(try await verifier.user(text))
@@ -122,7 +132,7 @@ public final class MemberGate: AccessGate {
     }
 
     /// Whether tokens of the server's own are accepted from users who are no administrators.
-    var hasOwnUsers: Bool { policy.withLock(\.hasOwnUsers) }
+    var hasOwnUsers: Bool { policy.current.hasOwnUsers }
 
     /// Returns the holder of a valid token; the token counts as shown.
     func holder(of token: Token) async throws -> Tokens.Holder? {
@@ -195,14 +205,14 @@ public final class MemberGate: AccessGate {
 
     /// Returns the access of a sender without a token.
     func anonymousAccess(to zone: String) throws -> ZoneAccess {
-        guard policy.withLock({ $0.rights(in: zone) }).isOpenToAnonymous else { throw Self.signInNeeded }
+        guard policy.current.rights(in: zone).isOpenToAnonymous else { throw Self.signInNeeded }
         return ZoneAccess(zone: zone, caller: .anonymous, role: .reader)
     }
 
     /// Returns the access of a user at a version of the database.
     func access(of user: Caller.User, to zone: String, at version: Int64) async throws -> ZoneAccess {
         let caller = Caller.user(user)
-        let rights = policy.withLock { $0.rights(in: zone) }
+        let rights = policy.current.rights(in: zone)
         let zone = zone == ZoneKind.privateAlias ? try await ownZone(of: user.id, at: version) : zone
         let membership = Membership(user: user.id, zone: zone)
         if let role = rights.ofUsers, known(at: version, { $0.outsiders.contains(membership) ? true : nil }) == true {

@@ -55,9 +55,9 @@ extension MemberGate: AccountReader {
 
 /// The questions about requests that last, such as a listener's.
 extension MemberGate {
-    /// Returns the time, and the version of the database.
+    /// Returns the time, and the number of changes of the database and the policy.
     public func moment() async throws -> AccessMoment {
-        AccessMoment(time: now(), version: try await database.version())
+        AccessMoment(time: now(), version: try await database.version() + policyChanges)
     }
 
     /// Returns whether the token is still good, its user admitted, and the rights in the zone the same.

@@ -7,6 +7,7 @@ package import TidemarkCore
 package final class ZoneRegistry: Sendable {
     private let database: any AccessDatabase
     private let host: any ZoneHost
+    private let openZones: @Sendable () -> [String: Role]
     private let now: @Sendable () -> Int64
     private let random: @Sendable () -> any RandomNumberGenerator & Sendable
 
@@ -15,16 +16,19 @@ package final class ZoneRegistry: Sendable {
     /// - Parameters:
     ///   - database: The users, their rights and the zones.
     ///   - host: The store that has the zones' rows.
+    ///   - openZones: Returns the zones in which every signed-in user has a role, and the role.
     ///   - now: The wall clock, in milliseconds since 1970.
     ///   - random: Makes a generator for names and secrets.
     package init(
         _ database: any AccessDatabase,
         host: any ZoneHost,
+        openZones: @escaping @Sendable () -> [String: Role] = { [:] },
         now: @escaping @Sendable () -> Int64,
         random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
     ) {
         self.database = database
         self.host = host
+        self.openZones = openZones
         self.now = now
         self.random = random
     }
@@ -74,9 +78,10 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Returns a user's zones with the user's roles, oldest first.
+    /// Returns a user's zones with the user's roles: the own ones, oldest first, then those of everybody, by name.
     package func memberships(of user: String) async throws -> [Zones.Membership] {
-        try await transaction { try Zones($0, now: $1).memberships(of: user) }
+        let openZones = openZones()
+        return try await transaction { try Zones($0, now: $1).memberships(of: user, besides: openZones) }
     }
 
     /// Changes what people call a zone.

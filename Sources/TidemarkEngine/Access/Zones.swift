@@ -20,22 +20,22 @@ package struct Zones: AccessCell {
         package let kind: ZoneKind
         /// What people call it.
         package let title: String?
-        /// The user who made it.
-        package let author: String
+        /// The user who made it; nil for a zone that the operator named.
+        package let author: String?
         /// Whether it can be used.
         package let life: ZoneLife
         /// When it was deleted, in milliseconds since 1970.
         package let deleted: Int64?
     }
 
-    /// A zone as its member sees it in a list.
+    /// A zone as a user sees it in a list.
     package struct Membership: Hashable, Sendable {
         /// The zone.
         package let zone: Zone
-        /// The rights of the member.
+        /// The rights of the user.
         package let role: Role
-        /// The number of members.
-        package let members: Int64
+        /// The number of members; nil for a user who is none, and sees no members.
+        package let members: Int64?
     }
 
     package init(_ session: AccessSession) { self.session = session }
@@ -113,8 +113,44 @@ package struct Zones: AccessCell {
             [user, ZoneLife.deleted.rawValue]
         ).compactMap { row in
             guard let zone = Self.zone(row), let role = row.text(6).flatMap(Role.init(rawValue:)) else { return nil }
-            return Membership(zone: zone, role: role, members: row.integer(7) ?? 0)
+            return Membership(zone: zone, role: role, members: row.integer(7))
         }
+    }
+
+    /// Returns a user's zones with the user's roles, oldest first, and then the zones that are open to everybody.
+    ///
+    /// - Parameters:
+    ///   - user: The user.
+    ///   - openZones: The zones in which every signed-in user has a role, and the role. The stronger one of this
+    ///     role and a membership counts.
+    /// - Returns: The zones that are not deleted.
+    /// - Throws: An error of the database.
+    package func memberships(of user: String, besides openZones: [String: Role]) throws -> [Membership] {
+        var list = try memberships(of: user)
+        for (name, role) in openZones.sorted(by: { $0.key < $1.key }) {
+            if let index = list.firstIndex(where: { $0.zone.name.utf8.elementsEqual(name.utf8) }) {
+                let own = list[index]
+                list[index] = Membership(zone: own.zone, role: max(own.role, role), members: own.members)
+                continue
+            }
+            let known = try zone(name)
+            guard known?.life ?? .ready == .ready else { continue }
+            let zone = Zone(
+                name: name,
+                kind: .public,
+                title: known?.title,
+                author: known?.author,
+                life: .ready,
+                deleted: nil
+            )
+            guard case .member(let own) = try members.standing(of: user, in: name) else {
+                list.append(Membership(zone: zone, role: role, members: nil))
+                continue
+            }
+            let count = try members.members(of: name).count
+            list.append(Membership(zone: zone, role: max(own, role), members: Int64(count)))
+        }
+        return list
     }
 
     /// Returns the zones with tables in which a user has or had a role, also those that the operator made.

@@ -15,7 +15,8 @@ struct ZonesRoute: Sendable {
         let kind: ZoneKind
         let title: String?
         let role: Role
-        let members: Int64
+        /// Nil for a user who is no member, and sees none.
+        let members: Int64?
         let epoch: String?
         let revision: Int64?
     }
@@ -110,7 +111,7 @@ struct ZonesRoute: Sendable {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         for entry in entries {
             let facts = [
-                entry.zone, entry.title ?? "", entry.role.rawValue, "\(entry.members)", entry.epoch ?? "",
+                entry.zone, entry.title ?? "", entry.role.rawValue, "\(entry.members ?? -1)", entry.epoch ?? "",
                 "\(entry.revision ?? -1)",
             ]
             for byte in facts.joined(separator: "\0").utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }

@@ -1,0 +1,81 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// The schema that a zone serves, its JSON, and the file's version to detect changes.
+struct ServedSchema: Hashable, Sendable {
+    let schema: SyncSchema
+    /// The schema as JSON.
+    let text: String
+    /// The hash of the JSON.
+    let hash: String
+    /// The version of the file that has this schema.
+    let version: Version
+
+    init(_ schema: SyncSchema, in db: Database) throws {
+        self.schema = schema
+        text = try SchemaText.encode(schema)
+        hash = ContentHash.of(text)
+        version = try Version(of: db)
+    }
+
+    /// Serves the same schema from another file.
+    init(_ known: Self, in db: Database) throws {
+        schema = known.schema
+        text = known.text
+        hash = known.hash
+        version = try Version(of: db)
+    }
+
+    /// What changes in a file with its schema, and is quick to read.
+    struct Version: Hashable {
+        private let numbers: [Int64?]
+        private let migrations: [String]
+
+        init(of db: Database) throws {
+            numbers = try ["schema_version", "user_version", "application_id"].map {
+                try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\($0)"))
+            }
+            migrations = try MigratorTable.migrations(in: db)
+        }
+    }
+}
+
+extension ZoneFile {
+    /// An adopted file, and what it serves.
+    struct Adopted: Sendable {
+        let adoption: ZoneAdoption
+        let served: ServedSchema
+
+        /// Returns the same for another file with the same tables and declarations.
+        func again(in db: Database) throws -> Self {
+            Self(adoption: ZoneAdoption(again: adoption), served: try ServedSchema(served, in: db))
+        }
+    }
+
+    /// Returns a function that adopts a file as a zone by introspection of its tables.
+    ///
+    /// - Parameters:
+    ///   - zone: The zone's name.
+    ///   - newEpoch: A random id for a new history.
+    ///   - excluding: Tables to leave alone.
+    /// - Returns: The function.
+    static func adopting(_ zone: String, newEpoch: UUID, excluding: Set<String>) -> Adopt {
+        { db, opening in
+            if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
+            let adoption = try ZoneAdoption(
+                db,
+                name: zone,
+                epoch: newEpoch.uuidString.lowercased(),
+                isRestored: opening.isRestored,
+                excluding: excluding,
+                keys: opening.keys,
+                policies: opening.policies,
+                renames: opening.renames,
+                objects: opening.objects
+            )
+            return Adopted(adoption: adoption, served: try ServedSchema(adoption.schema, in: db))
+        }
+    }
+}
