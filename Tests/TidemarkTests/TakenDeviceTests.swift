@@ -49,6 +49,21 @@ import TidemarkTestSupport
         #expect(try await anna.rows(rows) == ["acknowledged", "pending", "new"])
     }
 
+    @Test func `a file of an older version names no user until it is opened for one`() async throws {
+        let cluster = try Cluster(schema: Self.schema)
+        let anna = try await cluster.device("anna")
+        try await anna.write("ALTER TABLE tidemark_device DROP COLUMN user")
+        #expect(try await anna.database.read { try SyncEngine.status(in: $0) }.user == nil)
+        let server = "http://cluster.test"
+        let engine = try await SyncEngine(anna.database, server: server, user: "anna", transport: anna.transport)
+        try await engine.sync()
+        #expect(try await engine.status().user == "anna")
+        do {
+            _ = try await SyncEngine(anna.database, server: server, user: "ben", transport: anna.transport)
+            Issue.record("the file of one user was opened for another one")
+        } catch let error as TidemarkError { #expect(error.code == .accountMismatch) }
+    }
+
     @Test func `a server that refuses every identity ends the sync, and the outbox stays`() async throws {
         let cluster = try Cluster(schema: Self.schema)
         let anna = try await cluster.device("anna")
