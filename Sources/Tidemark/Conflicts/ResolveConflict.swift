@@ -74,7 +74,14 @@ package struct ResolveConflict {
         try EngineConnection.prepare(db, schema: schema)
         try requirePredecessors(of: id)
         try check(merged, id)
-        let merged = try RecreateRecords(db: db, schema: schema).assignIDs(id, merged)
+        // A refusal names the records by the ids that the conflict shows.
+        _ = try decisions(on: id, merged)
+        let renumbered = try RecreateRecords(db: db, schema: schema).assignIDs(id, merged)
+        try RecordDecision.write(try decisions(on: id, renumbered), schema: schema, in: db)
+    }
+
+    /// Returns the records to write, and refuses references between them and the omitted ones.
+    private func decisions(on id: String, _ merged: [MergedRecord]) throws -> [RecordDecision] {
         let rows = try Row.fetchAll(
             db,
             sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
@@ -92,7 +99,7 @@ package struct ResolveConflict {
             return mergedByRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
         }
         try OmittedRecords(db: db).check(omittedRows, beside: decisions, in: schema)
-        try RecordDecision.write(decisions, schema: schema, in: db)
+        return decisions
     }
 
     private func decide(_ row: Row, _ merged: MergedRecord?) throws -> RecordDecision? {
