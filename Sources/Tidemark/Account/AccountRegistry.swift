@@ -1,7 +1,7 @@
 internal import Foundation
 internal import TidemarkCore
 
-/// What a device stores about an account: who is signed in, and which file is whose.
+/// The state of an account on a device: the stage of its user, and the owner of each file.
 ///
 /// It is the file `account.json` in the folder of the files, and holds no token. Each change of it is one
 /// durable step: after a crash the account is in the stage before or after.

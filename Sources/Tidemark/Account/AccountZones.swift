@@ -1,7 +1,7 @@
 internal import Foundation
 public import TidemarkCore
 
-/// The zones of the user who is signed in, and their members.
+/// The zones of the signed-in user, and their members.
 ///
 /// Each function asks the server and throws ``TidemarkCore/TidemarkError``, for instance
 /// ``TidemarkCore/ErrorCode/signInNeeded``.
@@ -79,7 +79,7 @@ extension SyncAccount {
     ///   - zone: The zone.
     ///   - despiteWaitingChanges: Whether to go on although the server lacks edits, which are lost then.
     /// - Throws: ``TidemarkCore/ErrorCode/changesWait``; ``TidemarkCore/ErrorCode/lastOwner`` for the last
-    ///   owner, who has to hand the zone over or delete it.
+    ///   owner: hand the zone over, or delete it.
     public func leave(_ zone: String, despiteWaitingChanges: Bool = false) async throws {
         try await remove(zone, despiteWaitingChanges: despiteWaitingChanges) {
             try await $0.removeMember(nil, from: zone)

@@ -32,7 +32,7 @@ enum SignInPlan: Hashable, Sendable {
         var nobodysEdits: Int?
         /// The edits of the user's private file; nil without such a file.
         var ownEdits: Int?
-        /// The edits of the files of another user, who is signed in or was the last one.
+        /// The edits in the files of the last user, if another user signs in.
         var formerUsersEdits = 0
     }
 

@@ -51,7 +51,7 @@ public actor SyncAccount {
     var registry: AccountRegistry
     /// The open files by name.
     var zones: [String: AccountZone] = [:]
-    /// The transport with the credentials of the user who is signed in.
+    /// The transport with the credentials of the signed-in user.
     var session: HTTPTransport?
     private var isBusy = false
     private var waiters: [CheckedContinuation<Void, Never>] = []
