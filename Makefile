@@ -22,10 +22,10 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify lint format bench real-software kills damage-fuzz node-kills demo demo-postgres demo-sharing demo-verify prove proofs clean
+.PHONY: help setup setup-tests build build-tests release test verify lint format bench real-software kills damage-fuzz node-kills demo demo-dashboard demo-postgres demo-sharing demo-verify prove proofs clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing on this machine, and say what
 	@$(STAGE) "Setting up" Scripts/setup.sh
@@ -51,14 +51,17 @@ test: setup-tests lint build-tests ## Lint, build and run the tests: an answer i
 
 verify: setup-tests lint build-tests ## As test, with the long ones: more worlds, kills and fuzz
 	@$(STAGE) "Running the tests at full length" $(SERVICES) env TIDEMARK_LONG=1 $(TESTS)
-	@$(STAGE) "Running real applications" $(REAL_SOFTWARE)
+	@$(STAGE) "Running real applications at full length" \
+		env TIDEMARK_LONG=1 TIDEMARK_REAL_SOFTWARE_SECONDS=300 $(REAL_SOFTWARE)
 	@printf '\nEverything passed at full length, in %d s.\n' $$(( $$(date +%s) - $(STARTED) ))
 
 .PHONY: simulate
-simulate: setup ## Simulate 2,000 worlds of devices, crashes and a bad network
+simulate: setup ## Simulate 2,000 worlds of devices, crashes and a bad network, and 2,000 with REST
 	@$(STAGE) "Building tidemark-dev ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark-dev
-	@$(STAGE) "Simulating" "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark-dev" \
+	@$(STAGE) "Simulating devices" "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark-dev" \
 		simulate --seeds $(WORLDS) --rounds 40
+	@$(STAGE) "Simulating clients without rows" "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark-dev" \
+		simulate --seeds $(WORLDS) --rounds 40 --profile rest
 
 lint: ## Check the layout of the sources
 	@$(STAGE) "Linting" swift format lint --strict --recursive $(SOURCES)
@@ -72,7 +75,7 @@ bench: setup ## Measure every job beside the engine underneath, on both stores
 	@program="$$(swift build -c release --show-bin-path)/tidemark-dev"; "$$program" bench --plots .build/plots && \
 		$(SERVICES) bash -c '"$$0" bench join catchup push swarm latency badnet idle fanout repair memory --store "$$TIDEMARK_POSTGRES"' "$$program"
 
-real-software: build ## Have Django, Anki and GnuCash work on device files, and check them
+real-software: build ## Have Django, Anki, GnuCash and OpenAPI tools at work, and check their files
 	@$(STAGE) "Running real applications" $(REAL_SOFTWARE)
 
 kills: build-tests ## Kill -9 servers, devices and editors KILLS times (1000), and lose nothing
@@ -88,6 +91,10 @@ demo: setup ## Sync a world of cities between three devices, and prove it
 	@$(STAGE) "Building tidemark ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark
 	@$(STAGE) "Running the demo" \
 		Examples/Cities/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
+
+demo-dashboard: setup ## Open the dashboard while three devices edit and sync, until Ctrl-C
+	@$(STAGE) "Building tidemark ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark
+	@Examples/Dashboard/demo.sh "$$(swift build -c $(CONFIG) --show-bin-path)/tidemark"
 
 demo-postgres: setup ## Two servers on one PostgreSQL, with psql beside them; kill both kinds
 	@$(STAGE) "Building tidemark ($(CONFIG))" $(BUILD) -c $(CONFIG) --product tidemark

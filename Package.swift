@@ -121,10 +121,16 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ]
         ),
+        // The pages that the server shows in a browser; the build compiles the files into the program.
+        .target(
+            name: "TidemarkDashboard",
+            dependencies: ["TidemarkCore", .product(name: "Crypto", package: "swift-crypto")],
+            resources: [.embedInCode("Pages")]
+        ),
         .target(
             name: "TidemarkServer",
             dependencies: [
-                "TidemarkCore", "TidemarkGzip", "TidemarkEngine",
+                "TidemarkCore", "TidemarkDashboard", "TidemarkGzip", "TidemarkEngine",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -202,7 +208,7 @@ let package = Package(
         .executableTarget(
             name: "TidemarkCLI",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkSQL", "TidemarkEmbedded",
+                "Tidemark", "TidemarkCore", "TidemarkDashboard", "TidemarkSQL", "TidemarkEmbedded",
                 "TidemarkPostgres", "TidemarkRedis", "TidemarkServer", "TidemarkEngine",
                 "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkTerminal",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -260,7 +266,12 @@ let package = Package(
             name: "StoreTests",
             dependencies: [
                 "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkEngine",
-                "TidemarkSQL", "TidemarkTestSupport",
+                "TidemarkSQL", "TidemarkServer", "TidemarkSimulation", "TidemarkTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
             ]
         ),
         .testTarget(
@@ -284,7 +295,7 @@ let package = Package(
         .testTarget(
             name: "TidemarkServerTests",
             dependencies: [
-                "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkServer", "TidemarkEngine",
+                "Tidemark", "TidemarkCore", "TidemarkDashboard", "TidemarkGzip", "TidemarkServer", "TidemarkEngine",
                 "TidemarkSQL", "TidemarkEmbedded", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -310,6 +321,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        .testTarget(name: "TidemarkDashboardTests", dependencies: ["TidemarkCore", "TidemarkDashboard"]),
         .testTarget(name: "TidemarkTerminalTests", dependencies: ["TidemarkCore", "TidemarkTerminal"]),
         .testTarget(
             name: "SimulationTests",

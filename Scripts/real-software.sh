@@ -3,9 +3,12 @@
 #
 #     real-software.sh PATH_TO_TIDEMARK [APPLICATION...]     KEEP=1 keeps the files
 #
-# APPLICATION is django, django-postgres, anki or gnucash; without it, all. Each one creates its data,
-# the server adopts it, two devices join, the application works on both files, and all sync. Then the
+# APPLICATION is django, django-postgres, anki, gnucash or openapi; without it, all. Each one creates its
+# data, the server adopts it, two devices join, the application works on both files, and all sync. Then the
 # application checks every file, and all digests are equal.
+#
+# openapi stands for programs that know a zone by GET /openapi.json only: the document is valid, and with
+# TIDEMARK_LONG=1 schemathesis sends the requests that it makes from the document.
 #
 # The packages of Tests/RealSoftware/requirements.txt come from PyPI, once, into the build folder. If
 # they cannot be had, the script says so and ends with 0. TIDEMARK_POSTGRES names a database server.
@@ -161,6 +164,16 @@ story() {
     step "the digest is one after the checks, too" compare_digests
 }
 
+# describe: the served document, and with TIDEMARK_LONG=1 the requests that follow from it.
+describe() {
+    mkdir -p "$work/$application" && cd "$work/$application" || return 1
+    step "creates its data" drive create records.sqlite || return 1
+    step "tidemark serves it" serve records.sqlite || return 1
+    step "the document is valid" drive validate "$server" || return 1
+    [ "${TIDEMARK_LONG:-}" = 1 ] || return 0
+    step "answers are as it says" drive explore "$server"
+}
+
 run_application() {
     application=$1
     case $1 in
@@ -174,6 +187,7 @@ run_application() {
         anki) driver=anki_cards && story anki2 cards.anki2 cards.anki2 --collation unicase=NOCASE \
                 --policy col=latest --policy config=latest ;;
         gnucash) driver=gnucash_book && story gnucash book.gnucash book.gnucash ;;
+        openapi) driver=openapi_clients && describe ;;
         *) echo "unknown application: $1" >&2; return 64 ;;
     esac
 }
@@ -181,11 +195,11 @@ run_application() {
 install_packages || exit 0
 limit=${TIDEMARK_REAL_SOFTWARE_SECONDS:-150}
 deadline=$((SECONDS + limit))
-[ $# -gt 0 ] || set -- django django-postgres anki gnucash
+[ $# -gt 0 ] || set -- django django-postgres anki gnucash openapi
 for name in "$@"; do
     run_application "$name"
     stop_server
     cd "$here" || exit 1
 done
 [ "$failures" -eq 0 ] || { echo "$failures of the applications failed"; exit 1; }
-echo "All applications work on their devices' files, and all files are equal."
+echo "All applications got what they expect, and all files are equal."

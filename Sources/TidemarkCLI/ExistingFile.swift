@@ -8,15 +8,15 @@ enum ExistingFile {
     /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile`, with different messages for a missing
     ///   file, a folder, and a missing permission; `fix` is the advice for a missing file.
     static func require(_ path: String, fix: String = "Check the path.") throws(TidemarkError) {
-        var status = stat()
-        guard stat(path, &status) == 0 else {
+        guard access(path, F_OK) == 0 else {
             let reason = errno
             guard reason != ENOENT, reason != ENOTDIR else {
                 throw TidemarkError(.unusableFile, "There is no file \(path).", fix: fix)
             }
             throw unreadable(path, problem: "Cannot look for", reason: reason)
         }
-        guard status.st_mode & S_IFMT != S_IFDIR else {
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), !isFolder.boolValue else {
             throw TidemarkError(.unusableFile, "\(path) is a folder, not a file.", fix: "Name the SQLite file in it.")
         }
         guard access(path, R_OK) == 0 else { throw unreadable(path, problem: "Cannot read", reason: errno) }

@@ -9,9 +9,15 @@ struct OpenDevice {
     let engine: SyncEngine
 
     /// Opens a file; without `access`, for commands that need no server.
-    init(_ path: String, access: ServerAccess? = nil, independent: IndependentTables? = nil, limits: Limits = .standard)
-        async throws
-    {
+    ///
+    /// With `name`, the file keeps this name.
+    init(
+        _ path: String,
+        access: ServerAccess? = nil,
+        name: String? = nil,
+        independent: IndependentTables? = nil,
+        limits: Limits = .standard
+    ) async throws {
         try ExistingFile.require(path, fix: Self.howToJoin)
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
@@ -35,6 +41,7 @@ struct OpenDevice {
             server: place.server,
             zone: place.zone,
             user: try transport?.storedUser(),
+            name: name,
             transport: transport,
             independent: independent,
             limits: limits

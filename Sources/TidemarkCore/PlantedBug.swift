@@ -23,6 +23,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case ignoresEpoch, keepsEpochWhenPutBack, believesAnyLap, forgetsHorizon
     case lendsPlacesTwice
     case swallowsRefusal, takesNamesTwice, answersBeforeFlush, believesAnyTag
+    case restIgnoresIfMatch
     // A device's captures and requests.
     case capturesFirstEditOnly, missesEvictedRows, sendsWholeRow, forgetsDependencies
     case carriesOldFingerprint, believesItsBooks, deletesUnasked

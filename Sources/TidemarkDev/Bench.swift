@@ -17,6 +17,7 @@ struct Bench: AsyncParsableCommand {
               tidemark-dev bench
               tidemark-dev bench join push --rows 1000000
               tidemark-dev bench swarm --store postgres://app@localhost/postgres --json swarm.json
+              tidemark-dev bench ways --rows 30000 --days 31 --plots Docs/Plots
               tidemark-dev bench growth --sizes 10000,1000000,10000000 --plots Docs/Plots
 
             Only a release build gives meaningful numbers: swift build -c release.
@@ -38,7 +39,8 @@ struct Bench: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("Also write the results to a JSON file.", valueName: "file")) var json: String?
 
-    @Option(help: ArgumentHelp("Write plots of growth to a folder, as SVG.", valueName: "folder")) var plots: String?
+    @Option(help: ArgumentHelp("Write plots of growth and ways to a folder, as SVG.", valueName: "folder")) var plots:
+        String?
 
     @Option(
         help: ArgumentHelp(
@@ -61,6 +63,8 @@ struct Bench: AsyncParsableCommand {
         )
     ) var listeners: Counts?
 
+    @Option(help: "The days of the list in ways, up to 31; by default 31.") var days: Int?
+
     @Option(help: "The folder for files; by default the system's temporary folder.") var data: String?
 
     @Flag(help: "Run everything once with minimal work: shows that it works, measures nothing.") var trial = false
@@ -73,6 +77,7 @@ struct Bench: AsyncParsableCommand {
         guard (10...100_000_000).contains(rows ?? 10), (1...1_000).contains(rounds ?? 1) else {
             throw ValidationError("--rows goes from 10 to 100,000,000, --rounds from 1 to 1,000.")
         }
+        guard (3...31).contains(days ?? 3) else { throw ValidationError("--days goes from 3 to 31.") }
         guard store == "sqlite" || store.hasPrefix("postgres") else {
             throw ValidationError("--store is sqlite, or postgres://...")
         }
@@ -91,7 +96,10 @@ struct Bench: AsyncParsableCommand {
                 Terminal.line()
                 results += newResults
             }
-            if let plots { for path in try GrowthPlots.write(results, to: plots) { Terminal.note("wrote \(path)") } }
+            if let plots {
+                let paths = try GrowthPlots.write(results, to: plots) + WaysPlot.write(results, to: plots)
+                for path in paths { Terminal.note("wrote \(path)") }
+            }
             guard let json else { return }
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -110,7 +118,9 @@ struct Bench: AsyncParsableCommand {
             setting.sizes = [50]
             setting.histories = [20]
             setting.listeners = [5]
+            setting.days = 4
         }
+        if let days { setting.days = days }
         if let sizes { setting.sizes = sizes.numbers }
         if let histories { setting.histories = histories.numbers }
         if let listeners { setting.listeners = listeners.numbers }

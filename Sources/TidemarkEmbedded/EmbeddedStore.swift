@@ -34,6 +34,9 @@ public final class EmbeddedStore: SyncService {
     /// Announces commits to listeners.
     public let fanOut: FanOut
 
+    /// The devices' contacts that are not yet written.
+    public let contacts: ContactBook
+
     /// The path of the zone's file.
     package let path: String
     let file: ZoneFile
@@ -103,12 +106,13 @@ public final class EmbeddedStore: SyncService {
             now: now,
             metrics: metrics,
             fanOut: fanOut,
+            contacts: nil,
             warn: warn,
             adopt: ZoneFile.adopting(zone, newEpoch: newEpoch, excluding: excluding)
         )
     }
 
-    /// Opens a zone's file, which a function adopts.
+    /// Opens a zone's file, which a function adopts; `contacts` is the book that zones share, nil for one of its own.
     init(
         path: String,
         schemaSQL: String? = nil,
@@ -118,6 +122,7 @@ public final class EmbeddedStore: SyncService {
         now: (@Sendable () -> Int64)?,
         metrics: ServerMetrics,
         fanOut: FanOut?,
+        contacts: ContactBook?,
         warn: @escaping @Sendable (String) -> Void,
         adopt: @escaping ZoneFile.Adopt
     ) throws {
@@ -129,6 +134,8 @@ public final class EmbeddedStore: SyncService {
         self.warn = warn
         let fanOut = fanOut ?? FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
+        let contacts = contacts ?? ContactBook(now: now ?? SystemClock.milliseconds)
+        self.contacts = contacts
         let announcements = Announcements(fanOut)
         let watch = OutsideWatch(path: path)
         self.watch = watch
@@ -148,6 +155,7 @@ public final class EmbeddedStore: SyncService {
         pulls = try Pulls(
             limits: limits,
             metrics: metrics,
+            contacts: contacts,
             head: { _, device in try await file.head(watch, for: device) },
             load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) }
         )
@@ -157,16 +165,21 @@ public final class EmbeddedStore: SyncService {
 
     /// Answers one sync request; every change set that the answer acknowledges is on disk.
     public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        let zone = access.zone
-        try check(zone)
-        if let answer = try await pulls.answer(body, zone: zone) { return answer }
+        try check(access.zone)
+        if let answer = try await pulls.answer(body, access) { return answer }
         let request = ZoneRequest(.sync, body: body, access: access)
-        do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
+        do { return try await commit(request) } catch let damage as DamagedLog {
             try await file.committing { transaction, _ in try transaction.forgetLog(through: damage.revision) }
             metrics.recordDamagedLog()
             warn(damage.warning)
-            return try await committer.answer(request, zone: zone).body
+            return try await commit(request)
         }
+    }
+
+    private func commit(_ request: ZoneRequest) async throws -> [UInt8] {
+        let answer = try await committer.answer(request, zone: zone)
+        if let device = answer.device { contacts.record(device, request.access, at: answer.revision) }
+        return answer.body
     }
 
     /// Answers requests as one group, in their order, or only the first ones.
@@ -179,7 +192,7 @@ public final class EmbeddedStore: SyncService {
     /// Answers a conditional GET: the news for a device whose rows match a tag.
     public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
         try check(access.zone)
-        return try await pulls.news(zone: access.zone, device: device, since: tag)
+        return try await pulls.news(access, device: device, since: tag)
     }
 
     /// Decides whether to hold a request until there is news.
@@ -238,9 +251,28 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
-    /// Forgets a user's device, if the zone is among the zones.
-    public func forget(device: String, of user: String, in zones: [String]) async throws {
+    /// Answers a question about the zone in one read transaction, beside the writer.
+    public func read<Answer>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
+        try check(access.zone)
+        return try await file.readingZone { db, served in
+            try ReadingDeadline.run(db) { try question.ask(FileReader(db, schema: served.schema, hash: served.hash)) }
+        }
+    }
+
+    /// Writes the zone's contacts into its file, in one statement.
+    public func keepContacts() async throws {
+        let unwritten = contacts.take(zone: zone)
+        guard !unwritten.isEmpty else { return }
+        do { try await file.committing { transaction, _ in try transaction.keep(unwritten) } } catch {
+            contacts.putBack(unwritten)
+            throw error
+        }
+    }
+
+    /// Forgets a device, if the zone is among the zones.
+    public func forget(device: String, of user: String?, in zones: [String]) async throws {
         guard zones.contains(zone) else { return }
+        contacts.forget(device: device, of: user, in: [zone])
         try await file.committing { transaction, _ in try transaction.forget(device: device, of: user) }
     }
 

@@ -33,6 +33,16 @@ public protocol SyncService: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
     func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold?
 
+    /// The contacts of devices that ``keepContacts()`` has not yet written.
+    ///
+    /// The service records the answers to devices, and its caller the messages on streams.
+    var contacts: ContactBook { get }
+
+    /// Writes the contacts of devices, in one statement a database; the server calls it once a minute and at its end.
+    ///
+    /// - Throws: The failure of a database, whose contacts stay in memory for the next call.
+    func keepContacts() async throws
+
     /// Compares ranges of a device's rows with the zone's rows.
     ///
     /// - Parameters:
@@ -63,13 +73,22 @@ public protocol SyncService: Sendable {
     /// Computes the content hash of every table.
     func digest(_ access: ZoneAccess) async throws -> ZoneDigest
 
-    /// Forgets a user's device in zones: the notes for it, and the nonce that its next request would follow.
+    /// Answers a question about a zone's rows and log in one read transaction, which includes what other programs
+    /// have committed.
+    ///
+    /// - Throws: What the question throws, or ``TidemarkCore/TidemarkError`` if the zone cannot be read.
+    func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer
+
+    /// Forgets a device in zones: its contact, the notes for it, and the nonce that its next request would follow.
+    ///
+    /// With `user`, it forgets the device only where it is that user's. Without one it forgets a device of any user,
+    /// which only an owner of each zone may ask for.
     ///
     /// The map of its ids and the verdicts stay, so nothing is done twice. If the device comes back, the server
-    /// tells it to take a new identity. Zones that do not exist, and devices of other users, stay as they are.
+    /// tells it to take a new identity. Zones that do not exist stay as they are.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when a zone cannot be written; the other zones may be done.
-    func forget(device: String, of user: String, in zones: [String]) async throws
+    func forget(device: String, of user: String?, in zones: [String]) async throws
 
     /// Returns when the store can answer requests: `GET /readyz`.
     ///
@@ -91,6 +110,13 @@ public protocol SyncService: Sendable {
 }
 
 extension SyncService {
+    /// Forgets a device of any user in a zone; only an owner of the zone may ask for it.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` when the zone cannot be written.
+    public func forgetDevice(_ access: ZoneAccess, device: String) async throws {
+        try await forget(device: device, of: nil, in: [access.zone])
+    }
+
     /// Returns a zone's latest revision.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownZone`` when there is no such zone.

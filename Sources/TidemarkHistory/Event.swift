@@ -66,6 +66,16 @@ package struct Event: Sendable {
         ///
         /// It answered with that status, or threw that code; 5xx and `crash` are defects.
         case abused(actor: String, input: String, outcome: String)
+        /// A client without rows sent writes, for the first time.
+        case offered(Offer)
+        /// The server has a verdict on a client's change set since its last transaction.
+        case judged(changeSet: String)
+        /// The server answered a client's writes.
+        case answered(OfferAnswer)
+        /// The server answered a client's question.
+        case shown(Sight)
+        /// A client has made a copy of all rows at a revision, from a list and the feed after it.
+        case mirrored(client: String, revision: Int64, rows: [RecordID: Cells])
         /// All faults have stopped; from now on everything must drain.
         case healed
         /// A device has nothing to send and nothing to fetch, after so many requests since

@@ -27,6 +27,8 @@ package struct HistoryChecker: Sendable {
     /// The losing values that must be kept.
     var ledger = Ledger()
     var requests: [Int: Request] = [:]
+    /// The writes of clients without rows, by the ids of their change sets.
+    var offers: [String: OfferModel] = [:]
     /// The errors with which the server has answered requests, for each change set.
     var errors: [String: Set<String>] = [:]
     /// The layouts of each file, oldest first.
@@ -80,6 +82,11 @@ package struct HistoryChecker: Sendable {
         case .digested(let actor, let hash): digests[actor] = hash
         case .measured(let actor, let name, let value): checkBound(actor, name: name, value: value)
         case .abused(let actor, let input, let outcome): checkAbuse(actor, input: input, outcome: outcome)
+        case .offered(let offer): take(offer)
+        case .judged(let id): judge(id)
+        case .answered(let answer): check(answer)
+        case .shown(let sight): check(sight)
+        case .mirrored(let client, let revision, let rows): checkMirror(client, at: revision, rows)
         case .healed: healedAt = now
         case .drained(let device, let count): checkDrained(device, count)
         case .finished: checkEnd()

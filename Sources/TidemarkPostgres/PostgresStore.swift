@@ -19,6 +19,8 @@ public final class PostgresStore: SyncService {
 
     /// Announces commits of this store, of other nodes and of other programs to listeners.
     public let fanOut: FanOut
+    /// The devices' contacts that this node has not yet written.
+    public let contacts: ContactBook
     /// Tables and columns that the store created because the database lacked them.
     ///
     /// For example `table medal` or `column team.town`.
@@ -48,6 +50,8 @@ public final class PostgresStore: SyncService {
         let fanOut = FanOut(limits: options.limits, metrics: metrics)
         let announcements = Announcements(fanOut)
         let zones = try await ZoneConnections(options, announcements)
+        let contacts = ContactBook(now: options.now ?? SystemClock.milliseconds)
+        self.contacts = contacts
         self.announcements = announcements
         self.metrics = metrics
         self.options = options
@@ -68,6 +72,7 @@ public final class PostgresStore: SyncService {
         pulls = try Pulls(
             limits: options.limits,
             metrics: metrics,
+            contacts: contacts,
             shared: options.shared,
             head: { try await zones.head(of: $0, for: $1) },
             load: { try await zones.recent($0, $1, bytesMax: $2) }
@@ -78,14 +83,20 @@ public final class PostgresStore: SyncService {
     /// Answers one sync request; every change set that the answer acknowledges is on disk.
     public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
         let zone = access.zone
-        if let answer = try await pulls.answer(body, zone: zone) { return answer }
+        if let answer = try await pulls.answer(body, access) { return answer }
         let request = ZoneRequest(.sync, body: body, access: access)
-        do { return try await committer.answer(request, zone: zone).body } catch let damage as DamagedLog {
+        do { return try await commit(request) } catch let damage as DamagedLog {
             try await zones.inTransaction(zone) { try $0.forgetLog(through: damage.revision) }
             metrics.recordDamagedLog()
             options.logger.error("\(damage.warning)", metadata: ["zone": "\(zone)"])
-            return try await committer.answer(request, zone: zone).body
+            return try await commit(request)
         }
+    }
+
+    private func commit(_ request: ZoneRequest) async throws -> [UInt8] {
+        let answer = try await committer.answer(request, zone: request.access.zone)
+        if let device = answer.device { contacts.record(device, request.access, at: answer.revision) }
+        return answer.body
     }
 
     /// Answers requests as one group, in their order: at least the first.
@@ -97,7 +108,7 @@ public final class PostgresStore: SyncService {
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.
     public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
-        try await pulls.news(zone: access.zone, device: device, since: tag)
+        try await pulls.news(access, device: device, since: tag)
     }
 
     /// Decides whether to hold a request until there is news.
@@ -204,8 +215,24 @@ public final class PostgresStore: SyncService {
         throw ZoneConnections.busy
     }
 
-    /// Forgets a user's device in zones, in one transaction.
-    public func forget(device: String, of user: String, in zones: [String]) async throws {
+    /// Answers a question about a zone in one read transaction, beside its commits.
+    public func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
+        try await zones.read(access.zone, question)
+    }
+
+    /// Writes the contacts of all zones' devices, in one statement.
+    public func keepContacts() async throws {
+        let unwritten = contacts.take()
+        guard !unwritten.isEmpty else { return }
+        do { try await zones.keep(unwritten) } catch {
+            contacts.putBack(unwritten)
+            throw error
+        }
+    }
+
+    /// Forgets a device in zones, in one statement.
+    public func forget(device: String, of user: String?, in zones: [String]) async throws {
+        contacts.forget(device: device, of: user, in: zones)
         try await self.zones.forget(device: device, of: user, in: zones)
     }
 

@@ -7,6 +7,7 @@ internal import NIOCore
 internal import ServiceLifecycle
 // Errors, limits and `SyncService` come along, so that a program imports what its package names.
 @_exported public import TidemarkCore
+public import TidemarkDashboard
 @_exported public import TidemarkEngine
 internal import UnixSignals
 
@@ -38,6 +39,7 @@ public struct TidemarkServerApplication: Sendable {
     private let tls: ServerTLS?
     private let proxies: ProxyPeers?
     private let browsers: BrowserPolicy
+    private let pages: WebPages
     private let limits: Limits
     private let drain: Duration
     private let clock: any Clock<Duration>
@@ -59,6 +61,7 @@ public struct TidemarkServerApplication: Sendable {
     ///   - proxies: The proxies that encrypt in front of the server, which then refuses every other
     ///     machine; without it, every machine may connect.
     ///   - browsers: The web pages that may send requests; by default only the server's own.
+    ///   - pages: The dashboard and the small client for web pages.
     ///   - limits: The bounds on requests and answers, above all
     ///     ``TidemarkCore/Limits/requestBytesMax`` and ``TidemarkCore/Limits/inFlightBytesMax``.
     ///   - drain: How long the server still accepts requests after the signal to stop. Meanwhile
@@ -77,6 +80,7 @@ public struct TidemarkServerApplication: Sendable {
         tls: ServerTLS? = nil,
         proxies: ProxyPeers? = nil,
         browsers: BrowserPolicy = .standard,
+        pages: WebPages = .embedded,
         limits: Limits = .standard,
         drain: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
@@ -93,6 +97,7 @@ public struct TidemarkServerApplication: Sendable {
         self.tls = tls
         self.proxies = proxies
         self.browsers = browsers
+        self.pages = pages
         self.limits = limits
         self.logger = logger
         self.drain = drain
@@ -129,8 +134,12 @@ public struct TidemarkServerApplication: Sendable {
         )
         let hangUps = await UnixSignalsSequence(trapping: stopsOnSignals && onHangUp != nil ? [.sighup] : [])
         var configuration = ServiceGroupConfiguration(
-            // The last service stops first, because connections of listeners close only after `bye`.
-            services: [application, ListenerService(service, accessWatch: accessWatch, logger: logger)],
+            // The last service stops first: connections of listeners close only after `bye`, and the last
+            // requests are contacts to write.
+            services: [
+                ContactService(service: service, logger: logger), application,
+                ListenerService(service, accessWatch: accessWatch, logger: logger),
+            ],
             logger: logger
         )
         configuration.maximumGracefulShutdownDuration = Self.shutdownDurationMax
@@ -210,6 +219,7 @@ public struct TidemarkServerApplication: Sendable {
             readiness: readiness,
             storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
             accessWatch: accessWatch,
+            pages: pages,
             exposition: exposition
         )
     }

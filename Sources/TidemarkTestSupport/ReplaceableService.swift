@@ -55,6 +55,11 @@ public final class ReplaceableService: SyncService {
     /// Reports that a snapshot has been sent.
     public func releaseSnapshot(_ snapshot: SnapshotFile) async { await store.releaseSnapshot(snapshot) }
 
+    /// Answers a question about the zone.
+    public func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
+        try await store.read(access, question)
+    }
+
     /// The statements that make the zone's tables.
     public func schema(_ access: ZoneAccess) async throws -> [UInt8] { try await store.schema(access) }
 
@@ -66,8 +71,14 @@ public final class ReplaceableService: SyncService {
     /// The content hash of every table.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest { try await store.digest(access) }
 
-    /// Forgets a user's device.
-    public func forget(device: String, of user: String, in zones: [String]) async throws {
+    /// The contacts of the present store's devices.
+    public var contacts: ContactBook { store.contacts }
+
+    /// Writes the contacts.
+    public func keepContacts() async throws { try await store.keepContacts() }
+
+    /// Forgets a device.
+    public func forget(device: String, of user: String?, in zones: [String]) async throws {
         try await store.forget(device: device, of: user, in: zones)
     }
 

@@ -37,13 +37,45 @@ extension IntegrationTests {
             #expect(run.output.contains("ratio"))
         }
 
+        @Test func `E7: in five days of a list, the ways that compare are right, and portions by time lose rows`()
+            async throws
+        {
+            let workshop = try Workshop()
+            let file = workshop.path("results.json")
+            let options = ["ways", "--rows", "2000", "--days", "5", "--json", file, "--plots", workshop.path("plots")]
+            let run = try await workshop.startTidemarkDev(["bench"] + options).finished()
+            #expect(run.status == 0, "\(run.errors)")
+            let results = try JSONDecoder().decode([Result].self, from: Data(contentsOf: URL(filePath: file)))
+            let wrong = Dictionary(uniqueKeysWithValues: results.map { ($0.name, $0.wrong) })
+            #expect(results.count == 9)
+            for name in ["1 everything", "5 compare", "5 of 2 of 10 cities"] {
+                #expect(wrong[name] == [0, 0, 0], "\(name)")
+            }
+            #expect(try #require(wrong["2 only newer"]) != [0, 0, 0])
+            #expect(try #require(wrong["3 by time"])[0] > 1_000)
+            #expect(try #require(results.last?.figures.first { $0.name == "wrong then" }?.value) == 0)
+            #expect(results.allSatisfy { $0.dailyBytes.count == 5 && $0.dailyBytes.allSatisfy { $0 > 0 } })
+            #expect(FileManager.default.fileExists(atPath: workshop.path("plots/ways-bytes.svg")))
+        }
+
         private struct Result: Decodable {
             let benchmark: String
             let name: String
             let store: String
             let seconds: Spread
             let wire: Wire?
+            let dailyBytes: [Int]
+            let figures: [Figure]
 
+            /// The numbers of dishes that are missing, stale, and not deleted.
+            var wrong: [Double] {
+                ["missing", "stale", "undeleted"].map { name in figures.first { $0.name == name }?.value ?? -1 }
+            }
+
+            struct Figure: Decodable {
+                let name: String
+                let value: Double
+            }
             struct Spread: Decodable { let median: Double }
             struct Wire: Decodable {
                 let requests: Int?

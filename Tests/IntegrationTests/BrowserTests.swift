@@ -97,6 +97,56 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
+        /// A script that changes a record by the server's own client, and follows the change.
+        private static func clientScript(_ server: Server) -> String {
+            """
+            const said = [];
+            try {
+                const { Tidemark } = await import('\(server.url)/client/tidemark.js');
+                const zone = new Tidemark('\(server.url)');
+                const note = await zone.get('notes', 1);
+                const fresh = await zone.patch('notes', note, { text: 'by a page' });
+                said.push(fresh.text);
+                try { await zone.patch('notes', note, { text: 'too late' }); }
+                catch (problem) { said.push(problem.status + ' ' + problem.code + ', now ' + problem.current.text); }
+                for await (const page of zone.changes(fresh.$revision - 1, { tables: 'notes' })) {
+                    said.push('heard ' + page.changes[0].record.text);
+                    break;
+                }
+            } catch (error) { said.push('no client'); }
+            try {
+                await fetch('\(server.url)/tables/notes/1', { method: 'PATCH', body: '{"text": "raw"}',
+                    headers: { 'If-Match': '*', 'Content-Type': 'application/json' } });
+                said.push('sent');
+            } catch { said.push('not sent'); }
+            return said.join('; ');
+            """
+        }
+
+        @Test func `a page of an allowed origin changes a record with the small client, another page changes nothing`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let pages = try await PageServer.start()
+            let server = try await workshop.serve([
+                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--allow-origin",
+                "http://127.0.0.1:\(pages.port)",
+            ])
+            let others = try await PageServer.start()
+            others.show(Self.clientScript(server))
+            let foreign = try await Self.visit("http://127.0.0.1:\(others.port)/", others, workshop)
+            #expect(foreign == "no client; not sent")
+            #expect(try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "first")
+            pages.show(Self.clientScript(server))
+            let allowed = try await Self.visit("http://127.0.0.1:\(pages.port)/", pages, workshop)
+            #expect(allowed == "by a page; 412 preconditionFailed, now by a page; heard by a page; sent")
+            #expect(try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "raw")
+            try await others.stop()
+            try await pages.stop()
+            try await server.stopped()
+        }
+
         @Test func `DNS rebinding to 127.0.0.1 shows Chromium nothing, localhost works`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)

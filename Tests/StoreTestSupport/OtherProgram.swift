@@ -1,5 +1,5 @@
 import Foundation
-import TidemarkPostgres
+package import TidemarkPostgres
 
 /// A connection like psql's, on a thread of its own, so that a wait for it does not block the
 /// test's threads.
@@ -50,6 +50,11 @@ package final class OtherProgram: Sendable {
             try link.open(address).rows(sql).map { row in (0..<columns).map { row[$0] ?? "NULL" } }
         }
     }
+
+    /// Runs a function of the store on the connection.
+    package func run<Success: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Success)
+        async throws -> Success
+    { try await run { [link, address] in try body(link.open(address)) } }
 
     private func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
         try await withCheckedThrowingContinuation { continuation in

@@ -147,4 +147,28 @@ import TidemarkCore
         #expect(error?.code == .malformedRequest)
         #expect(try await zone.revision() == 1)
     }
+
+    @Test(arguments: Store.all)
+    func `a change set of the present state stands whatever its author has seen, and a base of its own still counts`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        try await Self.rename(zone, "rot")
+        let late = Self.set(2, #""team":{"update":[1],"attributes":{"1":{"revision":1,"name":"blue"}}}"#)
+        let present = Self.set(3, #""team":{"update":[1],"attributes":{"1":{"name":"green"}}}"#)
+        let answer = try await Self.answer(zone, #""base":"present","#, late, present).answer
+        #expect(answer.changeSets.map(\.isConflict) == [true, false])
+        #expect(try await zone.column("SELECT name FROM team") == ["green"])
+    }
+
+    @Test(arguments: Store.all, [#""base":"present""#, #""base":"some","answer":"verdicts""#, #""base":1"#])
+    func `a device cannot leave out what it has seen: the present state is for clients without rows`(
+        store: Store,
+        members: String
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let error = try await zone.refusal(of: #"{"maxRevision":1,\#(members),"changeSets":[\#(Self.creation)]}"#)
+        #expect(error?.code == .malformedRequest)
+        #expect(try await zone.revision() == 1)
+    }
 }

@@ -43,4 +43,40 @@ import TidemarkTestSupport
         #expect(try Answer(newer).revisions == [3])
         try await store.close()
     }
+
+    @Test func `a file without commit times, unlogged values and contacts goes on and gets them`() async throws {
+        let zone = try TestZone(
+            "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, n INTEGER); INSERT INTO notes VALUES (1, 'a', 1)"
+        )
+        let edit = { (revision: Int, members: String) in
+            #"{"maxRevision":\#(revision),"changeSets":[{"notes":{"update":[1],"attributes":{"1":{\#(members)}}}}]}"#
+        }
+        _ = try await zone.bytes(edit(1, #""text":"b""#))
+        try await zone.store.close()
+        try TestZone.write(
+            """
+            ALTER TABLE tidemark_revision DROP COLUMN committed;
+            ALTER TABLE tidemark_log DROP COLUMN unlogged;
+            DROP TABLE tidemark_contact;
+            """,
+            to: zone.path
+        )
+        let store = try EmbeddedStore(path: zone.path, newEpoch: UUID())
+        _ = try await store.sync(zone: EmbeddedStore.zoneName, body: Array(edit(2, #""text":"c","n":2"#).utf8))
+        store.contacts.record("phone", .local(EmbeddedStore.zoneName), at: 3)
+        try await store.keepContacts()
+        try await store.close()
+        let rows = try await DatabaseQueue(path: zone.path).read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT revision.revision || ' ' || (committed > 0) || ' ' || coalesce(unlogged, '-')
+                    FROM tidemark_revision AS revision
+                    JOIN tidemark_log USING (revision)
+                    ORDER BY revision.revision
+                    """
+            ) + String.fetchAll(db, sql: "SELECT device FROM tidemark_contact")
+        }
+        #expect(rows == ["2 0 -", #"3 1 {"n":1}"#, "phone"])
+    }
 }

@@ -26,6 +26,23 @@ import TidemarkTestSupport
             Listing(route: "GET /snapshot", decision: .members(.reader), status: 200),
             Listing(route: "GET /schema", decision: .members(.reader), status: 200),
             Listing(route: "GET /digest", decision: .members(.reader), status: 200),
+            Listing(route: "GET /changes", decision: .members(.reader), status: 200),
+            Listing(route: "GET /revisions", decision: .members(.reader), status: 200),
+            // The rows came with the file, so no change set made revision 1.
+            Listing(route: "GET /revisions/{revision}", decision: .members(.reader), status: 404),
+            Listing(route: "GET /devices", decision: .members(.owner), status: 200),
+            Listing(route: "GET /conflicts", decision: .members(.owner), status: 200),
+            Listing(route: "GET /openapi.json", decision: .members(.reader), status: 200),
+            Listing(route: "GET /tables", decision: .members(.reader), status: 200),
+            Listing(route: "GET /tables/{table}", decision: .members(.reader), status: 200),
+            Listing(route: "GET /tables/{table}/{key}", decision: .members(.reader), status: 200),
+            Listing(route: "GET /tables/{table}/{key}/history", decision: .members(.reader), status: 200),
+            Listing(route: "POST /tables/{table}", decision: .members(.writer), status: 400),
+            Listing(route: "PATCH /tables/{table}/{key}", decision: .members(.writer), status: 400),
+            Listing(route: "PUT /tables/{table}/{key}", decision: .members(.writer), status: 400),
+            Listing(route: "DELETE /tables/{table}/{key}", decision: .members(.writer), status: 428),
+            Listing(route: "POST /batch", decision: .members(.writer), status: 400),
+            Listing(route: "POST /compare/{table}", decision: .members(.reader), status: 400),
         ].flatMap { listing in
             [
                 listing,
@@ -43,6 +60,7 @@ import TidemarkTestSupport
             Listing(route: "GET /me/events", decision: .users, status: 200),
             Listing(route: "GET /zones", decision: .users, status: 200),
             Listing(route: "POST /zones", decision: .users, status: 400),
+            Listing(route: "DELETE /zones/{zone}/devices/{device}", decision: .members(.owner), status: 204),
             Listing(route: "PATCH /zones/{zone}", decision: .members(.owner), status: 400),
             Listing(route: "DELETE /zones/{zone}", decision: .members(.owner), status: 403),
             Listing(route: "GET /zones/{zone}/members", decision: .members(.reader), status: 200),
@@ -55,19 +73,32 @@ import TidemarkTestSupport
             Listing(route: "GET /healthz", decision: .anybody, status: 200),
             Listing(route: "GET /readyz", decision: .anybody, status: 200),
             Listing(route: "GET /metrics", decision: .administrators, status: 200),
+            // The client follows the redirection to the page.
+            Listing(route: "GET /dashboard", decision: .anybody, status: 200),
+            Listing(route: "GET /dashboard/{file}", decision: .anybody, status: 200),
+            Listing(route: "GET /client/tidemark.js", decision: .anybody, status: 200),
         ]
+
+    /// The routes of files, which a browser may keep.
+    private static let ofFiles: Set = ["/dashboard", "/dashboard/{file}", "/client/tidemark.js"]
 
     /// The routes that a server without users has, too.
     private static let ofEveryServer = Set(
-        listings.filter { $0.decision == .members(.reader) && !$0.route.contains("/members") }.map(\.route)
-            + ["GET /healthz", "GET /readyz", "GET /metrics"]
+        listings.filter {
+            [.members(.reader), .members(.writer)].contains($0.decision) && !$0.route.contains("/members")
+        }
+        .map(\.route)
+            + ["/devices", "/conflicts"].flatMap { ["GET \($0)", "GET /zones/{zone}\($0)"] }
+            + ["", "/zones/{zone}"].map { "DELETE \($0)/devices/{device}" }
+            + ["GET /healthz", "GET /readyz", "GET /metrics"] + ofFiles.map { "GET \($0)" }
     )
 
     private static func name(_ route: Route) -> String { "\(route.method.rawValue) \(route.path)" }
 
     private static func path(_ route: Route, zone: String = "main") -> String {
         let path = route.path.replacing("{zone}", with: zone).replacing("{user}", with: "anna")
-        return path.replacing("{id}", with: "23456789")
+        return path.replacing("{id}", with: "23456789").replacing("{file}", with: "app.js")
+            .replacing("{table}", with: "notes").replacing("{key}", with: "1").replacing("{revision}", with: "1")
     }
 
     @Test func `every route of the table is listed with its decision, and every path is told to the lost`() async throws
@@ -93,7 +124,7 @@ import TidemarkTestSupport
                     for stranger in strangers {
                         let status: Int
                         switch route.decision {
-                        case .anybody: status = 200
+                        case .anybody: status = route.path == "/dashboard" ? 308 : 200
                         case .members: status = stranger.statuses.members
                         // A stranger to a zone may be a user.
                         case .users where stranger.statuses.members != 401: continue
@@ -113,8 +144,9 @@ import TidemarkTestSupport
                         #expect(answer.status == status, "\(what)")
                         let challenge = answer.headers.first(name: "WWW-Authenticate")
                         #expect(challenge == (status == 401 ? "Bearer" : nil), "\(what)")
-                        #expect(answer.headers.first(name: "Cache-Control") == "no-store", "\(what)")
-                        #expect(!answer.text.contains("first"), "\(what)")
+                        let cache = Self.ofFiles.contains(route.path) ? "no-cache" : "no-store"
+                        #expect(answer.headers.first(name: "Cache-Control") == cache, "\(what)")
+                        #expect(Self.ofFiles.contains(route.path) || !answer.text.contains("first"), "\(what)")
                     }
                 }
             }
@@ -183,7 +215,7 @@ import TidemarkTestSupport
                 switch route.decision {
                 case .administrators: token = root
                 case .holders: token = try await guarded.bench.device("other", of: "reader")
-                case .members(.owner): token = owner
+                case .members(.owner), .members(.writer): token = owner
                 case .members, .users, .anybody: token = reader
                 }
                 let status = try await server.head(

@@ -43,7 +43,15 @@ final class ScriptedService: SyncService {
     /// The released snapshots.
     var releases: AsyncStream<SnapshotFile> { releaseEvents.stream }
 
-    func forget(device: String, of user: String, in zones: [String]) async throws {}
+    func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
+        throw TidemarkError(.unavailable, "The script has no rows.", fix: "Test rows on a store.")
+    }
+
+    func forget(device: String, of user: String?, in zones: [String]) async throws {}
+
+    let contacts = ContactBook(now: { 0 })
+
+    func keepContacts() async throws {}
 
     func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
         callLog.withLockedValue { $0.append(Call(zone: access.zone, body: body)) }

@@ -6,6 +6,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 import NIOHTTP1
 import TidemarkCore
+import TidemarkDashboard
 import TidemarkServer
 import TidemarkEngine
 
@@ -22,6 +23,7 @@ struct TestServer: Sendable {
         gate: any AccessGate = LocalGate(),
         rates: RequestRates? = nil,
         browsers: BrowserPolicy = .standard,
+        pages: WebPages = .embedded,
         limits: Limits = .standard,
         drain: Duration = .zero,
         clock: any Clock<Duration> = ContinuousClock(),
@@ -38,6 +40,7 @@ struct TestServer: Sendable {
             rates: rates,
             port: 0,
             browsers: browsers,
+            pages: pages,
             limits: limits,
             drain: drain,
             clock: clock,
@@ -88,8 +91,21 @@ struct TestServer: Sendable {
         let body: [UInt8]
 
         var text: String { String(decoding: body, as: UTF8.self) }
+        /// The error in the body, in either rendering.
         var error: TidemarkError {
-            get throws { try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError }
+            get throws {
+                guard headers["Content-Type"] == ["application/problem+json"] else {
+                    return try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
+                }
+                let problem = try JSONDecoder().decode(ProblemBody.self, from: Data(body))
+                return TidemarkError(ErrorCode(rawValue: problem.code), problem.title, fix: problem.detail)
+            }
+        }
+
+        private struct ProblemBody: Decodable {
+            let code: String
+            let title: String
+            let detail: String
         }
     }
 }
@@ -98,6 +114,7 @@ struct TestServer: Sendable {
 private let plainClient = HTTPClient(
     eventLoopGroup: HTTPClient.defaultEventLoopGroup,
     configuration: .init(
+        redirectConfiguration: .disallow,
         connectionPool: .init(idleTimeout: .seconds(60), concurrentHTTP1ConnectionsPerHostSoftLimit: 100)
     )
 )

@@ -107,12 +107,51 @@ import TidemarkTestSupport
                 let answer = try await send(method, path, allowed, to: server)
                 #expect(answer.status == (method == .POST ? 200 : 404))
                 #expect(answer.headers["Access-Control-Allow-Origin"] == ["https://app.example"])
-                #expect(answer.headers["Vary"] == ["Origin"])
+                #expect(answer.headers["Access-Control-Expose-Headers"] == [CrossOrigin.answerHeaders])
+                #expect(answer.headers["Access-Control-Allow-Credentials"] == [])
+                #expect(answer.headers["Vary"] == ["Accept-Encoding, Origin"])
             }
             let other = try await send(.POST, "/sync", ["Origin": "https://other.example"], to: server)
             #expect(other.status == 403)
+            let own = try await send(.GET, "/nowhere", ["Host": "sync.example.org"], to: server)
+            #expect(own.headers["Access-Control-Allow-Origin"] == [])
+            #expect(own.headers["Vary"] == ["Accept-Encoding, Origin"], "a cache would give it to a page")
         }
         #expect(service.calls.count == 1)
+    }
+
+    @Test func `a browser asks before a page sends a request, and hears yes for an allowed origin only`() async throws {
+        let browsers = try BrowserPolicy(allowedOrigins: ["https://app.example"])
+        let service = ScriptedService()
+        try await TestServer.run(service, browsers: browsers) { server in
+            let question: HTTPHeaders = [
+                "Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "if-match",
+                "Sec-Fetch-Site": "cross-site",
+            ]
+            for path in ["/tables/player/7", "/zones/main/batch", "/sync", "/nowhere", "/dashboard/"] {
+                var headers = question
+                headers.add(name: "Origin", value: "https://app.example")
+                let yes = try await server.send(.OPTIONS, path, headers: headers)
+                #expect(yes.status == 204, "\(path)")
+                #expect(yes.body.isEmpty)
+                #expect(yes.headers["Access-Control-Allow-Origin"] == ["https://app.example"])
+                #expect(yes.headers["Access-Control-Allow-Methods"] == ["GET, HEAD, POST, PUT, PATCH, DELETE"])
+                let allowed = try #require(yes.headers.first(name: "Access-Control-Allow-Headers"))
+                for name in [
+                    "If-Match", "If-None-Match", "Idempotency-Key", "Prefer", "Authorization", "Content-Type",
+                    "Last-Event-ID", "Accept",
+                ] { #expect(allowed.contains(name)) }
+                #expect(yes.headers["Access-Control-Max-Age"] == ["86400"])
+                #expect(yes.headers["Access-Control-Allow-Credentials"] == [])
+                #expect(yes.headers["Vary"] == ["Origin"])
+                headers.replaceOrAdd(name: "Origin", value: "https://other.example")
+                let no = try await server.send(.OPTIONS, path, headers: headers)
+                #expect(no.status == 403, "\(path)")
+                #expect(no.headers["Access-Control-Allow-Origin"] == [])
+                #expect(no.headers["Access-Control-Allow-Methods"] == [])
+            }
+        }
+        #expect(service.calls.isEmpty)
     }
 
     @Test func `an endless upload of a page is refused without reading it to the end`() async throws {

@@ -3,7 +3,7 @@ enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQL", "Tidemark"]
     static let server = [
         "TidemarkEngine", "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkEmbedded", "TidemarkPostgres",
-        "TidemarkRedis", "TidemarkServer",
+        "TidemarkRedis", "TidemarkDashboard", "TidemarkServer",
     ]
     static let commands = ["TidemarkTerminal", "TidemarkCLI"]
     static let tools = ["TidemarkHistory", "TidemarkTestSupport", "TidemarkSimulation", "TidemarkBench", "TidemarkDev"]

@@ -97,7 +97,7 @@ extension SyncAccount {
             credentials: credentials,
             user: user,
             certificateAuthorities: certificateAuthorities
-        )
+        ).named(name)
     }
 
     var signInNeeded: TidemarkError {

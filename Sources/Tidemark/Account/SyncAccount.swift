@@ -37,6 +37,7 @@ public actor SyncAccount {
     let server: String
     let folder: String
     let credentials: Credentials
+    let name: String?
     let certificateAuthorities: String?
     let configuration: Configuration
     let environment: SyncEngine.Environment
@@ -70,6 +71,7 @@ public actor SyncAccount {
     ///   - server: The server's URL.
     ///   - folder: The folder of the files, made if it is missing; only its owner can read it.
     ///   - credentials: The credentials of the person who signs in.
+    ///   - name: The name of the device for the server's operators, 1 to 100 characters; nil for none.
     ///   - certificateAuthorities: The path of a PEM file with authorities to trust in place of the system's.
     ///   - configuration: The configuration of the databases.
     ///   - environment: Time and randomness.
@@ -81,6 +83,7 @@ public actor SyncAccount {
         server: String,
         folder: URL,
         credentials: Credentials,
+        name: String? = nil,
         certificateAuthorities: String? = nil,
         configuration: Configuration = Configuration(),
         environment: SyncEngine.Environment = .system,
@@ -91,6 +94,7 @@ public actor SyncAccount {
             server: server,
             folder: folder,
             credentials: credentials,
+            name: name,
             certificateAuthorities: certificateAuthorities,
             configuration: configuration,
             environment: environment,
@@ -105,6 +109,7 @@ public actor SyncAccount {
         server: String,
         folder: URL,
         credentials: Credentials,
+        name: String? = nil,
         certificateAuthorities: String? = nil,
         configuration: Configuration = Configuration(),
         environment: SyncEngine.Environment = .system,
@@ -116,6 +121,8 @@ public actor SyncAccount {
         self.server = server
         self.folder = folder.path
         self.credentials = credentials
+        if let name { try DeviceName.require(name) }
+        self.name = name
         self.certificateAuthorities = certificateAuthorities
         self.configuration = configuration
         self.environment = environment

@@ -13,12 +13,14 @@ package struct PrepareDevice {
     /// Prepares the file, inside the caller's transaction with `foreign_keys` off.
     ///
     /// `renames` are the columns that the app's migrations renamed. `independent` are the declared
-    /// independent tables; nil keeps the last declaration. `user` is the user whose file it is. `newID`
-    /// makes ids for change sets that were captured before the last migration.
+    /// independent tables; nil keeps the last declaration. `user` is the user whose file it is. `name` is
+    /// the device's name; nil keeps the last one. `newID` makes ids for change sets that were captured before the
+    /// last migration.
     package func prepare(
         server: String,
         zone: String,
         user: String? = nil,
+        name: String? = nil,
         renames: [ColumnRename] = [],
         independent: IndependentTables? = nil,
         now: Date,
@@ -45,6 +47,7 @@ package struct PrepareDevice {
             try Self.refuseRows(try SchemaIntrospection(db).makeSchema().tables, in: db)
             try DeviceFile.enrol(device: newID(), server: server, zone: zone, user: user, in: db)
         }
+        if let name { try db.execute(sql: "UPDATE tidemark_device SET name = ?", arguments: [name]) }
         if !renames.isEmpty {
             try db.execute(sql: "UPDATE tidemark_device SET renames = ?", arguments: [try Renames.encode(renames)])
         }
@@ -55,13 +58,15 @@ package struct PrepareDevice {
 
     /// Removes the file's identity, so that each copy of it becomes its own device.
     static func forgetIdentity(in db: Database) throws {
-        try db.execute(sql: "UPDATE tidemark_device SET device = '', contact = NULL, user = NULL")
+        try db.execute(sql: "UPDATE tidemark_device SET device = '', contact = NULL, user = NULL, name = NULL")
     }
 
     /// Adds the columns that a file of an older version lacks.
     private static func addColumns(in db: Database) throws {
-        guard try !db.columns(in: "tidemark_device").contains(where: { $0.name == "user" }) else { return }
-        try db.execute(sql: "ALTER TABLE tidemark_device ADD COLUMN user TEXT")
+        for column in ["user", "name"]
+        where try !db.columns(in: "tidemark_device").contains(where: { $0.name == column }) {
+            try db.execute(sql: "ALTER TABLE tidemark_device ADD COLUMN \(column) TEXT")
+        }
     }
 
     /// Gives a file without identity a new one.

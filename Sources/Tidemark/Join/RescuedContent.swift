@@ -178,21 +178,23 @@ struct RescuedIdentity {
                 """,
             arguments: [TemporaryID.reservedMax]
         )
-        try copyUser()
+        for column in ["user", "name"] { try copyText(column) }
         try copyLaps()
         try DeviceClock.store(clock, in: db)
         try copyCounters(counters)
         return try identity.value("epoch")
     }
 
-    /// Copies the user whose file it is; a file of an older version names none.
-    private func copyUser() throws {
+    /// Copies the user or the name of the device; a file of an older version has none.
+    private func copyText(_ column: String) throws {
         let columns = try db.columns(in: "tidemark_device", in: "damaged")
-        guard columns.contains(where: { $0.name == "user" }) else { return }
+        guard columns.contains(where: { $0.name == column }) else { return }
         try db.execute(
             sql: """
                 UPDATE tidemark_device
-                SET user = source.user FROM damaged.tidemark_device AS source WHERE typeof(source.user) = 'text'
+                SET \(column) = source.\(column)
+                FROM damaged.tidemark_device AS source
+                WHERE typeof(source.\(column)) = 'text'
                 """
         )
     }

@@ -10,6 +10,8 @@ package struct DeviceFile: Sendable {
     let zone: String
     /// The user whose file it is; nil while it is nobody's, or the server has no users.
     let user: String?
+    /// The device's name for the server's operators; nil for none.
+    let name: String?
     let epoch: String?
     let revision: Int64
     let contact: String?
@@ -47,8 +49,9 @@ package struct DeviceFile: Sendable {
         device = try row.value("device")
         server = try row.value("server")
         zone = try row.value("zone")
-        // A file of an older version, opened for reading, has no such column yet.
+        // A file of an older version, opened for reading, has no such columns yet.
         user = row.hasColumn("user") ? try row.value("user") : nil
+        name = row.hasColumn("name") ? try row.value("name") : nil
         epoch = try row.value("epoch")
         contact = try row.value("contact")
         overruled = try row.value("overruled")

@@ -6,7 +6,7 @@ import TidemarkSQL
 ///
 /// | table | a row is |
 /// | --- | --- |
-/// | `tidemark_device` | the device's identity, server, zone, user, clock and fingerprint of confirmed rows |
+/// | `tidemark_device` | the device's identity, server, zone, user, name, clock and fingerprint of confirmed rows |
 /// | `tidemark_lock` | the process that syncs the file now, and the end of its lease |
 /// | `tidemark_changeset` | a pending change set; `wire` is its frozen text, `epoch` the history of its bases |
 /// | `tidemark_wire_rest` | an overflow piece of a long change set's text |
@@ -49,7 +49,8 @@ enum DeviceTables {
             fingerprint TEXT,
             fingerprint_shape TEXT,
             checked INTEGER,
-            user TEXT
+            user TEXT,
+            name TEXT
         );
         CREATE TABLE IF NOT EXISTS tidemark_lock (
             id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -101,6 +101,8 @@ public actor SyncEngine {
     ///   - credentials: The bearer token that identifies the user, or a provider of it.
     ///   - user: The user whose file it is. The file stays that user's, and the server refuses a token of
     ///     another user with ``TidemarkCore/ErrorCode/accountMismatch``. With nil, the file's user stays.
+    ///   - name: The name of the device for the server's operators, 1 to 100 characters. With nil, the name in the
+    ///     file stays; at first there is none.
     ///   - transport: A transport to use instead of HTTP with these credentials.
     ///   - renames: Columns that the app's migrations renamed, `["notes.body": "notes.text"]`; a
     ///     rename may stay here for ever.
@@ -118,6 +120,7 @@ public actor SyncEngine {
         zone: String = "main",
         credentials: Credentials = .none,
         user: String? = nil,
+        name: String? = nil,
         transport: (any Transport)? = nil,
         renames: [String: String] = [:],
         independent: IndependentTables? = nil,
@@ -127,14 +130,15 @@ public actor SyncEngine {
     ) async throws {
         self.database = database
         self.merge = merge
-        self.transport = try transport ?? HTTPTransport(url: server, credentials: credentials, user: user)
+        let transport = try transport ?? HTTPTransport(url: server, credentials: credentials, user: user)
+        if let name { try DeviceName.require(name) }
         self.environment = environment
         self.limits = limits
         commits = CommitObserver()
         let newID = environment.newID
         let now = environment.now
         let renames = try renames.sorted { $0.key < $1.key }.map { try ColumnRename($0.key, to: $0.value) }
-        try await database.typingStorage {
+        let storedName = try await database.typingStorage {
             try await database.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
                 // Another program may hold the write lock: wait for it, unless the app set a busy mode.
@@ -146,14 +150,17 @@ public actor SyncEngine {
                         server: server,
                         zone: zone,
                         user: user,
+                        name: name,
                         renames: renames,
                         independent: independent,
                         now: now(),
                         newID: newID
                     )
                 }
+                return try DeviceFile(db).name
             }
         }
+        self.transport = (transport as? HTTPTransport)?.named(storedName) ?? transport
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }
 

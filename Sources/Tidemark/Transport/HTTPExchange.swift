@@ -38,6 +38,8 @@ struct HTTPExchange: Sendable {
     let tokens: any TokenSource
     /// The user to whom the device's files belong, which each request states; nil for any.
     var user: String?
+    /// The name of the device for the server's operators; nil for none.
+    var deviceName: String?
     /// The trusted certificate authorities; nil for the system's.
     let tls: TLSConfiguration?
     /// The largest decompressed JSON answer, in bytes.
@@ -81,6 +83,9 @@ struct HTTPExchange: Sendable {
         var request = request
         if let token = lease.token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
         if let user { request.headers.add(name: "Tidemark-User", value: ServerAddress.encoded(user)) }
+        if let deviceName {
+            request.headers.add(name: "Tidemark-Device-Name", value: ServerAddress.encoded(deviceName))
+        }
         if let tls { request.tlsConfiguration = tls }
         return try await client.execute(request, deadline: .distantFuture)
     }

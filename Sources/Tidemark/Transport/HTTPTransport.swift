@@ -20,7 +20,7 @@ public struct HTTPTransport: Transport {
     public static let snapshotBytesMaxDefault = 64 << 30
 
     let address: ServerAddress
-    let exchange: HTTPExchange
+    private(set) var exchange: HTTPExchange
     private let snapshotBytesMax: Int
 
     /// Makes a transport to the server at `url`, for instance `https://sync.example.com/team-a`.
@@ -59,6 +59,13 @@ public struct HTTPTransport: Transport {
             responseBytesMax: limits.responseBytesMax
         )
         self.snapshotBytesMax = snapshotBytesMax
+    }
+
+    /// Returns the transport with the name of the device in each request.
+    func named(_ name: String?) -> HTTPTransport {
+        var named = self
+        named.exchange.deviceName = name
+        return named
     }
 
     /// Sends a sync request and returns the answer's decompressed JSON.

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 import TidemarkCore
 
-/// The program `tidemark`, as a process of its own.
+/// The program `tidemark`, or another one of the same build, as a process of its own.
 final class ChildProcess: @unchecked Sendable {
     // Only `init` changes the process; all else is locked, or a stream.
 
@@ -14,13 +14,13 @@ final class ChildProcess: @unchecked Sendable {
     private let peak = Mutex<Int?>(nil)
 
     /// Starts it.
-    init(_ arguments: [String]) throws {
+    init(_ arguments: [String], of program: String = "tidemark") throws {
         let output = Pipe()
         let (lines, says) = AsyncStream.makeStream(of: String.self)
         let (ends, ended) = AsyncStream.makeStream(of: Int32.self)
         self.lines = lines
         self.ends = ends
-        process.executableURL = try Self.tidemark()
+        process.executableURL = try Self.url(of: program)
         process.arguments = arguments
         process.standardInput = FileHandle.nullDevice
         process.standardOutput = output
@@ -44,10 +44,10 @@ final class ChildProcess: @unchecked Sendable {
 
     deinit { terminate() }
 
-    /// The program `tidemark` of the same build, beside the running one.
+    /// A program of the same build, beside the running one.
     ///
     /// - Throws: A failure with the command that builds it, if it does not exist.
-    private static func tidemark() throws -> URL {
+    private static func url(of name: String) throws -> URL {
         guard let own = Bundle.main.executableURL else {
             throw TidemarkError(
                 .invalidArgument,
@@ -55,12 +55,12 @@ final class ChildProcess: @unchecked Sendable {
                 fix: "Start it by its path."
             )
         }
-        let program = own.deletingLastPathComponent().appending(path: "tidemark")
+        let program = own.deletingLastPathComponent().appending(path: name)
         guard FileManager.default.isExecutableFile(atPath: program.path) else {
             throw TidemarkError(
                 .invalidArgument,
                 "The benchmark starts servers and devices with \(program.path), which is not there.",
-                fix: "Build it: swift build -c release --product tidemark."
+                fix: "Build it: swift build -c release --product \(name)."
             )
         }
         return program

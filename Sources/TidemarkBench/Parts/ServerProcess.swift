@@ -16,10 +16,15 @@ final class ServerProcess: Sendable {
     private let database: BenchDatabase?
 
     /// Serves a table with a number of rows.
-    init(_ setting: BenchSetting, rows: Int) async throws {
+    convenience init(_ setting: BenchSetting, rows: Int) async throws {
+        try await self.init(setting) { try Items.make(rows, at: $0) }
+    }
+
+    /// Serves the tables of a file that `make` makes.
+    init(_ setting: BenchSetting, make: (_ path: String) throws -> Void) async throws {
         folder = try BenchFolder(in: setting.folder)
         let path = folder.path("zone")
-        try Items.make(rows, at: path)
+        try make(path)
         database = try setting.postgres.map(BenchDatabase.init(on:))
         let store = database.map { ["--store", $0.address] } ?? []
         process = try ChildProcess(["serve", path, "--listen", "127.0.0.1:0"] + store)

@@ -68,6 +68,8 @@ package struct BenchJob: Sendable {
     package var ceiling: (@Sendable () async throws -> Sample)?
     /// Stops all servers and processes of the job.
     package let finish: @Sendable () async throws -> Void
+    /// Whether it runs once, and through the counting relay: its bytes are the result, and its time is not.
+    package var isCountedOnly = false
 
     /// Makes a job.
     package init(
@@ -91,6 +93,7 @@ package struct BenchJob: Sendable {
             finish: finish
         )
         job.ceiling = ceiling
+        job.isCountedOnly = isCountedOnly
         return job
     }
 

@@ -28,6 +28,8 @@ package struct BenchResult: Sendable, Encodable {
     package let wire: Sample.Wire?
     /// Other figures, by the medians.
     package let figures: [Figure]
+    /// The bytes of each day in both directions; empty if the job has no days.
+    package let dailyBytes: [Int]
     /// The most memory of the process with both sides in it, in bytes.
     package let peakMemory: Int?
     /// The place on a growth curve, if it has one.
@@ -53,6 +55,7 @@ package struct BenchResult: Sendable, Encodable {
         ceiling = item.ceilingName
         peakMemory = memory
         self.wire = wire
+        dailyBytes = ours.first?.dailyBytes ?? []
         curve = item.curve
         point = item.point
         let spread = Spread(ours.map(\.seconds))

@@ -20,7 +20,7 @@ package struct BenchRunner: Sendable {
         JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self, SwarmBenchmark.self,
         CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
         FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self, SignInBenchmark.self,
-        ZonesBenchmark.self, GrowthBenchmark.self,
+        ZonesBenchmark.self, RestBenchmark.self, WaysBenchmark.self, GrowthBenchmark.self,
     ]
 
     /// Runs a benchmark, and returns the results of its cases.
@@ -43,6 +43,18 @@ package struct BenchRunner: Sendable {
         var ours = [Sample]()
         var ceilings = [Sample]()
         ProcessStatus.own.resetPeak()
+        if job.isCountedOnly {
+            let sample = try await job.ours(.counted)
+            return BenchResult(
+                benchmark,
+                item: item,
+                setting: setting,
+                ours: [sample],
+                ceilings: [],
+                wire: sample.wire,
+                memory: nil
+            )
+        }
         for round in 1...rounds {
             progress("\(benchmark): \(item.name), \(round) of \(rounds)")
             // The first of a round is the second of the next one.

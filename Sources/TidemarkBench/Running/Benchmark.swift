@@ -26,6 +26,8 @@ package struct BenchSetting: Sendable {
     package var histories = [100, 1_000, 10_000]
     /// The numbers of simultaneous listeners.
     package var listeners = [100, 1_000, 10_000]
+    /// The days of a list that changes every day, the first one included.
+    package var days = 31
     /// Whether this only shows that everything works: pauses are short, and times mean nothing.
     package var isTrial = false
 

@@ -8,6 +8,8 @@ package struct Sample: Sendable {
     package var wire: Wire?
     /// Other figures.
     package var figures: [Figure] = []
+    /// The bytes of each day in both directions, if the job has days.
+    package var dailyBytes: [Int] = []
 
     /// Bytes and requests on a connection, HTTP's own included.
     package struct Wire: Hashable, Sendable, Encodable {

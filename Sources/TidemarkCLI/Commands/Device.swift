@@ -32,10 +32,13 @@ extension Device {
         @Argument(help: "The server, for instance http://127.0.0.1:8080.") var url: String
         @Argument(help: "The file to create.") var file: String
         @Option(help: "The zone; ~ for your private one.") var zone = "main"
+        @Option(help: "The name of this device for the server's operators, such as \"Anna's iPhone\".")
+        var name: String?
         @OptionGroup var access: ServerAccess
 
         func run() async throws {
             try await Terminal.runInterruptibly {
+                if let name { try DeviceName.require(name) }
                 let start = ContinuousClock.now
                 try await Download(url: url, zone: zone, access: access, asksForToken: true).run {
                     try await $0.join(path: file, progress: $1)
@@ -43,9 +46,9 @@ extension Device {
                     "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
                 }
                 // The first sync brings ids for the first records.
-                do { _ = try await OpenDevice(file, access: access).engine.sync() } catch let error as TidemarkError
-                    where error.recovery == .retry
-                {
+                do {
+                    _ = try await OpenDevice(file, access: access, name: name).engine.sync()
+                } catch let error as TidemarkError where error.recovery == .retry {
                     Terminal.note(
                         "tidemark: \(error.message) The file is ready; sync it when the server can be reached."
                     )

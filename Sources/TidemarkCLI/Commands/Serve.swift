@@ -105,6 +105,8 @@ struct Serve: AsyncParsableCommand {
 
     @OptionGroup var browsers: BrowserOptions
 
+    @OptionGroup var dashboard: DashboardOptions
+
     @OptionGroup var keys: KeyOptions
 
     @OptionGroup var policies: PolicyOptions
@@ -220,6 +222,7 @@ struct Serve: AsyncParsableCommand {
             let tls = try encryption.tls()
             let proxies = try encryption.proxies()
             let browsers = try browsers.policy()
+            let pages = try dashboard.pages()
             var logger = Logger(label: "tidemark") { StreamLogHandler.standardError(label: $0) }
             logger.logLevel = verbose ? .info : .warning
             let registry = PrometheusRegistry()
@@ -238,6 +241,7 @@ struct Serve: AsyncParsableCommand {
                 tls: tls,
                 proxies: proxies,
                 browsers: browsers,
+                pages: pages,
                 limits: limits,
                 drain: .seconds(drain),
                 exposition: registry.text,

@@ -42,6 +42,29 @@ extension ErrorCode {
     /// The requested range begins after the end of the snapshot.
     public static let rangeNotSatisfiable = ErrorCode(rawValue: "rangeNotSatisfiable")
 
+    // MARK: Requests for rows
+
+    /// A filter, an order, a selection or another parameter of a list is invalid.
+    public static let invalidFilter = ErrorCode(rawValue: "invalidFilter")
+    /// A cursor is damaged, or belongs to another query, another schema or another history.
+    public static let invalidCursor = ErrorCode(rawValue: "invalidCursor")
+    /// The table has no record of this key, or the client may not see it.
+    public static let unknownRecord = ErrorCode(rawValue: "unknownRecord")
+    /// The query would run for too long; its fix names the index that helps.
+    public static let queryTooCostly = ErrorCode(rawValue: "queryTooCostly")
+    /// A whole record lacks a column.
+    public static let incompleteRecord = ErrorCode(rawValue: "incompleteRecord")
+    /// A write does not say which state of the record its author has seen.
+    public static let preconditionRequired = ErrorCode(rawValue: "preconditionRequired")
+    /// The record is not in the state that the write's author has seen.
+    public static let preconditionFailed = ErrorCode(rawValue: "preconditionFailed")
+    /// The change set of a write was refused for another reason than its base.
+    public static let conflict = ErrorCode(rawValue: "conflict")
+    /// The server cannot answer in a format that the client accepts.
+    public static let notAcceptable = ErrorCode(rawValue: "notAcceptable")
+    /// The server cannot read a body of this media type.
+    public static let unsupportedMediaType = ErrorCode(rawValue: "unsupportedMediaType")
+
     // MARK: Requests that do not fit the zone's history
 
     /// The server cannot answer this conditional GET; the device sends a full request.

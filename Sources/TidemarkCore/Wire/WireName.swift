@@ -5,7 +5,7 @@ package enum WireName {
     /// The members of a request.
     package static let requestMembers: Set<String> = [
         "maxRevision", "changeSets", "device", "epoch", "schema", "limit", "overruled", "lap", "recall", "known",
-        "fingerprint", "wait", "settled", "delta", "echo", "answer", "related", "lend",
+        "fingerprint", "wait", "settled", "delta", "echo", "answer", "base", "related", "lend",
     ]
     /// The members of a request to compare rows.
     package static let comparisonMembers: Set<String> = ["epoch", "schema", "revision", "recompute", "ranges"]

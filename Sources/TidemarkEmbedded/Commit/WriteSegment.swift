@@ -224,7 +224,7 @@ extension ZoneTransaction: PlannableTransaction {
     package func keep(_ sets: [PlannedRevision], of segment: StagedSets) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_log (tbl, key, revision, operation, columns)
+                INSERT INTO tidemark_log (tbl, key, revision, operation, columns, unlogged)
                 SELECT
                     change.tbl,
                     change.key,
@@ -232,7 +232,8 @@ extension ZoneTransaction: PlannableTransaction {
                     change.operation,
                     CASE change.operation WHEN 'update' THEN (
                         SELECT json_group_array(\(MemberSQL.name(of: "attribute.key")))
-                        FROM json_each(change.attributes) AS attribute) END
+                        FROM json_each(change.attributes) AS attribute) END,
+                    \(UnloggedValues.sql)
                 FROM temp.tidemark_planned AS planned
                 JOIN temp.tidemark_staged AS staged USING (ord)
                 JOIN temp.tidemark_reduced AS change

@@ -13,7 +13,7 @@ package struct ZoneTransaction: StoreTransaction {
     let schema: SyncSchema
     package let now: Int64
     package let staged: StagedRequest
-    private let hash: String
+    let hash: String
     /// Identifies the columns and order that row fingerprints cover.
     ///
     /// Only fingerprints of the same layout are comparable.
@@ -213,16 +213,21 @@ package struct ZoneTransaction: StoreTransaction {
         ).execute(arguments: [device, exchange.lap, exchange.revision, exchange.user])
     }
 
-    /// Deletes the notes for a user's device, and takes a nonce that no device knows for its last one.
-    func forget(device: String, of user: String) throws {
+    /// Deletes a device's contact and the notes for it, and takes a nonce that no device knows for its last one.
+    ///
+    /// With `user`, only if the device is that user's.
+    func forget(device: String, of user: String?) throws {
         try db.cachedStatement(
             sql: """
                 DELETE FROM tidemark_overruled
-                WHERE device = ?1 AND EXISTS (SELECT 1 FROM tidemark_lap WHERE device = ?1 AND user_id = ?2)
+                WHERE device = ?1 AND EXISTS (SELECT 1 FROM tidemark_lap WHERE device = ?1 AND coalesce(user_id = ?2, ?2 IS NULL))
                 """
         ).execute(arguments: [device, user])
-        try db.cachedStatement(sql: "UPDATE tidemark_lap SET lap = ?3 WHERE device = ?1 AND user_id = ?2")
+        let isUsers = "device = ?1 AND coalesce(user_id = ?2, ?2 IS NULL)"
+        try db.cachedStatement(sql: "UPDATE tidemark_lap SET lap = ?3 WHERE \(isUsers)")
             .execute(arguments: [device, user, Exchange.forgottenLap])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_contact WHERE \(isUsers)")
+            .execute(arguments: [device, user])
     }
 
     // MARK: Ancestry

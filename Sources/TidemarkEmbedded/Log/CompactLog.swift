@@ -8,7 +8,8 @@ import TidemarkSQL
 /// - The store deletes the bodies of revisions below the horizon. It keeps their author and time.
 /// - Of a record's log entries up to the horizon, the store keeps the last one for each column and
 ///   the one that created the record again. The server needs both to judge edits on an older base.
-///   If a record had several entries, the kept ones count as another device's changes.
+///   If a record had several entries, the kept ones count as another device's changes. They keep
+///   their unlogged values.
 /// - The store deletes the entries of deleted records. An update of such a record is a conflict
 ///   anyway, and a record with a text key can be created again.
 /// - Verdicts stay for ever, so that no change set is applied twice. Up to the horizon, only the
@@ -23,7 +24,7 @@ extension ZoneTransaction {
                 ) WITHOUT ROWID;
                 CREATE TEMP TABLE IF NOT EXISTS tidemark_merged (
                     tbl TEXT, key TEXT, revision INTEGER, operation TEXT, columns TEXT,
-                    PRIMARY KEY (tbl, key, revision)
+                    unlogged TEXT, PRIMARY KEY (tbl, key, revision)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_compacted;
                 DELETE FROM temp.tidemark_merged;
@@ -135,6 +136,21 @@ extension ZoneTransaction {
                 """,
             arguments: [horizon]
         )
+        try replaceMergedEntries(horizon)
+    }
+
+    /// Replaces log entries by the coalesced ones, which keep the values that no entry has.
+    private func replaceMergedEntries(_ horizon: Int64) throws {
+        try db.execute(
+            sql: """
+                UPDATE temp.tidemark_merged AS merged
+                SET unlogged = (
+                    SELECT log_entry.unlogged
+                    FROM tidemark_log AS log_entry
+                    WHERE log_entry.tbl = merged.tbl AND log_entry.key = merged.key
+                        AND log_entry.revision = merged.revision)
+                """
+        )
         try db.execute(
             sql: """
                 DELETE FROM tidemark_log
@@ -148,8 +164,8 @@ extension ZoneTransaction {
         )
         try db.execute(
             sql: """
-                INSERT INTO tidemark_log (tbl, key, revision, operation, columns, merged)
-                SELECT tbl, key, revision, operation, columns, 1 FROM temp.tidemark_merged
+                INSERT INTO tidemark_log (tbl, key, revision, operation, columns, merged, unlogged)
+                SELECT tbl, key, revision, operation, columns, 1, unlogged FROM temp.tidemark_merged
                 """
         )
     }

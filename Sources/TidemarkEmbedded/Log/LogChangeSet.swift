@@ -43,12 +43,13 @@ extension ZoneTransaction {
     func logReduced(id: String?, stamp: Stamp, revision: Int64) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_log (tbl, key, revision, operation, columns)
-                SELECT tbl, key, ?, operation,
-                    CASE operation WHEN 'update' THEN (
+                INSERT INTO tidemark_log (tbl, key, revision, operation, columns, unlogged)
+                SELECT change.tbl, change.key, ?, change.operation,
+                    CASE change.operation WHEN 'update' THEN (
                         SELECT json_group_array(\(MemberSQL.name(of: "attribute.key")))
-                        FROM json_each(attributes) AS attribute) END
-                FROM temp.tidemark_reduced
+                        FROM json_each(change.attributes) AS attribute) END,
+                    \(UnloggedValues.sql)
+                FROM temp.tidemark_reduced AS change
                 """
         ).execute(arguments: [revision])
         try retireIds()
@@ -97,14 +98,17 @@ extension ZoneTransaction {
         try db.cachedStatement(sql: "UPDATE tidemark_zone SET time = max(time, ?)").execute(arguments: [stamp.time])
     }
 
-    /// Adds a change set to the log, with the hash of the history up to it.
+    /// Adds a change set to the log, with the hash of the history up to it and the server's time.
+    ///
+    /// The server's time of a revision is never before that of the previous one, also when the clock goes back.
     func insertRevision(_ revision: Int64, id: String?, stamp: Stamp, body: String, chain: String) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO tidemark_revision (revision, id, device, time, body, chain, user_id)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO tidemark_revision (revision, id, device, time, body, chain, user_id, committed)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
+                    max(?8, coalesce((SELECT committed FROM tidemark_revision WHERE revision = ?1 - 1), 0)))
                 """
-        ).executeAndClearBindings(arguments: [revision, id, stamp.device, stamp.time, body, chain, stamp.user])
+        ).executeAndClearBindings(arguments: [revision, id, stamp.device, stamp.time, body, chain, stamp.user, now])
     }
 
     package func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool {

@@ -11,14 +11,18 @@ import TidemarkStoreSupport
 /// others, because the device's cascade may have deleted them. A refused unique value adds the record
 /// that holds it.
 extension ZoneTransaction {
-    package func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int)
-        throws -> String
-    {
+    package func refuse(
+        _ envelope: SyncRequest.Envelope,
+        of request: SyncRequest,
+        reasons: [ConflictReason],
+        relatedMax: Int
+    ) throws -> String {
         let reasons = try staged.beginTruth(envelope.ord, reasons) { try holders($0, columns: $1, ord: envelope.ord) }
         try addChildren(relatedMax)
         try noteTruth()
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
-        try keep(envelope, device: device, refusal: body)
+        try keep(envelope, device: request.device, refusal: body)
+        try keepSent(envelope, base: request.maxRevision)
         if planted(PlantedBug.skipsRevision) { try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1") }
         return body
     }

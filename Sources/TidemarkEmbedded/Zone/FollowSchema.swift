@@ -141,8 +141,17 @@ struct FollowSchema {
                         SELECT json_group_array(CASE value WHEN :old THEN :new ELSE value END)
                         FROM json_each(tidemark_log.columns))
                     WHERE tbl = :tbl AND columns IS NOT NULL;
+                    UPDATE tidemark_log
+                    SET unlogged = replace(
+                        replace(unlogged, '{' || :oldMember, '{' || :newMember), ',' || :oldMember, ',' || :newMember)
+                    WHERE tbl = :tbl AND unlogged IS NOT NULL;
                     """,
-                arguments: ["tbl": rename.table, "old": rename.old, "new": new]
+                arguments: [
+                    "tbl": rename.table, "old": rename.old, "new": new,
+                    // Within a text, the quotes would be escaped.
+                    "oldMember": "\(ChangeSetJSON.quote(WireName.member(column: rename.old))):",
+                    "newMember": "\(ChangeSetJSON.quote(WireName.member(column: new))):",
+                ]
             )
         }
     }

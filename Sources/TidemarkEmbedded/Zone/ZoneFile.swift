@@ -152,6 +152,32 @@ final class ZoneFile: Sendable {
         } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
     }
 
+    /// Reads the zone's tables and log at one revision, after it has absorbed what other programs have written.
+    func readingZone<Result: Sendable>(
+        _ body: @escaping @Sendable (Database, ServedSchema) throws -> Result
+    ) async throws -> Result {
+        for _ in 0..<Self.readingAttemptsMax {
+            let served = servedSchema.withLock { $0 }
+            let result = try await reading { db -> Result? in
+                guard try ServedSchema.Version(of: db) == served.version else { return nil }
+                let hasCaptured = try Bool.fetchOne(
+                    db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
+                )
+                return hasCaptured == true ? nil : try body(db, served)
+            }
+            if let result { return result }
+            try await committing { transaction, _ in try transaction.absorbOutsideChanges() }
+        }
+        throw TidemarkError(
+            .unavailable,
+            "Other programs write to the zone's tables without a pause.",
+            fix: "Try again in a moment."
+        )
+    }
+
+    /// How often a read begins anew because another program has written meanwhile.
+    private static let readingAttemptsMax = 10
+
     /// Reads the zone's epoch and last revision on the writer's connection, for which no further one is opened.
     func lastRevision(of zone: String) async throws -> ZoneRevision {
         do { return try await pool.writeWithoutTransaction { try Self.lastRevision(of: zone, in: $0) } } catch {

@@ -11,9 +11,11 @@ import TidemarkSQL
 /// | `tidemark_revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark_revision_rest` | a piece of a long change set, after the first piece in its revision's row |
 /// | `tidemark_fingerprint` | the fingerprint of the rows at a revision, for one column layout |
-/// | `tidemark_log` | a record's change in a revision, without values |
+/// | `tidemark_log` | a record's change in a revision; of the values only those before it that no entry had |
 /// | `tidemark_verdict` | the verdict, new ids or the author's copy, and whether the commit equals the sent text |
 /// | `tidemark_lap` | the last request of a device, which tells a copy of its file from the file, and its user |
+/// | `tidemark_refused` | a refused change set as its author sent it, and when the server refused it; the latest 10,000 |
+/// | `tidemark_contact` | a device's first and last contact, its revision then, and its name and user |
 /// | `tidemark_idmap` | the permanent id that a device's temporary id became |
 /// | `tidemark_identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark_lent` | how often ids were lent to a device |
@@ -38,6 +40,12 @@ enum ZoneTables {
         }
         if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "chain" }) {
             try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN chain TEXT NOT NULL DEFAULT ''")
+        }
+        if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "committed" }) {
+            try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN \(committedColumn)")
+        }
+        if try !db.columns(in: "tidemark_log").contains(where: { $0.name == "unlogged" }) {
+            try db.execute(sql: "ALTER TABLE tidemark_log ADD COLUMN unlogged TEXT")
         }
         for table in ["tidemark_revision", "tidemark_lap"]
         where try !db.columns(in: table).contains(where: { $0.name == "user_id" }) {
@@ -69,6 +77,9 @@ enum ZoneTables {
     /// For verdicts of earlier versions, 0: unknown.
     private static let asSentColumn = "as_sent INTEGER NOT NULL DEFAULT 0"
 
+    /// The server's time of the commit, in milliseconds since 1970; for revisions of earlier versions 0: unknown.
+    private static let committedColumn = "committed INTEGER NOT NULL DEFAULT 0"
+
     private static let sql = """
         CREATE TABLE IF NOT EXISTS tidemark_zone (
             id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -90,7 +101,8 @@ enum ZoneTables {
             time INTEGER NOT NULL,
             body TEXT NOT NULL,
             chain TEXT NOT NULL DEFAULT '',
-            user_id TEXT
+            user_id TEXT,
+            \(committedColumn)
         );
         CREATE TABLE IF NOT EXISTS tidemark_revision_rest (
             revision INTEGER NOT NULL,
@@ -110,6 +122,7 @@ enum ZoneTables {
             operation TEXT NOT NULL,
             columns TEXT,
             merged INTEGER NOT NULL DEFAULT 0,
+            unlogged TEXT,
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);
@@ -121,6 +134,21 @@ enum ZoneTables {
             revision INTEGER NOT NULL,
             user_id TEXT
         ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_contact (
+            device TEXT PRIMARY KEY,
+            name TEXT,
+            user_id TEXT,
+            first INTEGER NOT NULL,
+            last INTEGER NOT NULL,
+            revision INTEGER
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_refused (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            id TEXT NOT NULL,
+            decided INTEGER NOT NULL,
+            base INTEGER NOT NULL,
+            sent TEXT
+        );
         CREATE TABLE IF NOT EXISTS tidemark_idmap (
             device TEXT NOT NULL,
             tbl TEXT NOT NULL,

@@ -16,6 +16,8 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     public let main: EmbeddedStore
     /// The fan-out of all zones.
     public var fanOut: FanOut { main.fanOut }
+    /// The contacts of all zones' devices that are not yet written.
+    public var contacts: ContactBook { main.contacts }
 
     private let files: ZoneFiles
     private let closedZones: ClosedZones
@@ -54,6 +56,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         } closing: { store in
             do {
                 let revision = try await store.file.lastRevision(of: store.zone)
+                try await store.keepContacts()
                 try await store.close()
                 closedZones.remember(revision)
             } catch { warn("zone \(store.zone) was not closed in order: \(error)") }
@@ -123,8 +126,24 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         try await using(access.zone) { try await $0.digest(access) }
     }
 
-    /// Forgets a user's device in the files of zones, one after another.
-    public func forget(device: String, of user: String, in zones: [String]) async throws {
+    /// Answers a question about a zone in one read transaction.
+    public func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
+        try await using(access.zone) { try await $0.read(access, question) }
+    }
+
+    /// Writes the contacts into the zones' files, one after another; a zone that was removed has none.
+    public func keepContacts() async throws {
+        for zone in contacts.zones {
+            guard zone == main.zone || files.isThere(zone) else {
+                _ = contacts.take(zone: zone)
+                continue
+            }
+            try await using(zone) { try await $0.keepContacts() }
+        }
+    }
+
+    /// Forgets a device in the files of zones, one after another.
+    public func forget(device: String, of user: String?, in zones: [String]) async throws {
         for zone in zones where zone == main.zone || files.isThere(zone) {
             try await using(zone) { try await $0.forget(device: device, of: user, in: [zone]) }
         }

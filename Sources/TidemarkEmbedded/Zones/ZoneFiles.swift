@@ -81,6 +81,7 @@ struct ZoneFiles: Sendable {
                 now: now,
                 metrics: metrics,
                 fanOut: self.main.fanOut,
+                contacts: self.main.contacts,
                 warn: warn,
                 adopt: { try adoption.run(in: $0, opening: $1) }
             )

@@ -25,6 +25,9 @@ package struct LeastRecent<Key: Hashable & Sendable, Value: Sendable>: Sendable 
     /// The number of entries.
     package var count: Int { entries.count }
 
+    /// The values, in no order.
+    package var values: [Value] { entries.map(\.value) }
+
     /// Returns the value of a key without a use of the entry.
     package func value(of key: Key) -> Value? { places[key].map { entries[$0].value } }
 

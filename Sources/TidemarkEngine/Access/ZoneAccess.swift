@@ -11,6 +11,8 @@ public struct ZoneAccess: Hashable, Sendable {
     public let caller: Caller
     /// The caller's rights in the zone.
     public let role: Role
+    /// The name of the device that the request states, for operators; it gives no rights.
+    package var deviceName: String?
 
     package init(zone: String, caller: Caller, role: Role) {
         self.zone = zone

@@ -65,7 +65,7 @@ extension SyncHandler {
                     throw Violation.conflict([ConflictReason(table: "", key: "", columns: [], rule: .predecessor)])
                 }
                 let revision = try transaction.begin(envelope.ord, device: request.device)
-                let base = request.maxRevision
+                let base = request.base
                 let ownRevisions = ancestry.revisions + accepted
                 let seenRevisions = planted(PlantedBug.forgetsOwnCommits) ? [] : ownRevisions
                 let overrulings = try judgeAll(
@@ -89,7 +89,7 @@ extension SyncHandler {
         } catch Violation.conflict(let reasons) {
             let body = try transaction.refuse(
                 envelope,
-                device: request.device,
+                of: request,
                 reasons: reasons,
                 relatedMax: relatedMax(request)
             )

@@ -125,8 +125,13 @@ package protocol StoreTransaction {
     /// Stores the verdict of a refused change set, and returns its current records as JSON.
     ///
     /// The records are those that the change set touched, and at most `relatedMax` related ones.
-    func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int) throws
-        -> String
+    /// It also keeps what the author sent, for people who look at conflicts.
+    func refuse(
+        _ envelope: SyncRequest.Envelope,
+        of request: SyncRequest,
+        reasons: [ConflictReason],
+        relatedMax: Int
+    ) throws -> String
 
     /// Returns the notes of this device's overruled values up to a revision, oldest first, JSON each.
     ///

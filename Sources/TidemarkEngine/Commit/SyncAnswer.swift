@@ -55,23 +55,12 @@ package struct SyncAnswer: Hashable, Sendable {
             + #""more":\#(hasMore),\#(echo)\#(fingerprintMember)\#(notes)\#(lent)"#
             + #""changeSets":[\#(changeSets.joined(separator: ","))]}"#
     }
-    /// Quotes a table's name as JSON.
-    private static func quote(_ name: String) -> String {
-        let escaped = name.unicodeScalars.map { scalar in
-            switch scalar {
-            case "\"", "\\": "\\\(scalar)"
-            case "\0"..<" ": "\\u00" + (scalar.value < 16 ? "0" : "") + String(scalar.value, radix: 16)
-            default: String(scalar)
-            }
-        }
-        return "\"\(escaped.joined())\""
-    }
 
     /// Each table's lent ids: arrays of first, last, stride and width.
     private var lentMembers: [String] {
         lent.sorted { $0.key < $1.key }.map { table, ids in
             let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
-            return "\(Self.quote(table)):[\(list)]"
+            return "\(JSONText.quote(table)):[\(list)]"
         }
     }
 }

@@ -25,14 +25,15 @@ package struct SyncHandler: Sendable {
     /// the caller rolls back.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
-    func answer(_ staged: SyncRequest, from access: ZoneAccess, in transaction: some StoreTransaction) throws -> (
-        text: String, tally: SyncTally
-    ) {
+    func answer(_ staged: SyncRequest, from access: ZoneAccess, in transaction: some StoreTransaction) throws
+        -> ZoneAnswer
+    {
         let request = staged.from(access.caller)
         try transaction.beginRequest(request)
         try transaction.absorbOutsideChanges()
         if let question = request.question {
-            return (try answer(question, of: request, from: access.caller, in: transaction), SyncTally())
+            let text = try answer(question, of: request, from: access.caller, in: transaction)
+            return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
         }
         let start = try transaction.zone()
         try admit(request, from: access.caller, to: start, in: transaction)
@@ -41,25 +42,7 @@ package struct SyncHandler: Sendable {
         let echo = missed.isEmpty ? request.echo : .all
         try transaction.recallIdentities(request)
 
-        var verdicts: [Outcome] = []
-        var accepted: [Int64] = []
-        var clock = HybridClock(last: start.time)
-        for envelope in request.changeSets {
-            let outcome = try placing(envelope) {
-                let stamp = stamp(for: envelope, of: request, from: access, clock: &clock, at: transaction.now)
-                return try decide(
-                    envelope,
-                    request: request,
-                    access: access,
-                    stamp: stamp,
-                    echo: echo,
-                    accepted: accepted,
-                    in: transaction
-                )
-            }
-            if let revision = outcome.revision { accepted.append(revision) }
-            verdicts.append(outcome)
-        }
+        let verdicts = try decideAll(request, from: access, echo: echo, since: start.time, in: transaction)
         try checkSettled(request, missed, in: transaction)
         let last = try transaction.zone().revision
         let end = missed.hasMore || echo == .verdicts ? missed.revision : last
@@ -91,7 +74,44 @@ package struct SyncHandler: Sendable {
             echo: isAsSent ? .ids : echo == .verdicts ? .verdicts : .all,
             changeSets: changeSets
         )
-        return (answer.text, tally(of: verdicts, lag: start.revision - request.maxRevision))
+        return ZoneAnswer(
+            body: Array(answer.text.utf8),
+            tally: tally(of: verdicts, lag: start.revision - request.maxRevision),
+            device: request.device,
+            revision: end
+        )
+    }
+
+    /// Decides the change sets of a request, in their order.
+    ///
+    /// `time` is the last time of the zone's hybrid clock.
+    private func decideAll(
+        _ request: SyncRequest,
+        from access: ZoneAccess,
+        echo: SyncRequest.Echo,
+        since time: Int64,
+        in transaction: some StoreTransaction
+    ) throws -> [Outcome] {
+        var verdicts: [Outcome] = []
+        var accepted: [Int64] = []
+        var clock = HybridClock(last: time)
+        for envelope in request.changeSets {
+            let outcome = try placing(envelope) {
+                let stamp = stamp(for: envelope, of: request, from: access, clock: &clock, at: transaction.now)
+                return try decide(
+                    envelope,
+                    request: request,
+                    access: access,
+                    stamp: stamp,
+                    echo: echo,
+                    accepted: accepted,
+                    in: transaction
+                )
+            }
+            if let revision = outcome.revision { accepted.append(revision) }
+            verdicts.append(outcome)
+        }
+        return verdicts
     }
 
     /// Keeps the exchange with the request's device, which belongs to the request's user from now on.

@@ -101,6 +101,8 @@ package struct SyncRequest: Hashable, Sendable {
     ///
     /// With `verdicts`, the answer has nothing else: the sender keeps no rows.
     package let echo: Echo
+    /// Whether a record without a base of its own is judged as it is when its turn comes, whatever its author has seen.
+    package let takesPresent: Bool
     /// The most related records in a refusal; nil: the server's limit.
     package let related: Int?
     /// The session nonces, if the device uses them.
@@ -127,6 +129,7 @@ package struct SyncRequest: Hashable, Sendable {
         isSettled: Bool = false,
         takesDelta: Bool = false,
         echo: Echo = .all,
+        takesPresent: Bool = false,
         related: Int? = nil,
         lap: Lap? = nil,
         lend: [String] = [],
@@ -148,8 +151,12 @@ package struct SyncRequest: Hashable, Sendable {
         self.fingerprint = fingerprint
         self.takesDelta = takesDelta
         self.echo = echo
+        self.takesPresent = takesPresent
         self.related = related
     }
+
+    /// The base of a record without one of its own.
+    var base: Int64 { takesPresent ? .max : maxRevision }
 
     /// The request as the server answers it to a caller.
     ///

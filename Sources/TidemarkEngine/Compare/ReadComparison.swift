@@ -31,50 +31,10 @@ extension ComparisonHandler {
     ///
     /// The decoder has accepted the body, so its only objects are the request and its ranges.
     private static func refuseNames(of body: [UInt8]) throws {
-        // The names of the current object stand last, after those of the enclosing object.
-        var objects: [Set<String>] = []
-        var start = 0
-        var end = 0
-        var isInString = false
-        var isEscaped = false
-        for (index, byte) in body.enumerated() {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    end = index
-                    isInString = false
-                }
-                continue
+        try MemberNames.check(body) { name, depth in
+            guard (depth > 1 ? WireName.rangeMembers : WireName.comparisonMembers).contains(name) else {
+                throw malformed("\(depth > 1 ? "A range" : "The request") has a member \(name).")
             }
-            switch byte {
-            case UInt8(ascii: "\""):
-                start = index + 1
-                isInString = true
-            case UInt8(ascii: "{"): objects.append([])
-            case UInt8(ascii: "}"): _ = objects.popLast()
-            case UInt8(ascii: ":"):
-                let isInRange = objects.count > 1
-                guard var names = objects.popLast() else { continue }
-                try add(String(decoding: body[start..<end], as: UTF8.self), to: &names, isInRange)
-                objects.append(names)
-            default: break
-            }
-        }
-    }
-
-    private static func add(_ name: String, to names: inout Set<String>, _ isInRange: Bool) throws {
-        guard (isInRange ? WireName.rangeMembers : WireName.comparisonMembers).contains(name) else {
-            throw malformed("\(isInRange ? "A range" : "The request") has a member \(name).")
-        }
-        guard names.insert(name).inserted else {
-            throw TidemarkError(
-                .duplicateName,
-                "The name \(name) appears twice in one object.",
-                fix: "Give each name once: readers of JSON disagree on which one counts."
-            )
         }
     }
 
@@ -82,14 +42,7 @@ extension ComparisonHandler {
 
     /// Names the member that could not be read, if the decoder reports one.
     private static func malformed(_ error: DecodingError?) -> TidemarkError {
-        switch error {
-        case .keyNotFound(let key, let context): malformed("\(path(of: context.codingPath + [key])) is missing.")
-        case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
-            context.codingPath.isEmpty
-                ? malformed("The body is no request to compare rows.")
-                : malformed("\(path(of: context.codingPath)) has another form.")
-        default: malformed("The body is no request to compare rows.")
-        }
+        malformed(MemberNames.problem(error) ?? "The body is no request to compare rows.")
     }
 
     private static func malformed(_ message: String) -> TidemarkError {
@@ -98,13 +51,5 @@ extension ComparisonHandler {
             message,
             fix: "See PROTOCOL.md; the shortest is {\"revision\":0,\"ranges\":[]}."
         )
-    }
-
-    /// For instance `ranges[3].from`.
-    private static func path(of keys: [any CodingKey]) -> String {
-        keys.reduce("") { path, key in
-            if let index = key.intValue { return "\(path)[\(index)]" }
-            return path.isEmpty ? key.stringValue : "\(path).\(key.stringValue)"
-        }
     }
 }

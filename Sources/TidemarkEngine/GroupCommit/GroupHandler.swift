@@ -74,8 +74,7 @@ package struct GroupHandler: Sendable {
         switch request.kind {
         case .sync:
             let staged = try staged ?? transaction.stage(request.body, limits: limits)
-            let (text, tally) = try sync.answer(staged, from: request.access, in: transaction)
-            return ZoneAnswer(body: Array(text.utf8), tally: tally)
+            return try sync.answer(staged, from: request.access, in: transaction)
         case .fingerprints: return ZoneAnswer(body: Array(try comparison.handle(request.body, in: transaction).utf8))
         }
     }

@@ -29,11 +29,17 @@ package struct ZoneAnswer: Hashable, Sendable {
     package let body: [UInt8]
     /// The counts of a sync request; nil for any other request.
     package let tally: SyncTally?
+    /// The device that sent a sync request; nil if the request names none.
+    package let device: String?
+    /// The device's revision after the answer; nil for a question.
+    package let revision: Int64?
 
     /// Makes an answer.
-    package init(body: [UInt8], tally: SyncTally? = nil) {
+    package init(body: [UInt8], tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
         self.body = body
         self.tally = tally
+        self.device = device
+        self.revision = revision
     }
 }
 

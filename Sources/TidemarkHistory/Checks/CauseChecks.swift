@@ -152,7 +152,7 @@ extension HistoryChecker {
     }
 
     /// The codes of `Docs/PROTOCOL.md` after which a retry cannot help.
-    private static let permanentErrors: Set<String> = [
+    static let permanentErrors: Set<String> = [
         "malformedRequest", "duplicateName", "unknownTable", "unknownColumn", "invalidValue", "invalidKey",
         "unknownTemporaryId", "changeSetIdReused", "tooLarge", "brokenReference", "constraintViolated",
     ]

@@ -13,7 +13,7 @@ extension HistoryChecker {
                 found: "\(commit.revision)"
             )
         }
-        let ids = zone?.identities(of: commit.identity) ?? [:]
+        let ids = identities(of: commit)
         let authored = commit.changeSet.flatMap { sets[$0] }
         let intents = Dictionary(
             (authored?.changes ?? []).map { rules.translated($0, ids) }.map { ($0.record, $0) },
@@ -27,6 +27,12 @@ extension HistoryChecker {
         )
         write(commit)
         if authored != nil { checkWhole(commit, intents: intents, before: before, rulings: rulings) }
+    }
+
+    /// The permanent ids of the author's temporary ones.
+    private mutating func identities(of commit: Commit) -> Identities {
+        if let id = commit.changeSet, offers[id] != nil { return nameNewRecords(of: id, in: commit) }
+        return zone?.identities(of: commit.identity) ?? [:]
     }
 
     private mutating func write(_ commit: Commit) {

@@ -96,7 +96,9 @@ struct AuthoredSet: Sendable {
     let own: Set<String>
     /// The time of its edit, by the device's hybrid clock.
     var time: Int64 = 0
+    /// The revision up to which a client without rows has seen the records that it does not name.
+    var unnamedBase: Int64?
 
-    /// The oldest revision among its edits.
-    var oldestBase: Int64 { baseRevisions.values.min() ?? 0 }
+    /// The revision up to which its author had seen other records: the oldest among its edits.
+    var oldestBase: Int64 { unnamedBase ?? baseRevisions.values.min() ?? 0 }
 }

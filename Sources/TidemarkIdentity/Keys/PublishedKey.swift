@@ -1,3 +1,4 @@
+internal import TidemarkCore
 internal import JWTKit
 
 /// A key of a JSON Web Key Set (RFC 7517), whose type fixes the algorithm.

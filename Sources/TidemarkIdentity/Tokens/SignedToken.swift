@@ -1,3 +1,5 @@
+internal import TidemarkCore
+
 /// A signed JSON Web Token in its compact form (RFC 7515, section 3.1), not yet verified.
 struct SignedToken: Sendable {
     /// The most bytes of a token.

@@ -122,8 +122,14 @@ package final class PostgresConnection {
         }
     }
 
-    /// Runs one statement once, without preparing it.
-    package func rows(_ sql: String) throws -> PostgresRows { PostgresRows(try checked(PQexec(handle, sql), sql)) }
+    /// Runs one statement once, without preparing it; `$1`, `$2` and so on are the parameters, as text.
+    package func rows(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
+        try Self.refuseNUL(parameters, sql)
+        let result = Self.withCStrings(parameters) {
+            PQexecParams(handle, sql, Int32(parameters.count), nil, $0, nil, nil, 0)
+        }
+        return PostgresRows(try checked(result, sql))
+    }
 
     /// Prepares and runs one statement; `$1`, `$2` and so on are the parameters, as text.
     ///

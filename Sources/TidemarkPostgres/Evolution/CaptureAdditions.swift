@@ -132,7 +132,10 @@ struct CaptureAdditions {
                 SET before = (
                     SELECT json_object_agg(CASE key WHEN \(old) THEN \(new) ELSE key END, value)
                     FROM json_each(before::json))
-                WHERE tbl = \(SQLText.literal(table)) AND before IS NOT NULL
+                WHERE tbl = \(SQLText.literal(table)) AND before IS NOT NULL;
+                UPDATE tidemark.log
+                SET unlogged = \(withNewName("unlogged"))
+                WHERE tbl = \(SQLText.literal(table)) AND unlogged IS NOT NULL
                 """
             )
         }

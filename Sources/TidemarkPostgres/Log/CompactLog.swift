@@ -5,7 +5,8 @@ import TidemarkSQL
 /// Compacts the log up to a horizon, as the embedded store does.
 ///
 /// - Bodies below the horizon go.
-/// - A record keeps the log entries that last set a column or last created the record.
+/// - A record keeps the log entries that last set a column or last created the record, with their
+///   unlogged values.
 /// - A verdict keeps its ids and the values that another change set overruled.
 extension PostgresTransaction {
     func compact(to horizon: Int64) throws { try pg.scanning { try compactLog(to: horizon) } }
@@ -87,19 +88,21 @@ extension PostgresTransaction {
                     OVER (PARTITION BY tbl, key), 0) AS renewed
                 FROM counted
             )
-            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, merged, before)
-            SELECT zone, tbl, key, revision, operation, columns, merged, before FROM dated WHERE entries = 1
+            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, merged, before, unlogged)
+            SELECT zone, tbl, key, revision, operation, columns, merged, before, unlogged FROM dated WHERE entries = 1
             UNION ALL
-            SELECT zone, tbl, key, revision, 'create', NULL, true, NULL FROM dated
+            SELECT zone, tbl, key, revision, 'create', NULL, true, NULL, unlogged FROM dated
             WHERE entries > 1 AND revision = renewed
             UNION ALL
-            SELECT zone, tbl, key, revision, 'update', json_agg(col ORDER BY col)::text, true, NULL
+            SELECT zone, tbl, key, revision, 'update', json_agg(last_set.col ORDER BY last_set.col)::text, true, NULL,
+                max(dated.unlogged)
             FROM (
                 SELECT dated.zone, dated.tbl, dated.key, name.col, max(dated.revision) AS revision
                 FROM dated, json_array_elements_text(dated.columns::json) AS name (col)
                 WHERE dated.entries > 1 AND dated.operation = 'update' AND dated.revision > dated.renewed
                 GROUP BY dated.zone, dated.tbl, dated.key, name.col
             ) AS last_set
+            JOIN dated USING (zone, tbl, key, revision)
             GROUP BY zone, tbl, key, revision
             """,
             range + [integerTables]

@@ -42,8 +42,8 @@ extension PostgresTransaction {
             ), whole (body) AS MATERIALIZED (
                 SELECT coalesce((SELECT string_agg(text, '' ORDER BY number) FROM piece), '') || $6
             ), revision AS (
-                INSERT INTO tidemark.revision (zone, revision, id, device, time, user_id, body, chain)
-                SELECT $1, $2::bigint, $3, $4, $5::bigint, $9, body, encode(sha256(convert_to(
+                INSERT INTO tidemark.revision (zone, revision, id, device, time, user_id, committed, body, chain)
+                SELECT $1, $2::bigint, $3, $4, $5::bigint, $9, \(Self.committed(10, revision: "$2::bigint")), body, encode(sha256(convert_to(
                     coalesce((SELECT previous.chain FROM tidemark.revision AS previous
                             WHERE previous.zone = $1 AND previous.revision = $2::bigint - 1), '')
                         || E'\\n' || $2 || E'\\n' || body || E'\\n' || coalesce($4, ''), 'UTF8')), 'hex')
@@ -53,7 +53,10 @@ extension PostgresTransaction {
                 FROM \(Self.entries(7))
             ), \(Self.insertEntries(integerTables: 8))
             """,
-            [zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries, integerTables, stamp.user]
+            [
+                zoneName, "\(revision)", id, stamp.device, "\(stamp.time)", end, entries, integerTables, stamp.user,
+                "\(now)",
+            ]
         )
         updateState(time: max(state.time, stamp.time))
         try carryFingerprint(to: revision, adding: RowFingerprints(db, schema: schema).reducedImageDifference())
@@ -110,7 +113,16 @@ extension PostgresTransaction {
                 SELECT nullif(json_group_object(type.col, tidemark_hash(change.before -> type.spelled_path)), '{}')
                 FROM temp.tidemark_postgres_type AS type
                 WHERE type.tbl = change.tbl AND type.spelled_path IS NOT NULL
-                    AND json_type(change.attributes, type.spelled_path) IS NOT NULL) END)
+                    AND json_type(change.attributes, type.spelled_path) IS NOT NULL) END,
+            'unlogged', change.unlogged)
+        """
+    }
+
+    /// The server's time of a commit, which is never before the time of the previous revision.
+    static func committed(_ now: Int, revision: String) -> String {
+        """
+        greatest($\(now)::bigint, (SELECT latest.committed FROM tidemark.revision AS latest
+            WHERE latest.zone = $1 AND latest.revision = \(revision) - 1))
         """
     }
 
@@ -118,7 +130,8 @@ extension PostgresTransaction {
     static func entries(_ parameter: Int) -> String {
         """
         jsonb_to_recordset($\(parameter)::jsonb)
-            AS sent (tbl text, key text, revision bigint, operation text, columns text, before text)
+            AS sent (tbl text, key text, revision bigint, operation text, columns text, before text,
+                unlogged text)
         """
     }
 
@@ -126,8 +139,8 @@ extension PostgresTransaction {
     static func insertEntries(integerTables: Int) -> String {
         """
         logged AS (
-            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, before)
-            SELECT $1, tbl, key, revision, operation, columns, before
+            INSERT INTO tidemark.log (zone, tbl, key, revision, operation, columns, before, unlogged)
+            SELECT $1, tbl, key, revision, operation, columns, before, unlogged
             FROM entry
         )
         INSERT INTO tidemark.identity AS stored (zone, tbl, next)

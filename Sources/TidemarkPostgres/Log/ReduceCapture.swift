@@ -53,8 +53,8 @@ extension PostgresTransaction {
     private func add(_ changes: String) throws {
         try db.cachedStatement(
             sql: """
-                INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, after, base)
-                SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, 0
+                INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, after, unlogged, base)
+                SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6, 0
                 FROM json_each(?)
                 """
         ).executeAndClearBindings(arguments: [changes])
@@ -81,12 +81,13 @@ extension PostgresTransaction {
             \(reducedSQL(author.sql))
             SELECT NULL, \(overtaken)
             UNION ALL
-            SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after)), false
+            SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after,
+                \(UnloggedValues.sql))), false
             FROM (
                 SELECT *, row_number() OVER (ORDER BY tbl, length(key), key) / \(recordsPerRow) AS part
                 FROM reduced
                 WHERE operation <> 'update' OR attributes <> '{}'
-            ) AS numbered
+            ) AS change
             GROUP BY part
             """
     }
@@ -94,8 +95,8 @@ extension PostgresTransaction {
     /// Coalesces this transaction's captured rows, without a check for other transactions.
     static let reducedNowSQL = """
         \(reducedSQL("pg_current_xact_id()"))
-        SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after))
-        FROM reduced WHERE operation <> 'update' OR attributes <> '{}'
+        SELECT json_agg(json_build_array(tbl, key, operation, before, attributes, after, \(UnloggedValues.sql)))
+        FROM reduced AS change WHERE operation <> 'update' OR attributes <> '{}'
         """
 
     /// The common table `reduced` of a transaction's captured rows, which the statement deletes.

@@ -9,14 +9,18 @@ import TidemarkStoreSupport
 /// It has the current row of each record in the change set. A refused deletion adds the referring
 /// records, level by level. A refused unique value adds the record that holds the value.
 extension PostgresTransaction {
-    func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int) throws
-        -> String
-    {
+    func refuse(
+        _ envelope: SyncRequest.Envelope,
+        of request: SyncRequest,
+        reasons: [ConflictReason],
+        relatedMax: Int
+    ) throws -> String {
         let reasons = try staged.beginTruth(envelope.ord, reasons) { try holders($0, columns: $1, ord: envelope.ord) }
         try addChildren(relatedMax)
         try noteTruth()
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
-        try keep(envelope, device: device, refusal: body)
+        try keep(envelope, device: request.device, refusal: body)
+        try keepSent(envelope, base: request.maxRevision)
         return body
     }
 

@@ -11,9 +11,10 @@
 /// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it ended |
 /// | `tidemark.revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for one layout of the tables |
-/// | `tidemark.log` | a record's change in a revision, without values; `before` has hashes of replaced ones |
+/// | `tidemark.log` | a record's change in a revision, without values; `before` has hashes of replaced ones, `unlogged` values that no entry had |
 /// | `tidemark.verdict` | the verdict on a change set id, with the new ids or the author's whole copy |
 /// | `tidemark.lap` | the last request of a device, which exposes copies of the device's file, and its user |
+/// | `tidemark.contact` | a device's first and last contact with a zone, and its revision after the last answer |
 /// | `tidemark.idmap` | the permanent id of a device's temporary id |
 /// | `tidemark.identity` | the next id of an integer-keyed table; ids are never reused |
 /// | `tidemark.overruled` | values of a device that another change set overruled, until the device receives the note |
@@ -94,6 +95,47 @@ enum Bookkeeping {
         ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS user_id text;
         """
 
+    /// Whether ``historyMigration`` is due.
+    static let lacksHistory = """
+        SELECT count(*) < 2 OR to_regclass('tidemark.contact') IS NULL
+            OR to_regclass('tidemark.refused') IS NULL
+        FROM pg_attribute
+        WHERE attrelid = 'tidemark.revision'::regclass AND attname = 'committed'
+            OR attrelid = 'tidemark.log'::regclass AND attname = 'unlogged'
+        """
+
+    /// Migrates layout 5 from before commit times, unlogged values and contacts.
+    ///
+    /// Older nodes can run beside it, and record none of these.
+    static let historyMigration = """
+        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
+        ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS committed bigint NOT NULL DEFAULT 0;
+        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS unlogged text;
+        \(contacts)
+        """
+
+    private static let contacts = """
+        CREATE TABLE IF NOT EXISTS tidemark.refused (
+            zone text COLLATE "C",
+            number bigint,
+            id text NOT NULL,
+            decided bigint NOT NULL,
+            base bigint NOT NULL,
+            sent text,
+            PRIMARY KEY (zone, number)
+        );
+        CREATE TABLE IF NOT EXISTS tidemark.contact (
+            zone text COLLATE "C",
+            device text COLLATE "C",
+            name text,
+            user_id text,
+            first bigint NOT NULL,
+            last bigint NOT NULL,
+            revision bigint,
+            PRIMARY KEY (zone, device)
+        );
+        """
+
     /// Rows exist only within their transaction, so the table needs no crash recovery.
     private static let pieces = """
         CREATE UNLOGGED TABLE IF NOT EXISTS tidemark.piece (
@@ -137,6 +179,7 @@ enum Bookkeeping {
             body text NOT NULL,
             chain text NOT NULL,
             user_id text,
+            committed bigint NOT NULL DEFAULT 0,
             PRIMARY KEY (zone, revision)
         );
         CREATE TABLE IF NOT EXISTS tidemark.fingerprint (
@@ -155,6 +198,7 @@ enum Bookkeeping {
             columns text,
             merged boolean NOT NULL DEFAULT false,
             before text,
+            unlogged text,
             PRIMARY KEY (zone, tbl, key, revision)
         );
         CREATE INDEX IF NOT EXISTS log_revision ON tidemark.log (zone, revision);
@@ -176,6 +220,7 @@ enum Bookkeeping {
             zone text COLLATE "C", device text COLLATE "C", lap text NOT NULL, revision bigint NOT NULL,
             user_id text, PRIMARY KEY (zone, device)
         );
+        \(contacts)
         CREATE TABLE IF NOT EXISTS tidemark.idmap (
             zone text COLLATE "C", device text COLLATE "C", tbl text COLLATE "C", temporary bigint,
             permanent bigint NOT NULL, PRIMARY KEY (zone, device, tbl, temporary)

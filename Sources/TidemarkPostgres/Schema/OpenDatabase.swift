@@ -60,6 +60,8 @@ struct OpenDatabase {
         if lacksColumns { try pg.execute(Bookkeeping.columnsMigration) }
         let lacksUsers = try hasBookkeeping && pg.query(Bookkeeping.lacksUsers)[0].isTrue(0)
         if lacksUsers { try pg.execute(Bookkeeping.usersMigration) }
+        let lacksHistory = try hasBookkeeping && pg.query(Bookkeeping.lacksHistory)[0].isTrue(0)
+        if lacksHistory { try pg.execute(Bookkeeping.historyMigration) }
         let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && addIdentities()
         if isServed { try checkDeviceTypes() }

@@ -82,16 +82,26 @@ package enum PostgresType: String, Hashable, Sendable, Codable {
         case .real: "tidemark.real(\(expression))"
         case .boolean: "coalesce((\(expression))::int::text, 'null')"
         case .bytes: "tidemark.bytes(\(expression))"
-        case .text, .interval: "tidemark.quote((\(expression))::text COLLATE \"C\")"
         case .mixed: "tidemark.mixed((\(expression))::text COLLATE \"C\")"
-        case .address:
-            "tidemark.quote(CASE WHEN (\(expression)) IS NOT NULL THEN format('%s', \(expression)) END COLLATE \"C\")"
         case .number: "tidemark.number(\(expression))"
         case .microseconds: "tidemark.microseconds(\(expression))"
-        case .hexadecimal: "tidemark.quote(replace((\(expression))::text, '-', '') COLLATE \"C\")"
-        case .moment: "tidemark.quote(tidemark.moment(\(expression), false) COLLATE \"C\")"
-        case .longMoment: "tidemark.quote(tidemark.moment(\(expression), true) COLLATE \"C\")"
+        case .text, .interval, .address, .hexadecimal, .moment, .longMoment: "tidemark.quote(\(text(expression)))"
         }
+    }
+
+    /// A column's value as the text that a device stores, or as a device spells its number; by bytes.
+    func text(_ expression: String) -> String {
+        let text =
+            switch self {
+            case .integer, .bytes, .text, .interval, .mixed: "(\(expression))::text"
+            case .real, .number, .microseconds: "btrim(nullif(\(json(expression)), 'null'), '\"')"
+            case .boolean: "(\(expression))::int::text"
+            case .address: "CASE WHEN (\(expression)) IS NOT NULL THEN format('%s', \(expression)) END"
+            case .hexadecimal: "replace((\(expression))::text, '-', '')"
+            case .moment: "tidemark.moment(\(expression), false)"
+            case .longMoment: "tidemark.moment(\(expression), true)"
+            }
+        return self == .address ? "(\(text)) COLLATE \"C\"" : "\(text) COLLATE \"C\""
     }
 }
 

@@ -18,8 +18,8 @@ extension PostgresStore: ZoneHost {
 extension ZoneConnections {
     /// The tables that have bookkeeping of each zone.
     private static let bookkeeping = [
-        "lineage", "revision", "fingerprint", "log", "verdict", "lap", "idmap", "identity", "overruled", "capture",
-        "piece", "outside",
+        "lineage", "revision", "fingerprint", "log", "verdict", "lap", "contact", "refused", "idmap", "identity",
+        "overruled", "capture", "piece", "outside",
     ]
 
     /// Inserts a zone's row.

@@ -42,7 +42,9 @@ extension EngineConnection {
             db,
             sql: "SELECT EXISTS (SELECT 1 FROM pragma_function_list WHERE name = 'tidemark_key')"
         )
-        if hasFunctions != true { try SQLFunctions.register(on: db) }
+        guard hasFunctions != true else { return }
+        try SQLFunctions.register(on: db)
+        try FingerprintFunctions.register(on: db)
     }
 
     /// The smallest page cache of the file, and of temporary tables, in KiB.

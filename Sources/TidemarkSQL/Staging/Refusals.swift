@@ -74,14 +74,14 @@ extension ChangeSetStaging {
     /// `place` is a query for the first value that cannot be decoded.
     func mappingInvalidValues(_ code: ErrorCode, place: String, _ body: () throws -> Void) throws {
         do { try body() } catch let error as DatabaseError {
-            guard let message = error.message, message.hasPrefix(SQLFunctions.invalidValueMark) else {
+            guard let reason = SQLFunctions.invalidValueReason(of: error) else {
                 if error.resultCode == .SQLITE_CONSTRAINT { try refuseRepeatedKeys() }
                 throw error
             }
             let row = try Row.fetchOne(db.cachedStatement(sql: place))
             throw TidemarkError(
                 code,
-                "A value \(message.dropFirst(SQLFunctions.invalidValueMark.count)).",
+                "A value \(reason).",
                 fix: "PROTOCOL.md lists the JSON form of every SQLite value.",
                 place: try row.map(self.place(of:)) ?? TidemarkError.Place()
             )

@@ -1,4 +1,5 @@
 import Foundation
+package import GRDB
 
 /// A value decoded from the wire's JSON.
 ///
@@ -145,7 +146,26 @@ enum DecodedValue: Equatable {
 }
 
 /// The reason why no column can hold a JSON value.
-struct InvalidValue: Error, Equatable {
+package struct InvalidValue: Error, Equatable {
     /// The reason, as words that follow a column's name.
-    let reason: String
+    package let reason: String
+}
+
+extension DatabaseValue {
+    /// Decodes one JSON value for a database that keeps text without NUL and in UTF-8 only.
+    ///
+    /// - Throws: ``InvalidValue``.
+    package static func decoding(_ json: String) throws(InvalidValue) -> DatabaseValue {
+        switch try DecodedValue(json: json) {
+        case .null: return .null
+        case .integer(let number): return number.databaseValue
+        case .real(let number): return number.databaseValue
+        case .blob(let bytes): return Data(bytes).databaseValue
+        case .text(let bytes):
+            guard !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) else {
+                throw InvalidValue(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep")
+            }
+            return text.databaseValue
+        }
+    }
 }

@@ -1,4 +1,4 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
 
 /// The SQL functions that the engine adds to its own connections.
@@ -17,10 +17,18 @@ import GRDBSQLite
 /// | `tidemark_tagged(json)` | a JSON string in its tagged form, `{"$text":"<base64>"}` |
 /// | `tidemark_canonical(json)` | a key's JSON, a value or an array of values, in canonical form |
 ///
-/// ``Sums`` adds deltas.
-enum SQLFunctions {
+/// ``Sums`` adds deltas, and ``PickMembers`` picks members of an object.
+package enum SQLFunctions {
     /// The prefix that distinguishes failures of ``DecodedValue`` from SQLite's own errors.
     static let invalidValueMark = "tidemark invalid value: "
+
+    /// The reason why a statement could not decode a value, as words that follow a column's name.
+    ///
+    /// Nil for another error.
+    package static func invalidValueReason(of error: DatabaseError) -> String? {
+        guard let message = error.message, message.hasPrefix(invalidValueMark) else { return nil }
+        return String(message.dropFirst(invalidValueMark.count))
+    }
 
     /// Adds the functions to a connection.
     ///
@@ -42,7 +50,9 @@ enum SQLFunctions {
         try add("tidemark_tagged", to: db) { context, _, values in SQLFunctions.tag(context, values) }
         try add("tidemark_refusal", to: db) { context, _, values in SQLFunctions.refusal(context, values) }
         try add("tidemark_canonical", to: db) { context, _, values in SQLFunctions.canonical(context, values) }
+        try CutValues.register(on: db)
         try Sums.register(on: db)
+        try PickMembers.register(on: db)
     }
 
     private typealias Values = UnsafeMutablePointer<OpaquePointer?>

@@ -10,6 +10,8 @@ struct BodyReader {
     let bytesMax: Int
     /// The longest time for a body to arrive.
     let durationMax: Duration
+    /// The remedy for a body that is too large.
+    var tooLargeFix = "Send fewer change sets at a time, or have the server's limit raised."
 
     /// Reads the whole body from a channel, and reserves its memory in advance.
     ///
@@ -55,7 +57,7 @@ struct BodyReader {
         Refusal(
             .tooLarge,
             "The body holds more than \(bytesMax) bytes, counted after decompression.",
-            fix: "Send fewer change sets at a time, or have the server's limit raised."
+            fix: tooLargeFix
         )
     }
 

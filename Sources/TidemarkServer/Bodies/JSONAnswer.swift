@@ -18,11 +18,14 @@ enum JSONAnswer {
     /// With `shared`, other clients may get the same answer, and the server compresses it once. `share`
     /// counts the answer's memory until its last piece is written; short answers need no share.
     ///
+    /// The media type is `type`.
+    ///
     /// For a client that does not accept gzip, probably a person at a terminal, the body ends with a
     /// newline.
     static func response(
         _ json: [UInt8],
         status: HTTPResponse.Status = .ok,
+        type: String = "application/json",
         to requestHeaders: HTTPFields,
         share: MemoryShare? = nil,
         shared: CompressedAnswers? = nil
@@ -30,7 +33,7 @@ enum JSONAnswer {
         // The JSON, and the bytes to send.
         try share?.answer(bytes: 2 * json.count)
         var headers: HTTPFields = [
-            .contentType: "application/json", .cacheControl: "no-store", .vary: "Accept-Encoding",
+            .contentType: type, .cacheControl: "no-store", .vary: "Accept-Encoding",
         ]
         let body: ByteBuffer
         switch ContentCoding(acceptEncoding: requestHeaders[.acceptEncoding]) {

@@ -4,8 +4,11 @@ internal import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import TidemarkCore
+internal import TidemarkEngine
 
 /// Renders any error as an answer: typed errors with all details, other errors without any.
+///
+/// The routes about records answer with problem details (RFC 9457), all others in the protocol's form.
 enum ErrorAnswer {
     /// The `Retry-After` of answers with status 503 whose error names no other, in seconds.
     private static let retryAfterSeconds = 5
@@ -23,7 +26,9 @@ enum ErrorAnswer {
                     metadata: ["code": "\(error.code.rawValue)", "error": "\(error)"]
                 )
             }
-            return try await response(error, headers: [:], request: request, context: context)
+            return try await response(Problem(error), headers: [:], request: request, context: context)
+        case let problem as Problem:
+            return try await response(problem, headers: [:], request: request, context: context)
         case let refusal as Refusal: return try await response(to: refusal, request: request, context: context)
         case let error as HTTPError where error.status == .notFound:
             var refusal = unknownPath(request)
@@ -31,7 +36,7 @@ enum ErrorAnswer {
             return try await response(to: refusal, request: request, context: context)
         case is CancellationError:
             let error = TidemarkError(.unavailable, "The server is shutting down.", fix: "Try again later.")
-            return try await response(error, headers: [:], request: request, context: context)
+            return try await response(Problem(error), headers: [:], request: request, context: context)
         default:
             context.logger.error(
                 "the server failed",
@@ -41,7 +46,7 @@ enum ErrorAnswer {
                 ]
             )
             let error = defect(context)
-            return try await response(error, headers: [:], request: request, context: context)
+            return try await response(Problem(error), headers: [:], request: request, context: context)
         }
     }
 
@@ -54,24 +59,43 @@ enum ErrorAnswer {
             let channel = context.channel
             channel.eventLoop.scheduleTask(in: lingerTime) { channel.close(promise: nil) }
         }
-        return try await response(refusal.error, headers: headers, request: request, context: context)
+        return try await response(Problem(refusal.error), headers: headers, request: request, context: context)
     }
 
     private static func response(
-        _ error: TidemarkError,
+        _ problem: Problem,
         headers: HTTPFields,
         request: Request,
         context: ServerRequestContext
     ) async throws -> Response {
+        let error = problem.error
         context.notes.code = error.code
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        let json = Array(try encoder.encode(WireError(error)))
-        var response = try await JSONAnswer.response(json, status: error.code.status, to: request.headers)
+        var response = try await rendering(problem, request: request, context: context)
         for field in headers { response.headers[field.name] = field.value }
-        let pause = error.retryAfterSeconds ?? (error.code.status == .serviceUnavailable ? retryAfterSeconds : nil)
+        let pause =
+            error.retryAfterSeconds ?? (error.code.status == .serviceUnavailable ? retryAfterSeconds : nil)
         response.headers[.retryAfter] = pause.map { "\($0)" }
         return response
+    }
+
+    /// Renders an error in the form of the request's route.
+    private static func rendering(_ problem: Problem, request: Request, context: ServerRequestContext) async throws
+        -> Response
+    {
+        let code = problem.error.code
+        guard code != .methodNotAllowed, RouteTable.isAboutRecords(RouteTable.route(context.endpointPath)) else {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            let json = Array(try encoder.encode(WireError(problem.error)))
+            return try await JSONAnswer.response(json, status: code.status, to: request.headers)
+        }
+        let status = code.recordStatus
+        return try await JSONAnswer.response(
+            Array(problem.json(status: status.code).utf8),
+            status: status,
+            type: "application/problem+json",
+            to: request.headers
+        )
     }
 
     private static func unknownPath(_ request: Request) -> Refusal {

@@ -2,25 +2,39 @@ internal import HTTPTypes
 internal import TidemarkCore
 
 extension ErrorCode {
+    /// The HTTP status of an answer with this error to a client without rows.
+    ///
+    /// Such a client names tables in paths, and its way back from another history is to list the tables again.
+    var recordStatus: HTTPResponse.Status {
+        switch self {
+        case .unknownTable: .notFound
+        case .epochMismatch: .gone
+        default: status
+        }
+    }
+
     /// The HTTP status of an answer with this error.
     var status: HTTPResponse.Status {
         switch self {
         case .malformedRequest, .duplicateName, .unknownTable, .unknownColumn, .invalidValue, .invalidKey,
-            .unknownTemporaryId, .invalidArgument:
+            .unknownTemporaryId, .invalidArgument, .invalidFilter, .invalidCursor:
             .badRequest
         case .signInNeeded: .unauthorized
         case .originRefused, .notAllowed, .accessRevoked, .deviceTaken, .accountMismatch: .forbidden
-        case .unknownZone, .unknownPath, .invitationInvalid: .notFound
+        case .unknownZone, .unknownPath, .invitationInvalid, .unknownRecord: .notFound
         case .methodNotAllowed: .methodNotAllowed
         case .revisionAhead, .epochMismatch, .schemaMismatch, .serverBehind, .changeSetIdReused, .predecessorMissing,
-            .identityInUse, .fingerprintMismatch, .lastOwner:
+            .identityInUse, .fingerprintMismatch, .lastOwner, .conflict:
             .conflict
         case .snapshotRequired, .zoneGone: .gone
-        case .fullRequestRequired: .preconditionFailed
+        case .fullRequestRequired, .preconditionFailed: .preconditionFailed
+        case .preconditionRequired: .preconditionRequired
+        case .notAcceptable: .notAcceptable
         case .tooLarge: .contentTooLarge
-        case .unsupportedEncoding: .unsupportedMediaType
+        case .unsupportedEncoding, .unsupportedMediaType: .unsupportedMediaType
         case .rangeNotSatisfiable: .rangeNotSatisfiable
-        case .brokenReference, .constraintViolated, .deviceBehind: .unprocessableContent
+        case .brokenReference, .constraintViolated, .deviceBehind, .incompleteRecord, .queryTooCostly:
+            .unprocessableContent
         case .rateLimited: .tooManyRequests
         case .unavailable, .storageFailed: .serviceUnavailable
         default: .internalServerError

@@ -31,7 +31,7 @@ struct EventsRoute {
 
     /// Whether a request asks for events, in any zone.
     static func isEventsRequest(_ request: Request) -> Bool {
-        request.method == .get && request.uri.path.hasSuffix("/events")
+        request.method == .get && (request.uri.path.hasSuffix("/events") || ChangesRoute.wantsEvents(request))
     }
 
     /// Answers one request.
@@ -41,11 +41,13 @@ struct EventsRoute {
         let zone = access.zone
         let lastRevision = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
         // Listen before the read, so that no commit in between is missed.
-        let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: DeviceQuery.device(in: request))
+        let device = DeviceQuery.device(in: request)
+        let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: device)
         service.fanOut.publish(try await service.latest(access))
         let channel = context.channel
         let token = try BearerToken.text(in: request)
-        let body = ResponseBody { [latest, watch] writer in
+        if let device { service.contacts.record(device, access, at: lastRevision?.revision) }
+        let body = ResponseBody { [latest, watch, contacts = service.contacts] writer in
             try await Self.configure(channel) { [weak listener] in
                 listener?.leave()
                 channel.close(promise: nil)
@@ -60,6 +62,8 @@ struct EventsRoute {
                     break
                 }
                 try await writer.write(try latest.text(message))
+                // A device that receives all changes on its stream sends no requests.
+                if let device { contacts.record(device, access, at: message.sentRevision) }
             }
             try await writer.finish(nil)
         }
@@ -80,6 +84,14 @@ struct EventsRoute {
         try await channel.setOption(timeout, value: time).get()
         #endif
         try await HangUpHandler.watch(channel, onHangUp)
+    }
+}
+
+extension FanOut.Message {
+    /// The revision that a device has after it applies the message; nil if the message brings no rows.
+    fileprivate var sentRevision: Int64? {
+        guard case .changed(let change) = self else { return nil }
+        return change.end.revision
     }
 }
 

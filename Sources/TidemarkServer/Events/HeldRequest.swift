@@ -15,9 +15,25 @@ struct HeldRequest {
     /// - Throws: ``TidemarkCore/TidemarkError`` if the server refuses the request, and ``ClientGone`` if
     ///   the client disconnects.
     func wait(_ body: [UInt8]) async throws {
-        guard Hold.isPossible(for: body), let listener = listener() else { return }
+        guard Hold.isPossible(for: body) else { return }
+        try await waitForNews { try await service.hold(access, body: body) }
+    }
+
+    /// Waits until the zone is beyond a revision, or the time is over.
+    ///
+    /// - Throws: ``ClientGone`` if the client disconnects, or the failure of the database.
+    func wait(after revision: Int64, milliseconds: Int) async throws {
+        try await waitForNews {
+            let latest = try await service.latest(access)
+            guard latest.revision <= revision else { return nil }
+            return Hold(epoch: latest.epoch, revision: latest.revision, milliseconds: milliseconds)
+        }
+    }
+
+    /// Listens, then waits for the next message if `read` finds that the request should.
+    private func waitForNews(_ read: () async throws -> Hold?) async throws {
         // Listen before the read, so that no commit in between is missed.
-        guard let hold = try await service.hold(access, body: body) else { return }
+        guard let listener = listener(), let hold = try await read() else { return }
         let currentRevision = ZoneRevision(zone: access.zone, epoch: hold.epoch, revision: hold.revision)
         service.fanOut.publish(currentRevision)
         listener.acknowledge(currentRevision)

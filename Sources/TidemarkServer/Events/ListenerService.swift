@@ -43,12 +43,12 @@ struct ListenerService: Service {
             logger.warning("cannot look at changes of users and members: \(error)")
         } catch { return }
     }
+}
 
-    /// Repeats a step until the task is cancelled.
-    private func runRepeatedly(every pause: Duration, _ step: () async -> Void) async {
-        while !Task.isCancelled {
-            do { try await Task.sleep(for: pause) } catch { return }
-            await step()
-        }
+/// Repeats a step until the task is cancelled.
+func runRepeatedly(every pause: Duration, _ step: () async -> Void) async {
+    while !Task.isCancelled {
+        do { try await Task.sleep(for: pause) } catch { return }
+        await step()
     }
 }

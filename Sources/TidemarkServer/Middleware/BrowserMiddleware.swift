@@ -22,11 +22,11 @@ struct BrowserMiddleware: RouterMiddleware {
         )
         let verdict = policy.verdict(on: headers, isLoopback: isLoopback)
         guard var refusal = refusal(verdict) else {
+            let crossOrigin = verdict.allowedOrigin.map { CrossOrigin(origin: $0) }
+            if let crossOrigin, CrossOrigin.isPreflight(request) { return crossOrigin.permission }
             var response = try await next(request, context)
-            if case .isAllowed(let origin) = verdict {
-                response.headers[.accessControlAllowOrigin] = origin
-                response.headers[.vary] = "Origin"
-            }
+            crossOrigin?.permit(&response)
+            if policy.allowsOrigins { CrossOrigin.vary(&response) }
             return response
         }
         refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)

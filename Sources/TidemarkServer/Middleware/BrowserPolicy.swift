@@ -54,6 +54,9 @@ public struct BrowserPolicy: Hashable, Sendable {
         self.origins = origins
         self.hosts = hosts
     }
+
+    /// Whether pages of any other origin may read answers.
+    var allowsOrigins: Bool { !origins.isEmpty }
 }
 
 extension BrowserPolicy {
@@ -76,6 +79,12 @@ extension BrowserPolicy {
         case refusesOrigin(String)
         /// The request comes from a page of another, unnamed site.
         case refusesSite(String)
+
+        /// The other origin whose page may read the answer; nil if there is none.
+        var allowedOrigin: String? {
+            guard case .isAllowed(let origin) = self else { return nil }
+            return origin
+        }
     }
 
     /// The values of `Sec-Fetch-Site` that no page of another origin can cause.

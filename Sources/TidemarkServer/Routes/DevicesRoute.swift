@@ -1,7 +1,7 @@
 internal import Hummingbird
 internal import TidemarkEngine
 
-/// `DELETE /devices/{device}`: forgets a device of the sender.
+/// `DELETE /devices/{device}` at a server with users: forgets a device of the sender, in all zones.
 struct DevicesRoute: Sendable {
     let accounts: any AccountReader
     let service: any SyncService

@@ -18,7 +18,9 @@ struct RouteGuard: Sendable {
         case .anybody(let answer): return try await answer(request, context)
         case .members(let role, let answer):
             let access = try await decide(request) { try await zoneAccess(of: request, context, role: role) }
-            return try await answer(admission.counting(request, by: access.caller, context), context, access)
+            var named = access
+            named.deviceName = StatedName.name(in: request)
+            return try await answer(admission.counting(request, by: access.caller, context), context, named)
         case .users(let answer):
             let user = try await decide(request) { try await signedInUser(request, context) }
             return try await answer(request, context, user)

@@ -1,6 +1,7 @@
 internal import HTTPTypes
 internal import Hummingbird
 internal import TidemarkCore
+internal import TidemarkDashboard
 internal import TidemarkEngine
 
 /// The server's paths, their routes, and the refusal of wrong methods.
@@ -10,10 +11,19 @@ struct RouteTable {
     /// The list of paths for the error about an unknown path.
     static let summary = """
         POST /sync, GET /sync, POST /fingerprints, GET /events, GET /snapshot, GET /schema, GET /digest, \
-        GET /healthz, GET /readyz and GET /metrics; \
+        GET /changes, GET /revisions, GET /revisions/{revision}, GET /devices, DELETE /devices/{device}, \
+        GET /conflicts, GET /openapi.json, \
+        GET /tables, GET and POST /tables/{table}, GET, PATCH, PUT and DELETE /tables/{table}/{key}, \
+        GET /tables/{table}/{key}/history, POST /batch, POST /compare/{table}, \
+        GET /healthz, GET /readyz, GET /metrics, GET /dashboard, GET /dashboard/{file} and GET /client/tidemark.js; \
         for other zones than main POST and GET /zones/{zone}/sync, \
         POST /zones/{zone}/fingerprints, GET /zones/{zone}/events, GET /zones/{zone}/snapshot, \
-        GET /zones/{zone}/schema and GET /zones/{zone}/digest; \
+        GET /zones/{zone}/schema, GET /zones/{zone}/digest, /zones/{zone}/changes, /zones/{zone}/revisions, \
+        /zones/{zone}/revisions/{revision}, /zones/{zone}/devices, /zones/{zone}/devices/{device}, \
+        /zones/{zone}/conflicts, \
+        /zones/{zone}/openapi.json, /zones/{zone}/tables, /zones/{zone}/tables/{table}, \
+        /zones/{zone}/tables/{table}/{key}, /zones/{zone}/tables/{table}/{key}/history, /zones/{zone}/batch \
+        and /zones/{zone}/compare/{table}; \
         on a server with users also POST and DELETE /token, GET /me, DELETE /devices/{device}, GET /me/events, \
         GET and POST /zones, \
         PATCH and DELETE /zones/{zone}, GET /zones/{zone}/members, PUT and DELETE /zones/{zone}/members/{user}, \
@@ -28,14 +38,25 @@ struct RouteTable {
     let readiness: Readiness
     let storeCheck: StoreCheck
     let accessWatch: AccessWatch
+    let pages: WebPages
     let exposition: @Sendable () -> String
 
     /// Every route of the server, each with its decision about the sender.
     var routes: [Route] {
-        let zoneRoutes = zoneRoutes
+        let describedRoutes = zoneRoutes + writeRoutes
+        let zoneRoutes = describedRoutes + [documentRoute(about: describedRoutes + pageRoutes)]
         return zoneRoutes
             + zoneRoutes.map { Route($0.method, "\(Self.zonePrefix){zone}\($0.path)", for: $0.answer) } + tokenRoutes
-            + userRoutes + serverRoutes
+            + forgetRoutes + userRoutes + serverRoutes + pageRoutes
+    }
+
+    /// The routes by which an owner has a zone forget a device.
+    ///
+    /// At a server with users the path without a zone belongs to the user's own devices.
+    private var forgetRoutes: [Route] {
+        let forget = Route.Answer.members(.owner, ReportRoutes(service: service, memory: memory).forget)
+        let inZone = Route(.delete, "\(Self.zonePrefix){zone}/devices/{device}", for: forget)
+        return gate is any AccountReader ? [inZone] : [inZone, Route(.delete, "/devices/{device}", for: forget)]
     }
 
     /// The routes about a zone.
@@ -54,6 +75,10 @@ struct RouteTable {
         let snapshot = SnapshotRoute(service: service)
         let schema = SchemaRoute(service: service, memory: memory, compressedAnswers: compressedAnswers)
         let digest = DigestRoute(service: service, memory: memory)
+        let records = RecordsRoute(service: service, memory: memory)
+        let changes = ChangesRoute(service: service, memory: memory, watch: accessWatch)
+        let reports = ReportRoutes(service: service, memory: memory)
+        let compare = CompareRoute(service: service, bodyReader: bodyReader, memory: memory)
         return [
             Route(.get, "/sync", for: .members(.reader, sync.news)),
             Route(.post, "/sync", for: .members(.reader, sync.answer)),
@@ -62,7 +87,36 @@ struct RouteTable {
             Route(.get, "/snapshot", for: .members(.reader, snapshot.answer)),
             Route(.get, "/schema", for: .members(.reader, schema.answer)),
             Route(.get, "/digest", for: .members(.reader, digest.answer)),
+            Route(.get, "/changes", for: .members(.reader, changes.answer)),
+            Route(.get, "/revisions", for: .members(.reader, reports.revisions)),
+            Route(.get, "/revisions/{revision}", for: .members(.reader, reports.revision)),
+            Route(.get, "/devices", for: .members(.owner, reports.devices)),
+            Route(.get, "/conflicts", for: .members(.owner, reports.conflicts)),
+            Route(.get, "/tables", for: .members(.reader, reports.tables)),
+            Route(.get, "/tables/{table}", for: .members(.reader, records.page)),
+            Route(.get, "/tables/{table}/{key}", for: .members(.reader, records.record)),
+            Route(.get, "/tables/{table}/{key}/history", for: .members(.reader, reports.history)),
+            Route(.post, "/compare/{table}", for: .members(.reader, compare.answer)),
         ]
+    }
+
+    /// The routes by which clients without rows write.
+    private var writeRoutes: [Route] {
+        let write = WriteRoute(service: service, bodyReader: bodyReader, memory: memory)
+        let batch = BatchRoute(service: service, bodyReader: bodyReader, memory: memory)
+        return [
+            Route(.post, "/tables/{table}", for: .members(.writer, write.answer)),
+            Route(.patch, "/tables/{table}/{key}", for: .members(.writer, write.answer)),
+            Route(.put, "/tables/{table}/{key}", for: .members(.writer, write.answer)),
+            Route(.delete, "/tables/{table}/{key}", for: .members(.writer, write.answer)),
+            Route(.post, "/batch", for: .members(.writer, batch.answer)),
+        ]
+    }
+
+    /// The route that describes the others for clients without rows.
+    private func documentRoute(about routes: [Route]) -> Route {
+        let document = OpenAPIRoute(service: service, memory: memory, about: routes)
+        return Route(.get, OpenAPIRoute.path, for: .members(.reader, document.answer))
     }
 
     /// The routes of a server that issues tokens.
@@ -122,6 +176,18 @@ struct RouteTable {
         ]
     }
 
+    /// The routes of the files that a browser loads.
+    private var pageRoutes: [Route] {
+        let route = DashboardRoute(pages: pages)
+        let client = Route(.get, "/client/\(WebPages.clientName)", for: .anybody(route.client))
+        guard pages.hasDashboard else { return [client] }
+        return [
+            client,
+            Route(.get, "/dashboard", for: .anybody(route.start)),
+            Route(.get, "/dashboard/{file}", for: .anybody(route.file)),
+        ]
+    }
+
     /// Adds every route to a router, and to each path a refusal of every other method.
     func add(to router: Router<ServerRequestContext>) {
         let sender = RouteGuard(gate: gate, rates: rates)
@@ -164,9 +230,9 @@ struct RouteTable {
         return refusal
     }
 
-    private static let methods: [HTTPRequest.Method] = [
-        .get, .head, .post, .put, .patch, .delete, .options, .trace, .connect,
-    ]
+    private static let methods = [
+        "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY",
+    ].compactMap { HTTPRequest.Method($0) }
 }
 
 extension RouteTable {
@@ -174,10 +240,25 @@ extension RouteTable {
     static let unknown = "unknown"
     /// The routes about the zone ``defaultZone``.
     private static let zoneRoutes: Set<String> = [
-        "/sync", "/fingerprints", "/events", "/snapshot", "/schema", "/digest",
+        "/sync", "/fingerprints", "/events", "/snapshot", "/schema", "/digest", "/changes", "/revisions",
+        "/revisions/{revision}", "/devices", "/conflicts", "/openapi.json", "/tables", "/tables/{table}",
+        "/tables/{table}/{key}", "/tables/{table}/{key}/history", "/batch",
+        "/compare/{table}",
     ]
     private static let zonePrefix = "/zones/"
     private static let zoneMax = 64
+
+    /// The first parts of the paths for clients without rows, beneath the zone's.
+    private static let recordPaths: Set<Substring> = [
+        "tables", "batch", "changes", "revisions", "conflicts", "compare", "openapi.json",
+    ]
+
+    /// Whether a route is about records, for clients without rows.
+    static func isAboutRecords(_ route: String) -> Bool {
+        let zone = "\(zonePrefix){zone}"
+        let path = route.hasPrefix("\(zone)/") ? route.dropFirst(zone.count) : Substring(route)
+        return path == "/devices" || path.split(separator: "/").first.map(recordPaths.contains) ?? false
+    }
 
     /// Returns a route's name for logs and metrics; there are only as many names as routes.
     static func route(_ endpoint: String?) -> String {

@@ -3,6 +3,6 @@ enum Actions {
     static let all: [any Action] = [
         EditOnDevice(), SyncDevice(), EditOutside(), EditOnServer(), ResolveConflicts(), CrashDevice(), CrashServer(),
         CutNetwork(), SkewClock(), SyncInSecondProcess(), JoinDevice(), MigrateDevice(), MigrateServer(), CopyDevice(),
-        BackUp(), PutBack(),
+        BackUp(), PutBack(), ReadOverRest(), WriteOverRest(), FollowOverRest(),
     ]
 }

@@ -15,6 +15,7 @@ extension PlantedCase {
         PlantedCase(.lastArrivalWins, rule: 1, group: "B", profile: .policies, seed: 4),
         PlantedCase(.believesAnyTime, rule: 1, group: "B", profile: .policies, seed: 8),
         PlantedCase(.forgetsTimesSeen, rule: 1, group: "C", profile: .policies, seed: 8),
+        PlantedCase(.restIgnoresIfMatch, rule: 1, group: "B", profile: .rest, seed: 3),
         PlantedCase(.commitsWithoutDeletions, rule: 2, group: "A", seed: 1),
         PlantedCase(.keepsEffectsOfRefused, rule: 2, group: "A", seed: 1),
         PlantedCase(.capturesFirstEditOnly, rule: 2, group: "C", seed: 1),

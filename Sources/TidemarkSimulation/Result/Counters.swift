@@ -28,6 +28,11 @@ package struct Counters: Hashable, Sendable {
         case putBack = "files put back"
         case shortLogs = "short logs"
         case revisions
+        case restReads = "questions over REST"
+        case restWrites = "writes over REST"
+        case restBatches = "batches over REST"
+        case restRefusals = "refusals over REST"
+        case mirrors = "copies by list and feed"
     }
 
     private var values = Array(repeating: 0, count: Name.allCases.count)
@@ -83,6 +88,10 @@ package enum Profile: String, CaseIterable, Sendable {
     ///
     /// Besides the faults of network and crash.
     case shapes
+    /// Clients without rows read, write and follow the feed over REST: see ``RestClient``.
+    ///
+    /// Besides the faults of network and crash.
+    case rest
 
     /// Whether messages get lost and the like.
     var hasNetworkFaults: Bool { ![.crash, .storage].contains(self) }
@@ -92,6 +101,8 @@ package enum Profile: String, CaseIterable, Sendable {
     var firstVersion: Int { self == .shapes ? Shapes.version : decides ? Stocks.version : 0 }
     /// Whether files are copied and restored, and logs are short.
     var copies: Bool { self == .restore }
+    /// Whether there are clients without rows.
+    var hasClients: Bool { self == .rest }
     /// Whether tables are altered.
     var migrates: Bool { self == .schema }
     /// Whether the files of a seed are on disks that fail.
@@ -117,6 +128,7 @@ package enum Profile: String, CaseIterable, Sendable {
             + (self == .storage ? [.diskFaults] : []) + (migrates ? [.migrations] : [])
             + (hasListeners ? [.pushedChanges] : [])
             + (hasLongValues ? [.longValues] : []) + (decides ? [.keptValues] : [])
+            + (hasClients ? [.restReads, .restWrites, .restBatches, .restRefusals, .mirrors] : [])
             + (copies ? [.copies, .restores, .putBack, .shortLogs] : [])
     }
 }

@@ -103,7 +103,7 @@ extension World {
         }
     }
 
-    private func outcome(of result: Result<ZoneAnswer, any Error>) throws -> Result<[UInt8]?, Recorder.Refusal> {
+    func outcome(of result: Result<ZoneAnswer, any Error>) throws -> Result<[UInt8]?, Recorder.Refusal> {
         switch result {
         case .success(let answer): .success(answer.body)
         case .failure(let error as TidemarkError): .failure(Recorder.Refusal(code: error.code.rawValue))
@@ -129,7 +129,7 @@ extension World {
         schedule(.answer(message, answer), after: transit())
     }
 
-    private func drawCrash() -> SimulatedServer.Crash {
+    func drawCrash() -> SimulatedServer.Crash {
         guard !isHealed, decisions.chance(plan.serverCrash) else { return .never }
         return decisions.chance(50) ? .beforeCommit : .afterCommit
     }

@@ -6,6 +6,8 @@ import TidemarkCore
 /// the simplest world.
 struct Plan {
     let deviceCount: Int
+    /// The clients without rows.
+    let clientCount: Int
     /// The policies by table, and by `table.column` where a column has its own.
     let policies: [String: ConflictPolicy]
     let serverLimits: Limits
@@ -53,6 +55,7 @@ struct Plan {
         statementsMax = 1 + decisions.decide(4)
         spread = decisions.pick([1_000, 3, 6])
         longValues = profile.hasLongValues ? decisions.pick([0, 5, 20]) : 0
+        clientCount = profile.hasClients ? 1 + decisions.decide(3) : 0
         opensAnew = profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
     }
 

@@ -25,7 +25,10 @@ extension World {
                 try drain()
                 try resolveAll(device, mayRetry: pass < 5)
             }
-            if try isQuiet() { return note("quiet after \(pass) passes") }
+            if try isQuiet() {
+                note("quiet after \(pass) passes")
+                return try settleClients()
+            }
         }
         let states = try devices.map { device in
             let (edits, conflicts, revision) = try device.waiting()

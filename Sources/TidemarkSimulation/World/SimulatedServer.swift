@@ -344,6 +344,17 @@ final class SimulatedServer {
         try database.writeWithoutTransaction(body)
     }
 
+    /// Answers a question in a read transaction, after ``absorb()``.
+    func ask<Answer>(_ question: (any ZoneReader) throws -> Answer) throws -> Answer {
+        var answer: Result<Answer, any Error>?
+        try inTransaction { db in
+            answer = Result { try question(ZoneTransaction(db, schema: schema, now: wall).reader()) }
+            return .rollback
+        }
+        guard let answer else { throw Finding("live", actor: "server", detail: "a question was not asked") }
+        return try answer.get()
+    }
+
     /// Handles the end of its process: connections and memory are gone.
     func restart(opensAnew: Bool, decide: (Int) -> Int) throws {
         recent = RecentChangeSets()

@@ -26,6 +26,8 @@ final class World {
         case begin(device: Int)
         /// The server's process begins again.
         case serve
+        /// A request over REST takes its next step.
+        case rest(RestCall, RestStep)
     }
 
     /// A request, on its way.
@@ -50,6 +52,7 @@ final class World {
     let storage: any SimulatedStorage
     let server: SimulatedServer
     var devices: [SimulatedDevice] = []
+    private(set) var clients: [RestClient] = []
     var decisions: Decisions
     var trace: Trace
     var recorder: Recorder
@@ -111,6 +114,9 @@ final class World {
                 ])
             }
             try add(number, virtual)
+        }
+        clients = (0..<plan.clientCount).map { index in
+            RestClient(number: index + 1, seed: options.seed &* 1_000 &+ UInt64(500 + index))
         }
     }
 
@@ -193,6 +199,7 @@ final class World {
             server.isUp = true
             try recorder.take(.reopened(actor: "server"))
             return true
+        case .rest(let call, let step): return try take(step, of: call)
         }
     }
 

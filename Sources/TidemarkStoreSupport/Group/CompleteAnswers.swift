@@ -32,7 +32,12 @@ extension GroupPlan {
             guard let fingerprint = fingerprints[revision] else { throw GroupNeedsSerialExecution() }
             body = try Draft.fill(body, fingerprint: fingerprint)
         }
-        return ZoneAnswer(body: try Draft.fill(body, bodies), tally: draft.tally)
+        return ZoneAnswer(
+            body: try Draft.fill(body, bodies),
+            tally: draft.tally,
+            device: draft.device,
+            revision: draft.revision
+        )
     }
 
     /// Appends planned change sets to a catch-up of committed ones.

@@ -170,7 +170,12 @@ package final class PlannedTransaction<Base: PlannableTransaction>: StoreTransac
 
     // MARK: Impossible before the write
 
-    package func refuse(_ envelope: SyncRequest.Envelope, device: String?, reasons: [ConflictReason], relatedMax: Int)
+    package func refuse(
+        _ envelope: SyncRequest.Envelope,
+        of request: SyncRequest,
+        reasons: [ConflictReason],
+        relatedMax: Int
+    )
         throws -> String
     { throw GroupNeedsSerialExecution() }
 

@@ -22,19 +22,24 @@ package final class Pulls: Sendable {
     private let head: Head
     private let load: Load
     private let shared: (any SharedChangeSets)?
+    private let contacts: ContactBook
     private let bytesMax = RecentChangeSets.Bounds().bytesMax
     private let zones = Mutex(RecentZones())
 
     /// Makes a shell around a store's two functions and a cache shared with other nodes.
+    ///
+    /// `contacts` records the devices of the answers.
     package init(
         limits: Limits,
         metrics: ServerMetrics,
+        contacts: ContactBook,
         shared: (any SharedChangeSets)? = nil,
         head: @escaping Head,
         load: @escaping Load
     ) throws {
         self.limits = limits
         self.metrics = metrics
+        self.contacts = contacts
         self.shared = shared
         self.head = head
         self.load = load
@@ -44,21 +49,23 @@ package final class Pulls: Sendable {
     /// Answers a request; nil when only the store can.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    package func answer(_ body: [UInt8], zone: String) async throws -> [UInt8]? {
-        guard let request = try await requests.read(body), let answer = try await answer(request, zone: zone) else {
-            return nil
-        }
+    package func answer(_ body: [UInt8], _ access: ZoneAccess) async throws -> [UInt8]? {
+        guard let request = try await requests.read(body),
+            let answer = try await answer(request, zone: access.zone)
+        else { return nil }
+        if let device = request.device { contacts.record(device, access, at: answer.maxRevision) }
         metrics.recordPull(lag: answer.maxRevision - request.maxRevision)
         return Array(answer.text.utf8)
     }
 
     /// Answers a conditional GET of a device with a tag; nil when only the store can.
-    package func news(zone: String, device: String, since tag: ZoneTag) async throws -> News? {
+    package func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
         let limits = limits
-        let answer = try await answer(to: device, zone: zone) {
+        let answer = try await answer(to: device, zone: access.zone) {
             $0.news(for: device, since: tag, at: $1, limits: limits)
         }
         guard let answer, let fingerprint = answer.fingerprint else { return nil }
+        contacts.record(device, access, at: answer.maxRevision)
         metrics.recordPull(lag: answer.maxRevision - tag.revision)
         guard answer.maxRevision > tag.revision else { return .nothing }
         let end = ZoneTag(of: answer.zone, revision: answer.maxRevision, fingerprint)

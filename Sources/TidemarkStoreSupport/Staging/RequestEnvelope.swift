@@ -12,6 +12,7 @@ package struct RequestEnvelope {
     private let schema: String?
     private let takesDelta: Bool
     private let echo: SyncRequest.Echo
+    private let takesPresent: Bool
     private let exchange: RequestExchange
     private let numbers: (limit: Int64?, wait: Int64?, overruled: Int64?, related: Int64?)
     private let fingerprint: Fingerprint?
@@ -37,6 +38,7 @@ package struct RequestEnvelope {
         changeSets = sets
         takesDelta = try members.truth("delta") ?? false
         echo = try Self.echo(members)
+        takesPresent = try Self.takesPresent(members, echo)
         numbers = (
             try members.number("limit", from: 1, "the most revisions that you want"),
             try members.number("wait", from: 0, "milliseconds to wait"),
@@ -62,6 +64,7 @@ package struct RequestEnvelope {
             isSettled: exchange.isSettled,
             takesDelta: takesDelta,
             echo: echo,
+            takesPresent: takesPresent,
             related: numbers.related.map { Int($0) },
             lap: exchange.lap,
             lend: exchange.lend,
@@ -75,6 +78,18 @@ package struct RequestEnvelope {
         let echo = try choice("echo", choices: ["all": .all, "ids": .ids], members: members)
         let answer = try choice("answer", choices: ["all": .all, "verdicts": .verdicts], members: members)
         return answer == .verdicts ? .verdicts : echo
+    }
+
+    /// Reads the member `base`: a device, which has rows, states what it has seen of each record.
+    private static func takesPresent(_ members: RequestMembers, _ echo: SyncRequest.Echo) throws -> Bool {
+        guard members.type("base") != nil else { return false }
+        guard try members.text("base") == "present", echo == .verdicts else {
+            throw RequestMembers.error(
+                "base is not \"present\", or stands without the answer that it belongs to.",
+                #""present" beside "answer": "verdicts", or left out"#
+            )
+        }
+        return true
     }
 
     private static func choice(

@@ -60,8 +60,8 @@ extension PostgresTransaction {
         PostgresStatement(
             """
             WITH revision AS (
-                INSERT INTO tidemark.revision (zone, revision, id, device, user_id, time, body, chain)
-                SELECT $1, sent.*
+                INSERT INTO tidemark.revision (zone, revision, id, device, user_id, time, body, chain, committed)
+                SELECT $1, sent.*, \(Self.committed(11, revision: "($2::bigint[])[1]"))
                 FROM unnest(
                     $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[]) AS sent
             ), entry AS (
@@ -76,7 +76,7 @@ extension PostgresTransaction {
                 PostgresArray.nullable(sets.map(\.changeSet.stamp.user)),
                 Self.array(sets.map(\.changeSet.stamp.time)),
                 PostgresArray.quoted(sets.map(\.body.all)), PostgresArray.quoted(sets.map(\.chain)), entries,
-                integerTables,
+                integerTables, "\(now)",
             ]
         )
     }

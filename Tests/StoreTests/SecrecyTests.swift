@@ -4,6 +4,9 @@ import TidemarkSimulation
 import TidemarkTestSupport
 
 /// Rule 8: campaigns of people who share zones; every byte that reaches anybody is searched.
+///
+/// The requests are real HTTP with time limits, so these tests do not run beside the simulated worlds, which keep
+/// every thread of the cooperative pool busy.
 @Suite(.serialized, .timeLimit(.minutes(120))) struct SecrecyTests {
     /// A stage in a store of either kind; the place keeps its files.
     private static func run(_ campaign: SecrecyCampaign, _ store: Store) async throws -> SecrecyCampaign.Result {

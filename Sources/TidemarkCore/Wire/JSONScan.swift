@@ -1,5 +1,3 @@
-package import TidemarkCore
-
 /// A scan of a JSON body before SQLite parses it.
 ///
 /// It checks nesting and encoding, and finds escapes that SQLite's JSON functions do not read exactly.

@@ -1,0 +1,104 @@
+import GRDB
+import TidemarkCore
+package import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+/// A zone's file at one revision, for clients without rows.
+struct FileReader: ZoneReader {
+    let state: ZoneState
+    let schema: SyncSchema
+    let db: Database
+
+    /// Wraps a connection that is inside a read transaction.
+    ///
+    /// `hash` is the schema's hash.
+    init(_ db: Database, schema: SyncSchema, hash: String) throws {
+        try EngineConnection.addFunctions(to: db)
+        self.db = db
+        self.schema = schema
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM main.tidemark_zone")
+        )
+        guard let row else { throw ZoneTransaction.notAZone }
+        state = try ZoneState(
+            epoch: row.value("epoch"),
+            revision: row.value("revision"),
+            horizon: row.value("horizon"),
+            schema: hash,
+            time: row.value("time")
+        )
+    }
+
+    func rows(_ query: RowQuery) throws -> RowPage {
+        var collected = CollectRows(query)
+        let sql = RowSQL(query, in: FileDialect(table: query.table))
+        for statement in try sql.statements(limit: query.limit + 1) {
+            guard try take(statement, query, into: &collected) else { break }
+        }
+        return collected.page
+    }
+
+    private func take(
+        _ statement: RowSQL<FileDialect>.Statement,
+        _ query: RowQuery,
+        into collected: inout CollectRows
+    ) throws -> Bool {
+        try bounded(query) {
+            // A question has its own columns and filters, so its statement is not kept.
+            let rows = try Row.fetchCursor(db, sql: statement.sql, arguments: StatementArguments(statement.arguments))
+            while let row = try rows.next() {
+                let cells = try (2..<row.count).map { try row.value($0) as String }
+                guard try collected.take(key: row.value(0), revision: row.value(1), cells: cells) else { return false }
+            }
+            return true
+        }
+    }
+
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
+        var query = RowQuery(table, limit: max, bytesMax: 0)
+        query.filter = filter
+        let statement = try RowSQL.count(table, where: filter, max: max, in: FileDialect(table: table))
+        return try bounded(query) {
+            try Int.fetchOne(db, sql: statement.sql, arguments: StatementArguments(statement.arguments)) ?? 0
+        }
+    }
+
+    /// The number of rows up to some thousand; beyond, the distance between the first and the last rowid.
+    func estimate(_ table: SyncedTable) throws -> Int {
+        let counted = try count(table, where: nil, max: Self.countedMax)
+        guard counted > Self.countedMax, table.keyKind == .integer else { return counted }
+        let name = SQLText.name(table.key[0])
+        return try Int.fetchOne(
+            db,
+            sql: "SELECT max(\(name)) - min(\(name)) + 1 FROM main.\(SQLText.name(table.name))"
+        ) ?? counted
+    }
+
+    private static let countedMax = 10_000
+
+    /// Translates the errors that a question can cause.
+    func bounded<Result>(_ query: RowQuery, _ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
+            throw TidemarkError(
+                .queryTooCostly,
+                "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+                fix: "Ask the operator for an index: \(FileDialect(table: query.table).index(for: query))",
+                place: .init(table: query.table.name)
+            )
+        } catch let error as DatabaseError {
+            guard let reason = SQLFunctions.invalidValueReason(of: error) else { throw error }
+            throw TidemarkError(
+                .invalidValue,
+                "A value in the query is not valid: it \(reason).",
+                fix: #"Write numbers and texts as they are, and blobs as {"$blob":"<base64>"}."#,
+                place: .init(table: query.table.name)
+            )
+        }
+    }
+}
+
+extension ZoneTransaction {
+    /// Reads the zone in this transaction, for clients without rows.
+    package func reader() throws -> any ZoneReader { try FileReader(db, schema: schema, hash: hash) }
+}

@@ -1,0 +1,69 @@
+import Foundation
+import TidemarkCore
+
+/// The place at which a feed begins: a revision, a time, a cursor, or now.
+package struct FeedStart {
+    private let reader: any ZoneReader
+
+    /// Wraps a read transaction.
+    package init(_ reader: any ZoneReader) { self.reader = reader }
+
+    /// Returns the place that a text names; nil means now.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/snapshotRequired`` before the log's horizon,
+    ///   ``TidemarkCore/ErrorCode/epochMismatch`` in another history,
+    ///   ``TidemarkCore/ErrorCode/revisionAhead`` after the zone's revision, and
+    ///   ``TidemarkCore/ErrorCode/invalidCursor`` for another text.
+    package func position(since text: String?) throws -> LogPosition {
+        guard let text else { return LogPosition(revision: reader.state.revision) }
+        let position = try read(text)
+        guard position.revision <= reader.state.revision else {
+            throw TidemarkError(
+                .revisionAhead,
+                "The zone has not reached the revision in `since`.",
+                fix: "Go on from a revision that this server has named."
+            )
+        }
+        guard position >= LogPosition(revision: reader.state.horizon) else {
+            throw TidemarkError(
+                .snapshotRequired,
+                "The log begins at revision \(reader.state.horizon), after `since`.",
+                fix: "List the tables again, and go on from the revision of the first page."
+            )
+        }
+        return position
+    }
+
+    private func read(_ text: String) throws -> LogPosition {
+        if let revision = Int64(text), revision >= 0 { return LogPosition(revision: revision) }
+        if let milliseconds = Self.milliseconds(text) {
+            return LogPosition(revision: try reader.lastRevision(before: milliseconds))
+        }
+        guard let cursor = FeedCursor(text) else {
+            throw TidemarkError(
+                .invalidCursor,
+                "`since` is neither a revision, nor a time, nor a cursor of the feed.",
+                fix: "Write 1041, 2026-11-01T00:00:00Z, or the `next` of the previous page."
+            )
+        }
+        guard cursor.tag.isOf(reader.state.epoch) else {
+            throw TidemarkError(
+                .epochMismatch,
+                "The zone has another history than the one of this cursor.",
+                fix: "List the tables again, and go on from the revision of the first page."
+            )
+        }
+        return cursor.position
+    }
+
+    /// The time of a text in ISO 8601, in milliseconds since 1970; nil for another text.
+    static func milliseconds(_ text: String) -> Int64? {
+        for style in [Date.ISO8601FormatStyle(includingFractionalSeconds: true), .iso8601] {
+            do {
+                let seconds = try style.parse(text).timeIntervalSince1970
+                return Int64((seconds * 1_000).rounded())
+            } catch { continue }
+        }
+        return nil
+    }
+}

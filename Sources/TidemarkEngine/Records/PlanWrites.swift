@@ -1,0 +1,135 @@
+import TidemarkCore
+
+/// Makes the change set of writes, in one read transaction.
+///
+/// It refuses writes that cannot be judged: to a record that is not there, without a precondition, or with the tag of
+/// another history. It does not compare tags with records. That is for the judge, in the transaction that writes.
+package struct PlanWrites {
+    private let reader: any ZoneReader
+
+    /// Wraps a read transaction.
+    package init(_ reader: any ZoneReader) { self.reader = reader }
+
+    /// Makes the change set of writes that stand or fall together.
+    ///
+    /// A change set that has a verdict already gets the same one, whatever has become of its records.
+    ///
+    /// - Parameters:
+    ///   - requests: The writes.
+    ///   - id: The id of the change set.
+    ///   - seen: The revision up to which the client has seen the whole zone.
+    /// - Returns: The change set.
+    /// - Throws: ``Problem`` with the position of the faulty write, or an error of the store.
+    package func changeSet(of requests: [WriteRequest], id: String, seen: Int64?) throws -> RecordChangeSet {
+        let zone = reader.state
+        if let seen, seen > zone.revision { throw Problem(Self.ahead(seen, zone)) }
+        let writes = try requests.enumerated().map { index, request in
+            try placing(index) { try write(request, index: index, isOnly: requests.count == 1) }
+        }
+        try refuseRepeatedRecords(writes)
+        let current = try present(writes)
+        let keys = zip(writes, current).map { $1?.key ?? $0.key }
+        let merging = Set(writes.map(\.table.name)).filter { name in
+            reader.schema.policy(of: name) != .reject || !reader.schema.columnPolicies(of: name).isEmpty
+        }
+        let changeSet = RecordChangeSet(
+            id: id,
+            writes: writes,
+            keys: keys,
+            zone: zone,
+            seen: seen,
+            merging: merging
+        )
+        guard try reader.verdict(of: id) == nil else { return changeSet }
+        for (index, write) in writes.enumerated() where write.operation != .create {
+            try placing(index) { try check(write, current[index]) }
+        }
+        return changeSet
+    }
+
+    private func write(_ request: WriteRequest, index: Int, isOnly: Bool) throws -> RecordWrite {
+        let table = try ListRecords(reader).table(request.table)
+        // The ids that a client writes into a batch are hardly below those that a table may have.
+        let temporaryID = isOnly ? table.lowestID - 1 : TemporaryID.adoptedMin - 1 - Int64(index)
+        return try RecordWrite(request, to: table, temporaryID: temporaryID)
+    }
+
+    /// Adds the position of a write to its error.
+    private func placing<Result>(_ index: Int, _ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch { throw Problem(refusal: error, index: index) ?? error }
+    }
+
+    private func refuseRepeatedRecords(_ writes: [RecordWrite]) throws(Problem) {
+        var seen: Set<[String]> = []
+        for (index, write) in writes.enumerated() where !seen.insert([write.table.name, write.key]).inserted {
+            throw Problem(
+                TidemarkError(
+                    .malformedRequest,
+                    "The batch writes a record twice.",
+                    fix: "Write each record once, with all its columns.",
+                    place: .init(table: write.table.name, key: write.key)
+                ),
+                index: index
+            )
+        }
+    }
+
+    // MARK: Records
+
+    /// Returns the rows that the writes change, without their columns; nil for a write of an absent record.
+    private func present(_ writes: [RecordWrite]) throws -> [RowText?] {
+        var found: [RowText?] = Array(repeating: nil, count: writes.count)
+        for (table, indices) in Dictionary(grouping: writes.indices, by: { writes[$0].table }) {
+            let changes = indices.filter { writes[$0].operation != .create }
+            guard !changes.isEmpty else { continue }
+            var query = RowQuery(table, limit: changes.count, bytesMax: .max)
+            query.columns = []
+            query.keys = changes.map { writes[$0].key }
+            let rows = try reader.rows(query).rows
+            let byKey = Dictionary(rows.map { ($0.key, $0) }) { first, _ in first }
+            for index in changes { found[index] = byKey[writes[index].key] }
+            // A key column may compare several spellings as equal, such as 9 and 9.0.
+            let spelled = changes.filter { found[$0] == nil }
+            let names = Set(changes.map { writes[$0].key })
+            let others = rows.filter { !names.contains($0.key) }
+            if spelled.count == others.count { for (index, row) in zip(spelled, others) { found[index] = row } }
+        }
+        return found
+    }
+
+    private func check(_ write: RecordWrite, _ row: RowText?) throws {
+        guard let row else { throw ListRecords.unknownRecord(write.key, write.table) }
+        let place = TidemarkError.Place(table: write.table.name, key: row.key)
+        let tag = RecordTag(revision: row.revision, epoch: reader.state.epoch)
+        switch write.precondition {
+        case .present, .absent: return
+        case .missing:
+            throw TidemarkError(
+                .preconditionRequired,
+                "The write does not say which state of the record its author has seen.",
+                fix: "Send If-Match: \(tag.entityTag) after a look at the record, or If-Match: * for any state.",
+                place: place
+            )
+        case .tags(let tags):
+            let isKnown = tags.contains { $0.isOf(reader.state.epoch) && $0.revision <= reader.state.revision }
+            guard !isKnown else { return }
+            throw Problem(
+                TidemarkError(
+                    .preconditionFailed,
+                    "The tag in If-Match belongs to no state of this zone's history.",
+                    fix: "Look at the record again, decide again, and send its tag.",
+                    place: place
+                ),
+                current: try ListRecords(reader).record(row.key, in: write.table).json
+            )
+        }
+    }
+
+    private static func ahead(_ seen: Int64, _ zone: ZoneState) -> TidemarkError {
+        TidemarkError(
+            .revisionAhead,
+            "Tidemark-Seen is \(seen), but the zone has only reached \(zone.revision).",
+            fix: "Send the revision of an answer, or leave the header out."
+        )
+    }
+}

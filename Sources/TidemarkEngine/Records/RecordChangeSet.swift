@@ -1,0 +1,100 @@
+import Crypto
+import Foundation
+package import TidemarkCore
+
+/// The change set of one or more writes by a client without rows.
+///
+/// It is a request to `/sync` like a device's, so the same code judges it, and no other statement writes rows.
+package struct RecordChangeSet: Hashable, Sendable {
+    /// The id that makes a retry harmless, a UUID in lower case.
+    package let id: String
+    /// The writes, in the client's order.
+    package let writes: [RecordWrite]
+    /// The keys of the writes as the zone spells them, JSON; those of new records as the client does.
+    package let keys: [String]
+    /// The zone when the server accepted the writes for judgement.
+    private let zone: ZoneState
+    /// The revision up to which the client has seen the whole zone.
+    private let seen: Int64?
+    /// The tables whose policies let a write pass although the record has changed.
+    private let merging: Set<String>
+
+    /// Creates a change set.
+    package init(
+        id: String,
+        writes: [RecordWrite],
+        keys: [String],
+        zone: ZoneState,
+        seen: Int64?,
+        merging: Set<String>
+    ) {
+        self.id = id
+        self.writes = writes
+        self.keys = keys
+        self.zone = zone
+        self.seen = seen
+        self.merging = merging
+    }
+
+    /// The request to `/sync`.
+    ///
+    /// `If-Match: *` means the record as the server finds it when it judges the write. Other writes state their bases.
+    /// The change set depends on the writes alone, not on the zone: a retry has the same hash.
+    package var body: [UInt8] {
+        let sets = #"[{"id":"\#(id)",\#(parts.joined(separator: ","))}]"#
+        let envelope =
+            #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","answer":"verdicts","base":"present","#
+        return Array("\(envelope)\"changeSets\":\(sets)}".utf8)
+    }
+
+    /// The epoch in which the writes are judged.
+    package var epoch: String { zone.epoch }
+
+    /// Whether a client knows all columns of the record after a write, without another look.
+    ///
+    /// It has written them all, or has seen the others and no policy lets other authors change them meanwhile.
+    package func isKnownAfterwards(_ write: RecordWrite) -> Bool {
+        guard write.method == .patch else { return true }
+        guard case .tags = write.precondition else { return false }
+        return !merging.contains(write.table.name)
+    }
+
+    /// Returns the position of the write of a record.
+    package func index(of table: String, _ key: String) -> Int? {
+        writes.indices.first { writes[$0].table.name == table && (keys[$0] == key || writes[$0].key == key) }
+    }
+
+    /// Returns the problem about an error that refuses the change set, with the position of the faulty write.
+    ///
+    /// Of a CHECK that fails the database names the table alone. Then the position is that of its only write, if any.
+    package func problem(_ error: TidemarkError) -> Problem {
+        let place = error.place
+        let named = place.table.flatMap { table in place.key.flatMap { index(of: table, $0) } }
+        let ofTable = writes.indices.filter { writes[$0].table.name == place.table }
+        return Problem(error, index: named ?? (ofTable.count == 1 ? ofTable.first : nil))
+    }
+
+    /// The part of each table, with its name.
+    private var parts: [String] {
+        var tables: [SyncedTable] = []
+        for write in writes where !tables.contains(write.table) { tables.append(write.table) }
+        return tables.map { table in
+            let ofTable = writes.filter { $0.table == table }
+            let lists = [TidemarkCore.Operation.create, .update, .delete].map { operation in
+                "\"\(operation.rawValue)\":\(JSONText.array(ofTable.filter { $0.operation == operation }.map(\.key)))"
+            }
+            let attributes = ofTable.compactMap { $0.attributes(seen: seen) }.joined(separator: ",")
+            let part = "{\(lists.joined(separator: ",")),\"attributes\":{\(attributes)}}"
+            return "\(JSONText.quote(WireName.member(table: table.name))):\(part)"
+        }
+    }
+
+    /// Returns the id of one entry's change set in a batch whose entries are judged one by one.
+    package static func id(ofEntry index: Int, in batch: String) -> String {
+        let hex = SHA256.hash(data: Data("\(batch)/\(index)".utf8)).prefix(16).map { byte in
+            (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+        let groups = [0..<4, 4..<6, 6..<8, 8..<10, 10..<16]
+        return groups.map { hex[$0].joined() }.joined(separator: "-")
+    }
+}

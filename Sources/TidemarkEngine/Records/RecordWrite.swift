@@ -1,0 +1,141 @@
+import Foundation
+package import TidemarkCore
+
+/// A write to one record of the zone's schema: its place in a change set.
+package struct RecordWrite: Hashable, Sendable {
+    /// The method.
+    package let method: WriteRequest.Method
+    /// The table.
+    package let table: SyncedTable
+    /// The key as the client spells it, JSON; a temporary id if the server gives one.
+    package let key: String
+    /// The columns besides the key's.
+    private let values: [String: String]
+    /// The state that the client has seen.
+    package let precondition: Precondition
+
+    /// Fits a request to its table.
+    ///
+    /// - Parameters:
+    ///   - request: The request.
+    ///   - table: The table that it names.
+    ///   - temporaryID: The id of a new record without one.
+    /// - Throws: ``TidemarkCore/TidemarkError`` for an unknown column, a key or value that does not fit, and a whole
+    ///   record without all columns.
+    package init(_ request: WriteRequest, to table: SyncedTable, temporaryID: Int64) throws(TidemarkError) {
+        let columns = try request.body.map { json throws(TidemarkError) in try WrittenColumns(json, of: table).values }
+        method = request.method
+        precondition = request.precondition
+        self.table = table
+        values = (columns ?? [:]).filter { !table.key.contains($0.key) }
+        let body = columns ?? [:]
+        if let segment = request.key {
+            key = try RecordPath.key(segment, of: table) { $0.removingPercentEncoding }
+            try Self.refuse(otherKeyThan: key, in: body, of: table)
+        } else {
+            key = try Self.key(in: body, of: table, temporaryID: temporaryID)
+        }
+        try refuseTemporaryKey()
+        try refuseIncompleteRecord()
+    }
+
+    /// The kind of change.
+    package var operation: TidemarkCore.Operation {
+        switch method {
+        case .post: .create
+        case .put: precondition == .absent ? .create : .update
+        case .patch: .update
+        case .delete: .delete
+        }
+    }
+
+    /// The record's attributes in a change set, with their name; nil if it has none.
+    ///
+    /// The revision in `If-Match` is the base by which the server judges the write. Without one, the base is the
+    /// request's, so the attributes, and with them the hash of the change set, stay the same in a retry.
+    package func attributes(seen: Int64?) -> String? {
+        var members: [String] = []
+        if let base = base(seen: seen) { members.append(#""revision":\#(base)"#) }
+        for column in table.columns {
+            guard let value = values[column.name] else { continue }
+            members.append("\(JSONText.quote(WireName.member(column: column.name))):\(value)")
+        }
+        guard !members.isEmpty else { return nil }
+        return "\(keyName):{\(members.joined(separator: ","))}"
+    }
+
+    /// The latest revision that the client has seen of the record; nil for the request's.
+    private func base(seen: Int64?) -> Int64? {
+        guard case .tags(let tags) = precondition, !planted(PlantedBug.restIgnoresIfMatch) else { return nil }
+        return tags.map(\.revision).max().map { max($0, seen ?? 0) }
+    }
+
+    /// The key as the name of its attributes, JSON.
+    private var keyName: String {
+        switch table.keyKind {
+        case .integer: "\"\(key)\""
+        case .text: key.hasPrefix("\"") ? key : JSONText.quote(key)
+        case .general: JSONText.quote(key)
+        }
+    }
+
+    // MARK: Keys
+
+    /// Returns the key of a new record from its columns.
+    private static func key(in body: [String: String], of table: SyncedTable, temporaryID: Int64) throws(TidemarkError)
+        -> String
+    {
+        if table.keyKind == .integer {
+            return body[table.key[0]].flatMap { $0 == "null" ? nil : $0 } ?? "\(temporaryID)"
+        }
+        let missing = table.key.filter { body[$0] == nil }
+        guard missing.isEmpty else {
+            throw incomplete(missing, of: table, because: "Clients make the keys of this table.")
+        }
+        let parts = table.key.compactMap { body[$0] }
+        return parts.count == 1 ? parts[0] : JSONText.array(parts)
+    }
+
+    /// Refuses columns of another key than the path's; a client may send back the whole record that it got.
+    private static func refuse(otherKeyThan key: String, in body: [String: String], of table: SyncedTable)
+        throws(TidemarkError)
+    {
+        let parts = table.key.count == 1 ? [key] : JSONParts.elements(of: key) ?? []
+        for (column, part) in zip(table.key, parts) where body[column] ?? part != part {
+            throw TidemarkError(
+                .invalidKey,
+                "The record has another key than the path, and a key never changes.",
+                fix: "Leave the key out. To give a record another key, create a new one and delete this one.",
+                place: .init(table: table.name, key: key, column: column)
+            )
+        }
+    }
+
+    private func refuseTemporaryKey() throws(TidemarkError) {
+        guard method == .put, operation == .create, table.keyKind == .integer, let id = Int64(key), id < table.lowestID
+        else { return }
+        throw TidemarkError(
+            .invalidKey,
+            "A negative id is temporary, so no record can be found under it.",
+            fix: "POST the record to the table; then the server gives the id.",
+            place: .init(table: table.name, key: key)
+        )
+    }
+
+    private func refuseIncompleteRecord() throws(TidemarkError) {
+        guard method == .put, operation == .update else { return }
+        let missing = table.valueColumns.map(\.name).filter { values[$0] == nil }
+        guard !missing.isEmpty else { return }
+        throw Self.incomplete(missing, of: table, because: "PUT replaces a whole record.")
+    }
+
+    private static func incomplete(_ columns: [String], of table: SyncedTable, because reason: String) -> TidemarkError
+    {
+        TidemarkError(
+            .incompleteRecord,
+            "The record lacks \(columns.joined(separator: ", ")).",
+            fix: "\(reason) Send these columns, too; PATCH changes single columns.",
+            place: .init(table: table.name, column: columns.first)
+        )
+    }
+}

@@ -1,0 +1,242 @@
+package import TidemarkCore
+
+/// One zone in a read transaction of a store: all answers are of one revision.
+///
+/// The seam between the requests of clients without rows and a store. A store absorbs the writes of other
+/// programs before it opens one. Reads are bounded in time: a store ends a statement that runs for longer
+/// than ``ZoneReaderLimits/millisecondsMax`` with ``TidemarkCore/ErrorCode/queryTooCostly``.
+package protocol ZoneReader {
+    /// The zone's state.
+    var state: ZoneState { get }
+    /// The zone's tables.
+    var schema: SyncSchema { get }
+
+    /// Reads rows of one table.
+    func rows(_ query: RowQuery) throws -> RowPage
+
+    /// Counts the rows that a filter selects, up to `max` + 1.
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int
+
+    /// Counts and fingerprints the rows that a filter selects, in ranges of keys.
+    ///
+    /// - Returns: The sums of ranges that have rows, in their order; or one sum a row, in no order within a range.
+    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
+
+    /// Estimates the number of a table's rows without reading them.
+    func estimate(_ table: SyncedTable) throws -> Int
+
+    /// Reads at most `limit` log entries after a position, in the order of revision, table and key.
+    ///
+    /// There are fewer only at the end of the log.
+    func entries(after position: LogPosition, limit: Int) throws -> [LogRecord]
+
+    /// Reads the latest entries of one record, newest first.
+    func history(of key: String, in table: SyncedTable, before revision: Int64, limit: Int) throws -> [LogRecord]
+
+    /// Reads revisions before one, newest first: of a table only those that changed it, and of an author only those of
+    /// this device or user.
+    func revisions(before revision: Int64, table: String?, author: String?, limit: Int) throws -> [RevisionRecord]
+
+    /// Reads certain revisions, in any order.
+    func revisions(_ numbers: [Int64]) throws -> [RevisionRecord]
+
+    /// Returns change sets as JSON by their revisions, without those that the log does not have any more.
+    ///
+    /// It stops before the bytes exceed the maximum, but returns at least the first.
+    func changeSets(of revisions: [Int64], bytesMax: Int) throws -> [Int64: String]
+
+    /// Returns the last revision that was committed before a time in milliseconds since 1970.
+    func lastRevision(before milliseconds: Int64) throws -> Int64
+
+    /// Reads the devices that the zone knows.
+    func devices() throws -> [DeviceRecord]
+
+    /// Reads refused change sets before one with a number, newest first.
+    func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord]
+
+    /// Returns the verdict of a change set.
+    func verdict(of id: String) throws -> Verdict?
+}
+
+/// A place in the log.
+package struct LogPosition: Hashable, Sendable, Codable, Comparable {
+    /// The revision.
+    package let revision: Int64
+    /// The table; empty before the revision's first entry.
+    package let table: String
+    /// The key in canonical JSON.
+    package let key: String
+
+    /// Creates a position; without a table it is the end of the revision.
+    package init(revision: Int64, table: String = "\u{10FFFF}", key: String = "") {
+        self.revision = revision
+        self.table = table
+        self.key = key
+    }
+
+    /// Orders by revision, then by the bytes of table and key.
+    package static func < (left: LogPosition, right: LogPosition) -> Bool {
+        if left.revision != right.revision { return left.revision < right.revision }
+        if left.table != right.table { return left.table.utf8.lexicographicallyPrecedes(right.table.utf8) }
+        return left.key.utf8.lexicographicallyPrecedes(right.key.utf8)
+    }
+}
+
+/// A record's change in a revision, as the log has it.
+package struct LogRecord: Hashable, Sendable {
+    /// What a change does to a record.
+    package enum Operation: String, Hashable, Sendable {
+        case create
+        case update
+        case delete
+    }
+
+    /// The revision.
+    package let revision: Int64
+    /// The table.
+    package let table: String
+    /// The key in canonical JSON.
+    package let key: String
+    /// The change.
+    package let operation: Operation
+    /// The changed columns of an update.
+    package let columns: [String]
+    /// The old values of columns that no earlier entry has, as a JSON object; nil if none are known.
+    package let before: String?
+
+    /// Creates an entry.
+    package init(
+        revision: Int64,
+        table: String,
+        key: String,
+        operation: Operation,
+        columns: [String],
+        before: String? = nil
+    ) {
+        self.revision = revision
+        self.table = table
+        self.key = key
+        self.operation = operation
+        self.columns = columns
+        self.before = before
+    }
+}
+
+/// A revision: who committed what, and when.
+package struct RevisionRecord: Hashable, Sendable {
+    /// The numbers of changed records of one table.
+    package struct Counts: Hashable, Sendable {
+        package var created = 0
+        package var updated = 0
+        package var deleted = 0
+
+        /// Creates counts of nothing.
+        package init() {}
+    }
+
+    /// The revision.
+    package let revision: Int64
+    /// The device; nil for another program.
+    package let device: String?
+    /// The user.
+    package let user: String?
+    /// The time of the commit by the server's clock, in milliseconds since 1970; nil if unknown.
+    package let committed: Int64?
+    /// The changed records, by table.
+    package let tables: [String: Counts]
+
+    /// Creates a revision.
+    package init(revision: Int64, device: String?, user: String?, committed: Int64?, tables: [String: Counts]) {
+        self.revision = revision
+        self.device = device
+        self.user = user
+        self.committed = committed
+        self.tables = tables
+    }
+}
+
+/// A device as the server knows it.
+package struct DeviceRecord: Hashable, Sendable {
+    /// The device's id.
+    package let device: String
+    /// The name that its user gave it.
+    package let name: String?
+    /// Its user.
+    package let user: String?
+    /// The revision that it has.
+    package let revision: Int64
+    /// The time of its first request, in milliseconds since 1970.
+    package let firstContact: Int64?
+    /// The time of its last request.
+    package let lastContact: Int64?
+
+    /// Creates a device.
+    package init(
+        device: String,
+        name: String?,
+        user: String?,
+        revision: Int64,
+        firstContact: Int64?,
+        lastContact: Int64?
+    ) {
+        self.device = device
+        self.name = name
+        self.user = user
+        self.revision = revision
+        self.firstContact = firstContact
+        self.lastContact = lastContact
+    }
+}
+
+/// A refused change set.
+package struct RefusalRecord: Hashable, Sendable {
+    /// The number, which grows with each refusal of the zone.
+    package let number: Int64
+    /// The change set's id.
+    package let id: String
+    /// The device that sent it.
+    package let device: String?
+    /// The time of the verdict, in milliseconds since 1970.
+    package let decided: Int64
+    /// The revision that its author had seen.
+    package let base: Int64
+    /// The answer to the device, JSON: its reasons and the truth.
+    package let body: String
+    /// The records as the author sent them, JSON; nil if they were too many.
+    package let sent: String?
+
+    /// Creates a refusal.
+    package init(
+        number: Int64,
+        id: String,
+        device: String?,
+        decided: Int64,
+        base: Int64,
+        body: String,
+        sent: String?
+    ) {
+        self.number = number
+        self.id = id
+        self.device = device
+        self.decided = decided
+        self.base = base
+        self.body = body
+        self.sent = sent
+    }
+}
+
+/// The bounds of one read.
+package enum ZoneReaderLimits {
+    /// The longest time of a statement, in milliseconds.
+    package static let millisecondsMax = 2_000
+    /// The most bytes of one answer's rows.
+    package static let bytesMax = 1 << 20
+    /// The most bytes of the rows of a whole table.
+    package static let wholeBytesMax = 16 << 20
+    /// The largest exact count.
+    package static let countMax = 100_000
+    /// The most related records of a page.
+    package static let relatedMax = 10_000
+    /// The most log entries that one page examines.
+    package static let entriesMax = 2_000
+}

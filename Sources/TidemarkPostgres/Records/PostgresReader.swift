@@ -1,0 +1,130 @@
+import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+import TidemarkStoreSupport
+
+/// A zone in PostgreSQL at one revision, for clients without rows.
+struct PostgresReader: ZoneReader {
+    let pg: PostgresConnection
+    let served: PostgresSchema
+    let zone: String
+    let state: ZoneState
+    /// The revision of rows that existed before the zone.
+    let adopted: Int64
+
+    var schema: SyncSchema { served.schema }
+
+    /// Begins a read transaction; nil if changes of other programs wait to be absorbed, or the tables were altered.
+    ///
+    /// - Throws: `unknownZone`.
+    init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
+        guard !zone.utf8.contains(0) else { throw PostgresTransaction.unknownZone }
+        let results = try pg.run([
+            PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), Self.settings,
+            CataloguePosition.statement(of: served.namespace, zone: zone), PostgresStatement(Self.headSQL, [zone]),
+        ])
+        guard !results[3].isEmpty else { throw PostgresTransaction.unknownZone }
+        let row = results[3][0]
+        let position = CataloguePosition(results[2])
+        guard position == served.position, !row.isTrue(5) else { return nil }
+        try pg.deallocateStatements(ifAlteredAt: position)
+        self.pg = pg
+        self.served = served
+        self.zone = zone
+        state = ZoneState(
+            epoch: row.text(0),
+            revision: row.integer(1) ?? 0,
+            horizon: row.integer(2) ?? 0,
+            schema: served.hash,
+            time: row.integer(3) ?? 0
+        )
+        adopted = row.integer(4) ?? 0
+    }
+
+    /// Bounds the time of a statement; questions are planned one by one, with all that the planner knows.
+    private static let settings = PostgresStatement(
+        """
+        SELECT set_config('statement_timeout', '\(ZoneReaderLimits.millisecondsMax)', true),
+            set_config('lock_timeout', '\(ZoneReaderLimits.millisecondsMax / 2)', true),
+            set_config('plan_cache_mode', 'force_custom_plan', true),
+            set_config('enable_seqscan', 'on', true),
+            set_config('enable_hashjoin', 'on', true),
+            set_config('enable_mergejoin', 'on', true)
+        """
+    )
+
+    private static let headSQL = """
+        SELECT epoch, revision, horizon, time, adopted,
+            EXISTS (SELECT 1 FROM tidemark.outside AS outside WHERE outside.zone = $1)
+        FROM tidemark.zone
+        WHERE zone = $1
+        """
+
+    func rows(_ query: RowQuery) throws -> RowPage {
+        let dialect = try dialect(query)
+        var collected = CollectRows(query)
+        for statement in try RowSQL(query, in: dialect).statements(limit: query.limit + 1) {
+            let rows = try bounded(dialect) { try pg.rows(statement.sql, [zone] + statement.arguments) }
+            guard take(rows, into: &collected) else { break }
+        }
+        return collected.page
+    }
+
+    /// Adds rows to a page, and returns whether it has room for more.
+    private func take(_ rows: PostgresRows, into collected: inout CollectRows) -> Bool {
+        let total = rows.columnCount - 1
+        for index in 0..<rows.count {
+            let row = rows[index]
+            let cells = (2..<total).map { row.text($0) }
+            guard collected.take(key: row.text(0), revision: row.integer(1) ?? 0, cells: cells) else { return false }
+        }
+        guard !rows.isEmpty, rows[0].integer(total) ?? 0 > rows.count else { return true }
+        collected.endEarly()
+        return false
+    }
+
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
+        var query = RowQuery(table, limit: max, bytesMax: 0)
+        query.filter = filter
+        let dialect = try dialect(query)
+        let statement = try RowSQL.count(table, where: filter, max: max, in: dialect)
+        return try bounded(dialect) { Int(try pg.rows(statement.sql, [zone] + statement.arguments)[0].integer(0) ?? 0) }
+    }
+
+    /// The number of rows up to some thousand; beyond, what PostgreSQL has estimated for all zones.
+    func estimate(_ table: SyncedTable) throws -> Int {
+        let counted = try count(table, where: nil, max: Self.countedMax)
+        guard counted > Self.countedMax, let stored = served.tables[table.name] else { return counted }
+        let estimate = try pg.integer(
+            "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass($1)",
+            [stored.name]
+        )
+        return max(counted, Int(estimate ?? 0))
+    }
+
+    private static let countedMax = 10_000
+
+    func dialect(_ query: RowQuery) throws -> PostgresDialect {
+        guard let table = served.tables[query.table.name] else { throw PostgresTransaction.TablesAltered() }
+        return PostgresDialect(table: table, query: query, adopted: adopted)
+    }
+
+    /// Translates the errors that a question can cause.
+    func bounded<Result>(_ dialect: PostgresDialect, _ body: () throws -> Result) throws -> Result {
+        do { return try body() } catch let failure as PostgresFailure where failure.state == "57014" {
+            throw TidemarkError(
+                .queryTooCostly,
+                "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+                fix: "Ask the operator for an index: \(dialect.indexSQL)",
+                place: .init(table: dialect.table.table.name)
+            )
+        } catch let failure as PostgresFailure where failure.state.hasPrefix("22") {
+            throw TidemarkError(
+                dialect.query.keys == nil ? .invalidValue : .invalidKey,
+                "A value in the query cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
+                fix: "Compare the column with values of its type.",
+                place: .init(table: dialect.table.table.name)
+            )
+        }
+    }
+}

@@ -1,0 +1,116 @@
+internal import Foundation
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
+internal import TidemarkCore
+internal import TidemarkEngine
+
+/// `GET /changes`: what changed since a place in the log, as pages, as long poll, and as a stream of events.
+struct ChangesRoute: Sendable {
+    let service: any SyncService
+    let memory: InFlightMemory
+    let watch: AccessWatch
+
+    /// Answers one request.
+    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
+        -> Response
+    {
+        let items = try request.queryItems
+        let lastID = request.headers[.lastEventID]
+        if Self.wantsEvents(request) {
+            return try await stream(items, after: lastID, to: request, context: context, access: access)
+        }
+        let page = try await page(items, since: nil, access)
+        guard page.isEmpty, !page.hasMore, let wait = Self.wait(items) else {
+            return try await respond(page, to: request)
+        }
+        let held = HeldRequest(service: service, access: access, channel: context.channel)
+        try await held.wait(after: page.revision, milliseconds: wait * 1_000)
+        return try await respond(try await self.page(items, since: page.next.text, access), to: request)
+    }
+
+    /// Whether a request asks for a stream.
+    static func wantsEvents(_ request: Request) -> Bool {
+        request.headers[.accept]?.contains("text/event-stream") == true
+    }
+
+    private static func wait(_ items: [ListQuery.Item]) -> Int? {
+        // `FeedQuery` has checked the value.
+        items.first { $0.name == "wait" }.flatMap { Int($0.value) }
+    }
+
+    private func page(_ items: [ListQuery.Item], since: String?, _ access: ZoneAccess) async throws -> ReadChanges.Page
+    {
+        try await service.read(
+            access,
+            ZoneQuestion { reader in
+                let query = try FeedQuery(items, schema: reader.schema)
+                let start = try FeedStart(reader).position(since: since ?? query.since)
+                return try ReadChanges(query, reader).page(after: start)
+            }
+        )
+    }
+
+    private func respond(_ page: ReadChanges.Page, to request: Request) async throws -> Response {
+        try await JSONAnswer.response(Array(page.json.utf8), to: request.headers, share: memory.share())
+    }
+
+    // MARK: Events
+
+    /// The largest page that an event carries; a larger one is only announced.
+    private static let eventBytesMax = 64 << 10
+
+    private func stream(
+        _ items: [ListQuery.Item],
+        after lastID: String?,
+        to request: Request,
+        context: ServerRequestContext,
+        access: ZoneAccess
+    ) async throws -> Response {
+        let listener = try service.fanOut.listen(to: access.zone)
+        service.fanOut.publish(try await service.latest(access))
+        // The first page is read before the answer begins, so that a wrong request has a status.
+        let first = try await page(items, since: lastID, access)
+        let channel = context.channel
+        let token = try BearerToken.text(in: request)
+        let body = ResponseBody { [self] writer in
+            try await EventsRoute.configure(channel) { [weak listener] in
+                listener?.leave()
+                channel.close(promise: nil)
+            }
+            try await writer.write(EventStream.opening)
+            var rights = ListenerRights(of: access.caller)
+            var page = first
+            try await writer.write(Self.event(page))
+            while true {
+                while page.hasMore {
+                    page = try await self.page(items, since: page.next.text, access)
+                    try await writer.write(Self.event(page))
+                }
+                guard let message = await listener.next() else { break }
+                guard try await watch.admits(&rights, access: access, token: token), message != .bye else {
+                    listener.leave()
+                    try await writer.write(try EventStream.text(.bye))
+                    break
+                }
+                guard message != .heartbeat else {
+                    try await writer.write(try EventStream.text(.heartbeat))
+                    continue
+                }
+                page = try await self.page(items, since: page.next.text, access)
+                if !page.isEmpty { try await writer.write(Self.event(page)) }
+            }
+            try await writer.finish(nil)
+        }
+        return Response(status: .ok, headers: EventStream.headers, body: body)
+    }
+
+    private static func event(_ page: ReadChanges.Page) -> ByteBuffer {
+        guard page.json.utf8.count <= eventBytesMax else {
+            return ByteBuffer(
+                string: "event: large\nid: \(page.next.text)\ndata: {\"next\":\(JSONText.quote(page.next.text))}\n\n"
+            )
+        }
+        return ByteBuffer(string: "event: changes\nid: \(page.next.text)\ndata: \(page.json)\n\n")
+    }
+}

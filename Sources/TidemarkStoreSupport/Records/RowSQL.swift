@@ -1,0 +1,234 @@
+package import TidemarkCore
+
+/// Builds the statements that answer a ``TidemarkCore/RowQuery`` in one dialect.
+///
+/// **Keyset paging.** The order is that of the query's columns and then of the key, so it is total. The next
+/// page begins after a position (v, k), not after a number of rows. So rows that other clients write meanwhile move no
+/// untouched row into two pages or out of all. NULL comes first ascending and last descending. For one
+/// column `c`:
+///
+/// | | v is a value | v is NULL |
+/// | --- | --- | --- |
+/// | ascending | `c > v OR (c = v AND key > k)` | `c IS NOT NULL OR (c IS NULL AND key > k)` |
+/// | descending | `c < v OR c IS NULL OR (c = v AND key < k)` | `c IS NULL AND key < k` |
+///
+/// An `OR` over NULL and values would cost a sort. So a position becomes up to two statements, one for each side of
+/// NULL, which the store runs one after another until it has enough rows. Each is a range of an index over the
+/// columns and the key, so a page costs the same wherever it begins.
+package struct RowSQL<Dialect: RowDialect> {
+    /// A statement and its parameters.
+    package struct Statement: Hashable, Sendable {
+        /// The text.
+        package let sql: String
+        /// The parameters, in the order of their placeholders.
+        package let arguments: [String]
+    }
+
+    private let dialect: Dialect
+    private let query: RowQuery
+    private var arguments: [String] = []
+
+    /// Creates a builder.
+    package init(_ query: RowQuery, in dialect: Dialect) {
+        self.query = query
+        self.dialect = dialect
+    }
+
+    /// The statements, in the order of their rows; each selects the columns of ``selection``.
+    package func statements(limit: Int) throws -> [Statement] {
+        if let keys = query.keys {
+            var builder = self
+            return [try builder.byKeys(keys)]
+        }
+        return try segments.map { segment in
+            var builder = self
+            return try builder.statement(segment, limit: limit)
+        }
+    }
+
+    /// The statement that counts rows up to a bound.
+    package static func count(
+        _ table: SyncedTable,
+        where filter: RowFilter?,
+        max: Int,
+        in dialect: Dialect
+    ) throws -> Statement {
+        var query = RowQuery(table, limit: max, bytesMax: 0)
+        query.filter = filter
+        var builder = RowSQL(query, in: dialect)
+        let condition = try builder.condition(.beginning)
+        return Statement(
+            sql: "SELECT count(*) FROM (SELECT 1 AS one FROM \(dialect.from)\(condition) LIMIT \(max + 1)) AS counted",
+            arguments: builder.arguments
+        )
+    }
+
+    /// A filter as the `WHERE` of a statement on `dialect.from` that has other parameters before the filter's.
+    package static func condition(
+        _ filter: RowFilter?,
+        on table: SyncedTable,
+        after arguments: [String],
+        in dialect: Dialect
+    ) throws -> Statement {
+        var query = RowQuery(table, limit: 0, bytesMax: 0)
+        query.filter = filter
+        var builder = RowSQL(query, in: dialect)
+        builder.arguments = arguments
+        let condition = try builder.condition(.beginning)
+        return Statement(sql: condition, arguments: builder.arguments)
+    }
+
+    // MARK: Private
+
+    /// A part of the order, on one side of NULL in the first column.
+    private enum Segment {
+        case beginning
+        case afterPosition
+        case isNull
+        case isNotNull
+    }
+
+    private var segments: [Segment] {
+        guard let first = query.order.first, dialect.mayBeNull(first.column) else {
+            return [query.after == nil ? .beginning : .afterPosition]
+        }
+        guard let after = query.after else {
+            guard dialect.readsNullApart else { return [.beginning] }
+            return first.isDescending ? [.isNotNull, .isNull] : [.isNull, .isNotNull]
+        }
+        switch (after.values[0] == Self.null, first.isDescending) {
+        case (true, false): return [.afterPosition, .isNotNull]
+        case (false, true): return [.afterPosition, .isNull]
+        case (true, true), (false, false): return [.afterPosition]
+        }
+    }
+
+    private mutating func statement(_ segment: Segment, limit: Int) throws -> Statement {
+        let condition = try condition(segment)
+        let order =
+            query.order.enumerated().map { index, part in
+                term(part.column, isDescending: part.isDescending, isUniform: index == 0 && segment != .beginning)
+            } + keyColumns.map { term($0, isDescending: query.isKeyDescending, isUniform: false) }
+        return Statement(
+            sql: dialect.statement(
+                RowSelection(cells: selection, source: dialect.from + condition, order: order, limit: limit)
+            ),
+            arguments: arguments
+        )
+    }
+
+    private func term(_ column: SyncedTable.Column, isDescending: Bool, isUniform: Bool) -> String {
+        dialect.operand(column) + dialect.direction(of: column, isDescending: isDescending, isUniform: isUniform)
+    }
+
+    private mutating func byKeys(_ keys: [String]) throws -> Statement {
+        let from = try dialect.from(keys: keys, at: 0)
+        arguments = [from.argument]
+        let condition = try condition(.beginning)
+        return Statement(
+            sql: dialect.statement(RowSelection(cells: selection, source: from.sql + condition, order: [], limit: nil)),
+            arguments: arguments
+        )
+    }
+
+    /// The key, the revision, the query's columns, the order's columns and the key's columns.
+    private var selection: [String] {
+        let cells = query.columns.map { dialect.json($0, charactersMax: query.charactersMax) }
+        let position = (query.order.map(\.column) + keyColumns).map { dialect.json($0, charactersMax: nil) }
+        return [dialect.keyJSON, dialect.revision] + cells + position
+    }
+
+    private mutating func condition(_ segment: Segment) throws -> String {
+        var parts = [dialect.scope].compactMap { $0 }
+        if let filter = query.filter { parts.append(try text(filter)) }
+        if let place = try place(segment) { parts.append(place) }
+        return parts.isEmpty ? "" : "\nWHERE \(parts.joined(separator: " AND "))"
+    }
+
+    private mutating func place(_ segment: Segment) throws -> String? {
+        switch segment {
+        case .beginning: return nil
+        case .isNull: return query.order.first.map { "\(dialect.operand($0.column)) IS NULL" }
+        case .isNotNull: return query.order.first.map { "\(dialect.operand($0.column)) IS NOT NULL" }
+        case .afterPosition:
+            guard let after = query.after else { return nil }
+            guard let first = query.order.first else { return try afterKey(after.key) }
+            let column = dialect.operand(first.column)
+            guard after.values[0] != Self.null else {
+                return "\(column) IS NULL AND \(try afterRest(of: after, from: 1))"
+            }
+            let value = try bind(after.values[0], first.column)
+            let sign = first.isDescending ? "<" : ">"
+            // The first comparison is a range of the index, the second decides about the range's first value.
+            let rest = try afterRest(of: after, from: 1)
+            return "\(column) \(sign)= \(value) AND (\(column) \(sign) \(value) OR \(rest))"
+        }
+    }
+
+    /// The condition that a row with equal columns before `index` comes after the position.
+    private mutating func afterRest(of after: RowQuery.Position, from index: Int) throws -> String {
+        guard index < query.order.count else { return try afterKey(after.key) }
+        let part = query.order[index]
+        let column = dialect.operand(part.column)
+        guard after.values[index] != Self.null else {
+            let rest = "\(column) IS NULL AND \(try afterRest(of: after, from: index + 1))"
+            return part.isDescending ? "(\(rest))" : "(\(column) IS NOT NULL OR \(rest))"
+        }
+        let value = try bind(after.values[index], part.column)
+        let rest = "\(column) = \(value) AND \(try afterRest(of: after, from: index + 1))"
+        guard part.isDescending else { return "(\(column) > \(value) OR \(rest))" }
+        let null = dialect.mayBeNull(part.column) ? " OR \(column) IS NULL" : ""
+        return "(\(column) < \(value)\(null) OR \(rest))"
+    }
+
+    private mutating func afterKey(_ key: [String]) throws -> String {
+        let columns = keyColumns.map { dialect.operand($0) }
+        var values: [String] = []
+        for (column, json) in zip(keyColumns, key) { values.append(try bind(json, column)) }
+        let sign = query.isKeyDescending ? "<" : ">"
+        guard columns.count > 1 else { return "\(columns[0]) \(sign) \(values[0])" }
+        return "(\(columns.joined(separator: ", "))) \(sign) (\(values.joined(separator: ", ")))"
+    }
+
+    private mutating func text(_ filter: RowFilter) throws -> String {
+        switch filter {
+        case .all(let parts): return try group(parts, " AND ")
+        case .any(let parts): return try group(parts, " OR ")
+        case .not(let part): return "NOT (\(try text(part)))"
+        case .isNull(let column): return "\(dialect.operand(column)) IS NULL"
+        case .isLike(let column, let pattern):
+            let condition = dialect.like(column, pattern, at: arguments.count)
+            arguments.append(condition.argument)
+            return condition.sql
+        case .isOneOf(let column, let values):
+            var list: [String] = []
+            for value in values { list.append(try bind(value, column)) }
+            return dialect.isOneOf(column, list)
+        case .compare(let column, .equal, let value): return dialect.isOneOf(column, [try bind(value, column)])
+        case .compare(let column, let comparison, let value):
+            return "\(dialect.operand(column)) \(Self.signs[comparison] ?? "=") \(try bind(value, column))"
+        }
+    }
+
+    private mutating func group(_ parts: [RowFilter], _ word: String) throws -> String {
+        var texts: [String] = []
+        for part in parts { texts.append(try text(part)) }
+        return "(\(texts.joined(separator: word)))"
+    }
+
+    private mutating func bind(_ json: String, _ column: SyncedTable.Column) throws -> String {
+        let value = try dialect.value(json, of: column, at: arguments.count)
+        arguments.append(value.argument)
+        return value.sql
+    }
+
+    private var keyColumns: [SyncedTable.Column] {
+        query.table.key.compactMap { name in query.table.columns.first { $0.name == name } }
+    }
+
+    private static var null: String { "null" }
+
+    private static var signs: [RowFilter.Comparison: String] {
+        [.unequal: "<>", .greater: ">", .greaterOrEqual: ">=", .less: "<", .lessOrEqual: "<="]
+    }
+}

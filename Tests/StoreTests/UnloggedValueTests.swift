@@ -1,0 +1,112 @@
+import StoreTestSupport
+import Testing
+import TidemarkCore
+
+/// A record's history begins with the values that it had before the zone, although adoption logs no row.
+@Suite(.serialized) struct UnloggedValueTests {
+    private static let schema = """
+        CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, done INTEGER, size REAL);
+        CREATE TABLE other (id INTEGER PRIMARY KEY, n INTEGER);
+        INSERT INTO note VALUES (1, 'milk', 0, 0.1), (2, 'bread, "old"', 0, 1e300), (3, NULL, NULL, NULL);
+        INSERT INTO other VALUES (1, 0);
+        """
+
+    private static func edit(_ id: Int, _ attributes: String) -> String {
+        #"{"note":{"update":[\#(id)],"attributes":{"\#(id)":{\#(attributes)}}}}"#
+    }
+
+    private static func request(at revision: Int64, _ set: String) -> String {
+        #"{"maxRevision":\#(revision),"changeSets":[\#(set)]}"#
+    }
+
+    /// The entries of a record, oldest first: operation and unlogged values.
+    private static func entries(_ zone: Zone, _ key: Int) async throws -> [String] {
+        try await zone.column(
+            """
+            SELECT operation || ' ' || coalesce(unlogged, '-')
+            FROM tidemark_log
+            WHERE tbl = 'note' AND key = '\(key)'
+            ORDER BY revision
+            """
+        )
+    }
+
+    @Test(arguments: Store.all)
+    func `an adopted record changes and is deleted; each of its first values is in the log once`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
+        let sets = [
+            Self.edit(1, #""text":"tea""#), Self.edit(1, #""text":"rum","done":1"#), Self.edit(1, #""done":2"#),
+            #"{"note":{"delete":[1]}}"#, #"{"note":{"delete":[2]}}"#,
+        ]
+        for (number, set) in sets.enumerated() { _ = try await zone.sync(at: Int64(number + 1), set) }
+        #expect(
+            try await Self.entries(zone, 1) == [
+                #"update {"text":"milk"}"#, #"update {"done":0}"#, "update -", #"delete {"size":0.1}"#,
+            ]
+        )
+        #expect(
+            try await Self.entries(zone, 2) == [#"delete {"text":"bread, \"old\"","done":0,"size":1e+300}"#]
+        )
+    }
+
+    @Test(arguments: Store.all)
+    func `a group, another program and a request alone keep the same values`(store: Store) async throws {
+        let zone = try await Zone(store, Self.schema)
+        _ = try await zone.together([
+            Self.request(at: 1, Self.edit(1, #""text":"tea""#)), Self.request(at: 1, Self.edit(2, #""done":1"#)),
+        ])
+        try await zone.writeOutside("UPDATE note SET text = 'x', done = 1 WHERE id IN (1, 3)")
+        try await zone.service.look(zone: "main")
+        _ = try await zone.sync(at: 4, #"{"note":{"delete":[3]}}"#)
+        #expect(try await Self.entries(zone, 1) == [#"update {"text":"milk"}"#, #"update {"done":0}"#])
+        #expect(try await Self.entries(zone, 2) == [#"update {"done":0}"#])
+        #expect(
+            try await Self.entries(zone, 3) == [#"update {"text":null,"done":null}"#, #"delete {"size":null}"#]
+        )
+    }
+
+    @Test(arguments: Store.all)
+    func `a record that a change set created, or created again, keeps none`(store: Store) async throws {
+        let zone = try await Zone(store, Self.schema)
+        _ = try await zone.sync(at: 1, #"{"note":{"create":[-1],"attributes":{"-1":{"text":"new"}}}}"#)
+        _ = try await zone.sync(at: 2, Self.edit(4, #""text":"newer""#))
+        _ = try await zone.sync(at: 3, #"{"note":{"delete":[4]}}"#)
+        #expect(try await Self.entries(zone, 4) == ["create -", "update -", "delete -"])
+        _ = try await zone.sync(at: 4, #"{"note":{"delete":[1]}}"#)
+        try await zone.writeOutside("INSERT INTO note VALUES (1, 'again', 1, 1)")
+        try await zone.service.look(zone: "main")
+        _ = try await zone.sync(at: 6, Self.edit(1, #""text":"x""#))
+        #expect(
+            try await Self.entries(zone, 1) == [
+                #"delete {"text":"milk","done":0,"size":0.1}"#, "create -", "update -",
+            ]
+        )
+    }
+
+    @Test(arguments: Store.all)
+    func `the log is compacted; an entry that stays keeps its values`(store: Store) async throws {
+        var limits = Limits.standard
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
+        let zone = try await Zone(store, Self.schema, limits: limits)
+        _ = try await zone.sync(at: 1, Self.edit(1, #""text":"tea""#))
+        _ = try await zone.sync(at: 2, Self.edit(1, #""done":1"#))
+        _ = try await zone.sync(at: 3, Self.edit(1, #""text":"rum""#))
+        for revision in 4...6 {
+            let set = #"{"other":{"update":[1],"attributes":{"1":{"n":\#(revision)}}}}"#
+            _ = try await zone.sync(at: Int64(revision), set)
+        }
+        #expect(try await Self.entries(zone, 1) == [#"update {"done":0}"#, "update -"])
+    }
+
+    @Test(arguments: Store.all)
+    func `values above 1 MiB are not kept, and the change is logged without them`(store: Store) async throws {
+        let large = "INSERT INTO note VALUES (9, replace(hex(zeroblob(524289)), '0', 'x'), 7, 0);"
+        let zone = try await Zone(store, Self.schema + large)
+        _ = try await zone.sync(at: 1, Self.edit(9, #""text":"small""#))
+        _ = try await zone.sync(at: 2, Self.edit(9, #""done":8"#))
+        #expect(try await Self.entries(zone, 9) == ["update -", #"update {"done":7}"#])
+    }
+}
