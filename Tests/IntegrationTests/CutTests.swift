@@ -55,7 +55,7 @@ private final class CutBench: Sendable {
         """
 
     /// The distance between two cuts in bytes.
-    private static let stride = Effort.count("TIDEMARK_CUT_STRIDE", short: 7, long: 1)
+    private static let stride = Effort.count("TIDEMARK_CUT_STRIDE", short: 7, long: 3)
 
     private let link: BrokenLink
     private let zone: DatabaseQueue

@@ -9,7 +9,7 @@ extension IntegrationTests {
     /// A trap ends only that process, and a process without end is killed.
     @Suite struct DamageFuzzTests {
         /// The number of damaged files, and the first seed.
-        private static let count = Effort.count("TIDEMARK_DAMAGE", short: 8, long: 200)
+        private static let count = Effort.count("TIDEMARK_DAMAGE", short: 8, long: 60)
         private static let first = Effort.count("TIDEMARK_DAMAGE_SEED", short: 1, long: 1)
         private static let limit = Duration.seconds(120)
 

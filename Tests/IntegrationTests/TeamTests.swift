@@ -17,7 +17,7 @@ extension IntegrationTests {
             """
         private static let peopleCount = 50
         /// The records that each person creates.
-        private static let recordsEach = Effort.count("TIDEMARK_TEAM_RECORDS", short: 6, long: 3_400)
+        private static let recordsEach = Effort.count("TIDEMARK_TEAM_RECORDS", short: 6, long: 600)
         private static let recordsPerTransaction = 250
 
         /// A member with a device.

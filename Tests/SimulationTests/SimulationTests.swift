@@ -9,7 +9,7 @@ import TidemarkTestSupport
     @Test(
         arguments: zip(
             Profile.allCases,
-            [1_200, 100, 100, 100, 100, 100, 100, 100, 100, 100].map { Effort.isLong ? $0 : $0 / 10 }
+            [400, 40, 40, 40, 40, 40, 40, 40, 40, 40].map { Effort.isLong ? $0 : $0 / 5 }
         )
     ) func `A1 A6 A7 A10: many short random worlds keep every promise`(profile: Profile, worlds: Int)
         async throws
@@ -24,7 +24,7 @@ import TidemarkTestSupport
         async throws
     {
         let result = try await Campaign(
-            seeds: 1..<UInt64(Effort.count(short: 2, long: 7)),
+            seeds: 1..<UInt64(Effort.count(short: 2, long: 4)),
             rounds: 60,
             profile: profile
         ).run()

@@ -53,7 +53,7 @@ import TidemarkTestSupport
         return journal.entries
     }
 
-    private static let worlds = Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 4, long: 25)
+    private static let worlds = Effort.count("TIDEMARK_DIFFERENTIAL_SEEDS", short: 3, long: 12)
 }
 
 /// A PostgreSQL store that replays a journal.

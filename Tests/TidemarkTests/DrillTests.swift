@@ -12,7 +12,7 @@ import TidemarkTestSupport
 /// deleted exists, or is in a conflict.
 @Suite(.serialized) struct DrillTests {
     /// Drills of each kind; the environment can ask for more.
-    static let seeds = UInt64(Effort.count("TIDEMARK_DRILL_SEEDS", short: 2, long: 20))
+    static let seeds = UInt64(Effort.count("TIDEMARK_DRILL_SEEDS", short: 2, long: 8))
 
     /// The kinds of disasters.
     enum Disaster: CaseIterable {

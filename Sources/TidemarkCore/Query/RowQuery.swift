@@ -61,6 +61,25 @@ package struct RowQuery: Hashable, Sendable {
     /// Whether the key's direction is descending.
     package var isKeyDescending: Bool { order.last?.isDescending ?? false }
 
+    /// Whether many requests ask this with other values, so that a store keeps the statement.
+    ///
+    /// Selected columns, filters and long orders make too many different statements to keep.
+    package var isCommon: Bool {
+        filter == nil && charactersMax == nil && order.count <= 1 && table.columns.count <= 100
+            && (columns.isEmpty || columns == table.columns)
+    }
+
+    /// The columns that give a row's place in the order: those of the order, and the key's.
+    package var placeColumns: [SyncedTable.Column] {
+        order.map(\.column) + table.key.compactMap { name in table.columns.first { $0.name == name } }
+    }
+
+    /// The columns that a store selects after ``columns``: those of the place whose whole values are not there yet.
+    package var furtherColumns: [SyncedTable.Column] {
+        guard charactersMax == nil else { return placeColumns }
+        return placeColumns.filter { !columns.contains($0) }
+    }
+
     /// The columns of the index with which the question is cheap.
     package var indexColumns: [SyncedTable.Column] {
         let key = table.key.compactMap { name in table.columns.first { $0.name == name } }

@@ -37,8 +37,9 @@ struct FileDialect: RowDialect {
     }
 
     func json(_ column: SyncedTable.Column, charactersMax: Int?) -> String {
+        // ``FileReader`` renders a whole value, without a function's call for each.
         let name = Self.alias + SQLText.name(column.name)
-        return charactersMax.map { "tidemark_cut(\(name), \($0))" } ?? "tidemark_key(\(name))"
+        return charactersMax.map { "tidemark_cut(\(name), \($0))" } ?? name
     }
 
     var keyJSON: String { RowJSON.key(table, alias: Self.alias) }
@@ -66,7 +67,8 @@ struct FileDialect: RowDialect {
 
     func statement(_ selection: RowSelection) -> String {
         let order = selection.order.isEmpty ? "" : "\nORDER BY \(selection.order.joined(separator: ", "))"
-        let limit = selection.limit.map { "\nLIMIT \($0)" } ?? ""
+        // The last parameter, so that pages of any size have the same statement.
+        let limit = selection.limit == nil ? "" : "\nLIMIT ?"
         return "SELECT \(selection.cells.joined(separator: ", "))\nFROM \(selection.source)\(order)\(limit)"
     }
 

@@ -10,11 +10,10 @@ struct FileReader: ZoneReader {
     let schema: SyncSchema
     let db: Database
 
-    /// Wraps a connection that is inside a read transaction.
+    /// Wraps a connection that is inside a read transaction and has the engine's functions.
     ///
     /// `hash` is the schema's hash.
     init(_ db: Database, schema: SyncSchema, hash: String) throws {
-        try EngineConnection.addFunctions(to: db)
         self.db = db
         self.schema = schema
         let row = try Row.fetchOne(
@@ -45,10 +44,17 @@ struct FileReader: ZoneReader {
         into collected: inout CollectRows
     ) throws -> Bool {
         try bounded(query) {
-            // A question has its own columns and filters, so its statement is not kept.
-            let rows = try Row.fetchCursor(db, sql: statement.sql, arguments: StatementArguments(statement.arguments))
+            let prepared =
+                try query.isCommon
+                ? db.cachedStatement(sql: statement.sql) : db.makeStatement(sql: statement.sql)
+            var arguments = StatementArguments(statement.arguments)
+            if query.keys == nil { arguments += [query.limit + 1] }
+            let rows = try Row.fetchCursor(prepared, arguments: arguments)
+            let cutCount = query.charactersMax == nil ? 0 : query.columns.count
             while let row = try rows.next() {
-                let cells = try (2..<row.count).map { try row.value($0) as String }
+                let cells = try (2..<row.count).map { index in
+                    try index - 2 < cutCount ? row.value(index) : CanonicalJSON.text(of: index, in: prepared)
+                }
                 guard try collected.take(key: row.value(0), revision: row.value(1), cells: cells) else { return false }
             }
             return true

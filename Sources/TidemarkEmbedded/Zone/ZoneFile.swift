@@ -61,7 +61,10 @@ final class ZoneFile: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
-        configuration.prepareDatabase { ProgramFunctions.addStandIns(declaredIn: $0) }
+        configuration.prepareDatabase { db in
+            ProgramFunctions.addStandIns(declaredIn: db)
+            try EngineConnection.addFunctions(to: db)
+        }
         let pool = try TidemarkError.translatingStorageErrors(of: path) {
             try DatabasePool(path: path, configuration: configuration)
         }

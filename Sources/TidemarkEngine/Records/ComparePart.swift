@@ -142,9 +142,8 @@ package struct ComparePart {
             ranges[indexes[row.range]].have?[key].map { !row.fingerprint.hex.hasPrefix($0) } ?? true
         }.compactMap { row, _ in row.key }
         let page = try read(wanted)
-        let records = page.rows.map { row in
-            RecordText.object(row, columns: table.columns, key: RecordPath.text(row.position.key))
-        }
+        let text = RecordText(table.columns)
+        let records = page.rows.map { text.object($0, key: RecordPath.text($0.position.key)) }
         return [
             ("more", page.rows.count < wanted.count ? "true" : "false"), ("records", JSONText.array(records)),
             ("gone", JSONText.array(gone.sorted().map { JSONText.quote($0) })),

@@ -55,8 +55,7 @@ package struct ListRecords {
         let tag = RecordTag(revision: row.row.revision, epoch: reader.state.epoch).entityTag
         // Related records change without their parent, so their answer has no tag of the record alone.
         if list.relations.isEmpty, Self.matches(known, tag) { return Answer(json: nil, entityTag: tag) }
-        let text = RecordText.object(row.row, columns: list.columns, related: row.related)
-        return Answer(json: text, entityTag: tag)
+        return Answer(json: RecordText(list.columns).object(row.row, related: row.related), entityTag: tag)
     }
 
     /// The error about a record that is not there.
@@ -103,21 +102,17 @@ package struct ListRecords {
             next = try RecordCursor(position: last.position, since: since).text(question: question, zone: zone)
         }
         let related = try RelatedRecords(reader).attach(list, to: page.rows, columns: query.columns, of: table)
-        let records = page.rows.enumerated().map { index, row in
-            RecordText.object(
-                selected(row, list),
-                columns: list.columns,
-                key: RecordPath.text(row.position.key),
-                related: related[index]
-            )
+        var json = #"{"epoch":\#(JSONText.quote(zone.epoch)),"revision":\#(zone.revision),"since":\#(since),"#
+        if let next { json += "\"next\":\(JSONText.quote(next))," }
+        if let count = try count(list, table) { json += "\"count\":\(count)," }
+        json += "\"records\":["
+        let text = RecordText(list.columns)
+        for (index, row) in page.rows.enumerated() {
+            if index > 0 { json += "," }
+            text.append(row, key: RecordPath.text(row.position.key), related: related[index], to: &json)
         }
-        var members = [
-            ("epoch", JSONText.quote(zone.epoch)), ("revision", String(zone.revision)), ("since", String(since)),
-        ]
-        if let next { members.append(("next", JSONText.quote(next))) }
-        if let count = try count(list, table) { members.append(("count", count)) }
-        members.append(("records", JSONText.array(records)))
-        return Answer(json: JSONText.object(members), entityTag: tag, next: next)
+        json += "]}"
+        return Answer(json: json, entityTag: tag, next: next)
     }
 
     /// The question of a list without its place, for cursors.
@@ -162,7 +157,7 @@ package struct ListRecords {
         query.keys = keys
         let rows = try reader.rows(query).rows
         let related = try RelatedRecords(reader).attach(list, to: rows, columns: query.columns, of: table)
-        return zip(rows, related).map { (selected($0, list), $1) }
+        return Array(zip(rows, related))
     }
 
     /// The question for the selected columns, and those that related records refer to.
@@ -172,15 +167,6 @@ package struct ListRecords {
         if !list.relations.isEmpty { query.columns += table.columns.filter { !list.columns.contains($0) } }
         query.charactersMax = list.charactersMax
         return query
-    }
-
-    private func selected(_ row: RowText, _ list: ListQuery) -> RowText {
-        RowText(
-            key: row.key,
-            cells: Array(row.cells.prefix(list.columns.count)),
-            revision: row.revision,
-            position: row.position
-        )
     }
 
     /// Whether one of the tags in `If-None-Match` is this one.

@@ -129,18 +129,9 @@ struct RelatedRecords {
     /// Returns the related records as JSON, by the values of their last columns, which link them.
     private func texts(of rows: [RowText], _ link: Link, _ linkCount: Int) -> [String: [String]] {
         var found: [String: [String]] = [:]
+        let text = RecordText(link.columns)
         for row in rows {
-            let key = row.cells.suffix(linkCount).joined(separator: ",")
-            let text = RecordText.object(
-                RowText(
-                    key: row.key,
-                    cells: Array(row.cells.prefix(link.columns.count)),
-                    revision: row.revision,
-                    position: row.position
-                ),
-                columns: link.columns
-            )
-            found[key, default: []].append(text)
+            found[row.cells.suffix(linkCount).joined(separator: ","), default: []].append(text.object(row))
         }
         return found
     }

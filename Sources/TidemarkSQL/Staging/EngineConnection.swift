@@ -23,8 +23,7 @@ package enum EngineConnection {
         )
         if isPrepared != true {
             try widenCaches(of: db)
-            try SQLFunctions.register(on: db)
-            try FingerprintFunctions.register(on: db)
+            try addFunctions(to: db)
             try db.execute(sql: ReduceCapture.tableSQL)
             try db.execute(sql: StagingTables.sql)
             try db.execute(sql: RangeFingerprints.sql)
@@ -36,13 +35,10 @@ package enum EngineConnection {
 }
 
 extension EngineConnection {
-    /// Adds the SQL functions to a read-only connection, unless it has them.
+    /// Adds the SQL functions to a connection.
+    ///
+    /// Call this while no statement runs.
     package static func addFunctions(to db: Database) throws {
-        let hasFunctions = try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM pragma_function_list WHERE name = 'tidemark_key')"
-        )
-        guard hasFunctions != true else { return }
         try SQLFunctions.register(on: db)
         try FingerprintFunctions.register(on: db)
     }

@@ -1,4 +1,5 @@
 import Foundation
+package import GRDB
 import GRDBSQLite
 import TidemarkCore
 
@@ -16,7 +17,17 @@ import TidemarkCore
 ///
 /// SQLite's own `json_quote` is not exact: it rejects blobs, cuts text at NUL, and prints some doubles
 /// that do not round-trip (1,282 of 199,901 random doubles with SQLite 3.40.1 and `%!.17g`).
-enum CanonicalJSON {
+package enum CanonicalJSON {
+    /// Returns the canonical JSON of a column of a statement's present row.
+    package static func text(of column: Int, in statement: Statement) -> String {
+        // SQLite wants a value of a row to be used by the connection's own thread only, as here.
+        let value = sqlite3_column_value(statement.sqliteStatement, Int32(column))
+        if sqlite3_value_type(value) == SQLITE_INTEGER { return String(sqlite3_value_int64(value)) }
+        var output: [UInt8] = []
+        append(value, to: &output)
+        return String(decoding: output, as: UTF8.self)
+    }
+
     /// Appends the canonical JSON of an SQL function's argument.
     static func append(_ value: OpaquePointer?, to output: inout [UInt8]) {
         switch sqlite3_value_type(value) {

@@ -3,12 +3,20 @@ package import TidemarkCore
 /// Collects the rows of a page within its bounds, whatever the store.
 package struct CollectRows {
     private let query: RowQuery
+    /// Where a row's cells have the values of its place.
+    private let places: [Int]
     private var bytes = 0
     /// The page so far.
     package private(set) var page = RowPage(rows: [], hasMore: false)
 
     /// Creates an empty page.
-    package init(_ query: RowQuery) { self.query = query }
+    package init(_ query: RowQuery) {
+        self.query = query
+        let further = query.furtherColumns
+        places = query.placeColumns.map { column in
+            further.firstIndex(of: column).map { query.columns.count + $0 } ?? query.columns.firstIndex(of: column) ?? 0
+        }
+    }
 
     /// Notes that the store has left out rows beyond the page's bytes.
     package mutating func endEarly() { page.hasMore = true }
@@ -17,15 +25,13 @@ package struct CollectRows {
     ///
     /// - Returns: Whether the page has room for another one.
     package mutating func take(key: String, revision: Int64, cells: [String]) -> Bool {
-        let columns = query.columns.count
-        let place = cells[columns...]
         let row = RowText(
             key: key,
-            cells: Array(cells.prefix(columns)),
+            cells: cells.count == query.columns.count ? cells : Array(cells.prefix(query.columns.count)),
             revision: revision,
             position: RowQuery.Position(
-                values: Array(place.prefix(query.order.count)),
-                key: Array(place.dropFirst(query.order.count))
+                values: places.prefix(query.order.count).map { cells[$0] },
+                key: places.dropFirst(query.order.count).map { cells[$0] }
             )
         )
         bytes += row.byteCount

@@ -131,11 +131,11 @@ package struct RowSQL<Dialect: RowDialect> {
         )
     }
 
-    /// The key, the revision, the query's columns, the order's columns and the key's columns.
+    /// The key, the revision, the query's columns, and the further columns of a row's place.
     private var selection: [String] {
         let cells = query.columns.map { dialect.json($0, charactersMax: query.charactersMax) }
-        let position = (query.order.map(\.column) + keyColumns).map { dialect.json($0, charactersMax: nil) }
-        return [dialect.keyJSON, dialect.revision] + cells + position
+        let further = query.furtherColumns.map { dialect.json($0, charactersMax: nil) }
+        return [dialect.keyJSON, dialect.revision] + cells + further
     }
 
     private mutating func condition(_ segment: Segment) throws -> String {
