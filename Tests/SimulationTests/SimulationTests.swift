@@ -39,16 +39,6 @@ import TidemarkTestSupport
         #expect(hashes[0] == hashes[1])
     }
 
-    @Test(arguments: Regression.all) func `every seed that once found a defect passes`(regression: Regression)
-        throws
-    {
-        let report = try Simulation.run(
-            .init(seed: regression.seed, rounds: regression.rounds, profile: regression.profile),
-            FileTemplates()
-        )
-        #expect(report.finding == nil, "\(regression.defect)")
-    }
-
     @Test func `a world replays from its list of decisions`() throws {
         let templates = FileTemplates()
         let options = SimulationOptions(seed: 3, rounds: 60)

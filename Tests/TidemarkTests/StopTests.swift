@@ -65,8 +65,10 @@ private struct Gate: ForwardingTransport {
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         arrivals.continuation.yield()
+        let (answers, continuation) = AsyncStream.makeStream(of: Void.self)
         // Ends by cancellation only.
-        for await _ in AsyncStream<Void>(unfolding: { try? await Task.sleep(for: .seconds(3_600)) }) {}
+        for await _ in answers {}
+        continuation.finish()
         throw CancellationError()
     }
 

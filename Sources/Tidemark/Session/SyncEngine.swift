@@ -75,7 +75,7 @@ public actor SyncEngine {
     private var inFlight: Task<Void, any Error>?
     /// Whether the round in flight asks the server, so that later callers can join it.
     private var isAsking = false
-    /// The rounds that run now, each of which may hold the file.
+    /// The rounds that run now and may hold the file.
     private var running: Set<Task<Verification?, any Error>> = []
     /// How often ``stop()`` has ended the rounds.
     var stops = 0

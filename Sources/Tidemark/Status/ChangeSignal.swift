@@ -2,8 +2,8 @@ import Synchronization
 
 /// Counts the changes after which a stream of state may have another value, and wakes the readers that wait.
 ///
-/// It holds no values: a reader reads what is true when it wakes. So a slow reader misses only what is no longer
-/// true. Without readers, a change costs one increment. Safe to use from any task.
+/// It holds no values: a reader that wakes reads the present one. So a slow reader misses outdated values only. Without
+/// readers, a change costs one increment. Safe to use from any task.
 final class ChangeSignal: Sendable {
     private struct State {
         var count: UInt64 = 0

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import TidemarkCore
 
-/// Streams of what is true now.
+/// Streams of the state now.
 extension SyncEngine {
     /// The status now, and after every round and every commit of this and other processes.
     ///

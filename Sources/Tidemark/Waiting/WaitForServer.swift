@@ -81,8 +81,7 @@ extension SyncEngine {
                 }
                 pace.recordFailure(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds)
             }
-            // Only a cancelled task does not sleep, and it ends the loop.
-            try? await Task.sleep(for: pace.pause(jitter: Pace.systemJitter()))
+            await commits.signal.wait(beyond: .max, atMost: pace.pause(jitter: Pace.systemJitter()))
         }
     }
 }

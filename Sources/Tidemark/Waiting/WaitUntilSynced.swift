@@ -86,7 +86,7 @@ extension SyncEngine {
         return try await database.typingStorage {
             try await database.writeWithoutTransaction { db in
                 let boundaries = commits.takeBoundaries()
-                try Self.fit(db, boundaries, environment)
+                try Self.fit(db, at: boundaries, in: environment)
                 var sets = AwaitedSets()
                 try db.inTransaction(.immediate) {
                     let file = try DeviceFile(db)
@@ -106,7 +106,7 @@ extension SyncEngine {
     }
 
     /// Adapts the bookkeeping if the app altered its tables while the engine was open.
-    private static func fit(_ db: Database, _ boundaries: KnownTransactions, _ environment: Environment) throws {
+    private static func fit(_ db: Database, at boundaries: KnownTransactions, in environment: Environment) throws {
         guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
         try Transaction.withoutForeignKeys(db) {
             try FitSchema(db: db, now: environment.now(), boundaries: boundaries, newID: environment.newID)

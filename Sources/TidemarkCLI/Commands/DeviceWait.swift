@@ -10,7 +10,7 @@ extension Device {
         static let configuration = CommandConfiguration(
             abstract: "Wait until the server has the edits of a file, or of one of its records.",
             discussion: """
-                The command syncs the file until the server has what was edited before the call. Any program can \
+                The command syncs the file until the server has the edits made before the call. Any program can \
                 call it to know that its edits are safe on the server:
 
                   tidemark device wait notes.sqlite --record notes/7 --timeout 10 && echo "on the server"
