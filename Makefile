@@ -45,11 +45,10 @@ build-tests: setup
 
 test: setup-tests lint build-tests ## Lint, build and run the tests: an answer in ten minutes after the build
 	@$(STAGE) "Running the tests" $(SERVICES) $(TESTS)
-	@$(STAGE) "Running real applications" $(REAL_SOFTWARE)
 	@printf '\nEverything passed, in %d s. make verify runs the long tests too.\n' \
 		$$(( $$(date +%s) - $(STARTED) ))
 
-verify: setup-tests lint build-tests ## As test, with the long ones: more worlds, kills and fuzz
+verify: setup-tests lint build-tests ## As test, with the long ones: more worlds, kills and fuzz, and real applications
 	@$(STAGE) "Running the tests at full length" $(SERVICES) env TIDEMARK_LONG=1 $(TESTS)
 	@$(STAGE) "Running real applications at full length" \
 		env TIDEMARK_LONG=1 TIDEMARK_REAL_SOFTWARE_SECONDS=300 $(REAL_SOFTWARE)

@@ -1,5 +1,6 @@
 import Testing
 import TidemarkSimulation
+import TidemarkTestSupport
 
 /// A seed that once found a defect.
 struct Regression: Sendable, CustomTestStringConvertible {
@@ -199,4 +200,17 @@ struct Regression: Sendable, CustomTestStringConvertible {
             defect: "the checker did not know a parked predecessor that was made again in the same step"
         ),
     ]
+}
+
+/// Rule 23: what a seed has found once stays mended.
+@Suite struct RegressionTests {
+    @Test(arguments: Regression.all) func `every seed that once found a defect passes`(regression: Regression)
+        throws
+    {
+        let report = try Simulation.run(
+            .init(seed: regression.seed, rounds: regression.rounds, profile: regression.profile),
+            FileTemplates()
+        )
+        #expect(report.finding == nil, "\(regression.defect)")
+    }
 }

@@ -56,9 +56,9 @@ import TidemarkTestSupport
             let ben = try await cluster.device("ben", over: HTTPTransport(url: server.url))
             // Anna uses no network: all requests in the server's log are Ben's.
             let questions = { server.log.all.count { $0.contains("/sync") } }
-            var statuses = ben.engine.statuses.makeAsyncIterator()
             await ben.engine.start(every: .seconds(3_600))
-            _ = await statuses.next()
+            // Joins the first round, or follows it.
+            try await ben.engine.sync()
             try await until { cluster.store.fanOut.listenerCount == 1 }
             var events = ben.engine.events.makeAsyncIterator()
             let before = questions()

@@ -98,6 +98,11 @@ struct Home {
             reason: "the one place where a device takes time and randomness from the system"
         ),
         Home(
+            path: "Sources/Tidemark/Status/ChangeSignal.swift",
+            calls: ["Task.sleep"],
+            reason: "the timer of readers that wait for a change"
+        ),
+        Home(
             path: "Sources/Tidemark/Session/CommitObserver.swift",
             calls: ["Task.sleep"],
             reason: "the timer behind the background loop"

@@ -1,3 +1,5 @@
+import Foundation
+
 /// A Swift source whose bytes are told apart: code, comments, strings and quoted names.
 ///
 /// Rules about calls look at code only, rules about reasons at comments only, so that neither
@@ -77,16 +79,31 @@ struct SwiftText {
 }
 
 /// Finds every occurrence of a text as whole words: `print(` is not found in `sprint(`.
+///
+/// The C library searches, because a loop over the bytes takes minutes in a debug build.
 func offsets(of needle: String, in haystack: [UInt8]) -> [Int] {
     let needle = Array(needle.utf8)
     guard let first = needle.first, let last = needle.last else { return [] }
-    return haystack.indices.dropLast(needle.count - 1).filter { start in
-        guard haystack[start] == first else { return false }
+    return occurrences(of: needle, in: haystack).filter { start in
         let end = start + needle.count
-        guard haystack[start..<end].elementsEqual(needle) else { return false }
         let joinsBefore = first.isWord && start > 0 && haystack[start - 1].isWord
         let joinsAfter = last.isWord && end < haystack.count && haystack[end].isWord
         return !joinsBefore && !joinsAfter
+    }
+}
+
+private func occurrences(of needle: [UInt8], in haystack: [UInt8]) -> [Int] {
+    haystack.withUnsafeBytes { bytes in
+        var found: [Int] = []
+        guard let base = bytes.baseAddress, bytes.count >= needle.count else { return found }
+        let startsMax = bytes.count - needle.count + 1
+        var start = 0
+        while start < startsMax, let hit = memchr(base + start, Int32(needle[0]), startsMax - start) {
+            let offset = UnsafeRawPointer(hit) - base
+            if memcmp(base + offset, needle, needle.count) == 0 { found.append(offset) }
+            start = offset + 1
+        }
+        return found
     }
 }
 

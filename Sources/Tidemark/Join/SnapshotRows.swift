@@ -4,6 +4,22 @@ import TidemarkSQL
 
 /// Copies rows out of the attached snapshot.
 enum SnapshotRows {
+    /// Copies all rows of all tables.
+    ///
+    /// After each table, `progress` gets the number of records so far, of how many.
+    static func copyAll(_ schema: SyncSchema, in db: Database, progress: (Int, Int) -> Void) throws -> Int {
+        let counts = try schema.tables.map { table in
+            try Int.fetchOne(db, sql: "SELECT count(*) FROM snapshot.\(SQLText.name(table.name))") ?? 0
+        }
+        let total = counts.reduce(0, +)
+        var records = 0
+        for table in schema.tables {
+            records += try copy(table, schema.difference, in: db)
+            progress(records, total)
+        }
+        return records
+    }
+
     /// Copies all rows of a table, in the columns that the snapshot and the file share.
     ///
     /// - Returns: The number of rows.

@@ -26,6 +26,8 @@ package struct TakeSnapshot {
     var consent = MassDeletion.Consent.none
     /// The file's state when the device requested the snapshot; nil: any state will do.
     var requestState: FileState?
+    /// Gets the number of records that the tables have so far, of how many.
+    var onRecords: (_ records: Int, _ total: Int) -> Void = { _, _ in }
 
     /// Prepares to apply the snapshot at a path to the file of a connection.
     package init(
@@ -215,8 +217,7 @@ package struct TakeSnapshot {
                 try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
             }
             try DeviceObjects.createWaiting(schema, in: db)
-            var records = 0
-            for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
+            let records = try SnapshotRows.copyAll(schema, in: db, progress: onRecords)
             events.append(.snapshotTaken(revision: header.revision, records: records))
             try UnknownValues(db: db, schema: schema).replaceFromSnapshot()
             try SnapshotCheck.rows(of: schema, in: db)

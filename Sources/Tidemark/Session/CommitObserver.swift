@@ -27,6 +27,8 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     private let state = Mutex(State())
+    /// Counts the commits of this database, and other changes of the engine's state.
+    let signal = ChangeSignal()
 
     /// Makes an observer without recorded transactions.
     package init() {}
@@ -43,6 +45,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
     }
 
     package func databaseDidCommit(_ db: Database) {
+        signal.advance()
         guard let first = state.withLock(\.first) else { return }
         let last = lastCaptured(db)
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in

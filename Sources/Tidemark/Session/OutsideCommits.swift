@@ -35,6 +35,7 @@ extension SyncEngine {
             guard version != lastVersion else { return (version, false) }
             return (version, try Self.takeCaptured(db, commits: commits, environment: environment))
         }
+        if version != lastVersion { commits.signal.advance() }
         lastDataVersion = version
         if isTaken { commits.wakeForEdit() }
         return isTaken

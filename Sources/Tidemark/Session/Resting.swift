@@ -62,14 +62,18 @@ extension SyncEngine {
     /// Records the error of a failed sync.
     func recordFailure(_ error: TidemarkError) {
         let former = obstacle.stage
+        lastFailure = error
         obstacle.record(error, now: environment.now())
         if obstacle.stage == .signInNeeded, former != .signInNeeded { eventHub.send(.signInNeeded) }
+        commits.signal.advance()
     }
 
     /// Records a success, or other credentials.
     func clearObstacle() {
         let former = obstacle.stage
+        lastFailure = nil
         obstacle.clear()
+        commits.signal.advance()
         // The listener pauses for longer after it was refused.
         if [.signInNeeded, .accessEnded, .zoneUnknown].contains(former) { listenAgain() }
     }

@@ -58,11 +58,9 @@ public actor SyncEngine {
     ///
     /// Each access returns a new stream.
     public nonisolated var events: AsyncStream<SyncEvent> { eventHub.stream() }
-    /// The status now and after every round and every local commit.
-    public nonisolated var statuses: AsyncStream<DeviceStatus> { statusHub.stream() }
 
     nonisolated let eventHub = Broadcast<SyncEvent>()
-    private nonisolated let statusHub = Broadcast<DeviceStatus>()
+    nonisolated let meter: DownloadMeter
     let database: any DatabaseWriter
     let transport: any Transport
     let environment: Environment
@@ -77,10 +75,16 @@ public actor SyncEngine {
     private var inFlight: Task<Void, any Error>?
     /// Whether the round in flight asks the server, so that later callers can join it.
     private var isAsking = false
+    /// The rounds that run now and may hold the file.
+    private var running: Set<Task<Verification?, any Error>> = []
+    /// How often ``stop()`` has ended the rounds.
+    var stops = 0
+    /// The error of the last round; nil if it succeeded.
+    var lastFailure: TidemarkError?
     /// The background loop.
-    private var loop: Task<Void, Never>?
+    var loop: Task<Void, Never>?
     /// The connection on which the server announces new revisions.
-    private var listening: Task<Void, Never>?
+    var listening: Task<Void, Never>?
     /// The reason why the engine sends nothing for a while.
     var obstacle = Obstacle()
     /// The task that polls for commits of other programs, and the version that its last poll saw.
@@ -135,6 +139,7 @@ public actor SyncEngine {
         self.environment = environment
         self.limits = limits
         commits = CommitObserver()
+        meter = DownloadMeter(commits.signal)
         let newID = environment.newID
         let now = environment.now
         let renames = try renames.sorted { $0.key < $1.key }.map { try ColumnRename($0.key, to: $0.value) }
@@ -167,6 +172,7 @@ public actor SyncEngine {
     deinit {
         listening?.cancel()
         watching?.cancel()
+        commits.signal.finish()
     }
 
     // MARK: Syncing
@@ -189,6 +195,7 @@ public actor SyncEngine {
     /// With `pushedChange`, the engine does not ask the server for newer changes.
     package func sync(acceptingMassDeletion: Bool = false, pushedChange: PushedChange?) async throws {
         try refusePause()
+        let era = stops
         var isFirst = true
         while let inFlight {
             let suffices = (isAsking || pushedChange != nil) && !acceptingMassDeletion
@@ -202,7 +209,7 @@ public actor SyncEngine {
                 if try await status().pendingChangeSets == 0 { return }
             case .failure(let error):
                 // The caller that began the round cancelled it, or this caller permits more than that one.
-                let isTheirs = error is CancellationError && !Task.isCancelled
+                let isTheirs = error is CancellationError && !Task.isCancelled && era == stops
                 guard isTheirs || !suffices else { throw error }
             }
             isFirst = false
@@ -223,101 +230,9 @@ public actor SyncEngine {
                 recordFailure(error)
                 eventHub.send(.failed(code: error.code.rawValue, message: error.message))
             }
-            // Why the sync failed matters more than that a failing disk hides the status as well.
-            try? await announceStatus()
             throw error
         }
         clearObstacle()
-        try await announceStatus()
-    }
-
-    /// Syncs in the background: after local commits, after commits at the server, and every `interval`.
-    ///
-    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one
-    /// change set.
-    ///
-    /// It retries failed rounds after growing pauses with jitter, and sends an event for each failure.
-    ///
-    /// - Parameters:
-    ///   - interval: The longest pause after a successful round.
-    ///   - isLive: Whether to hold a connection on which the server announces new revisions. Without
-    ///     it, or while it is broken, remote changes arrive with the next round.
-    public func start(every interval: Duration = .seconds(30), isLive: Bool = true) {
-        guard loop == nil else { return }
-        if isLive { listen() }
-        watchOutside()
-        let pace = Pace(interval: interval)
-        loop = Task { [weak self] in
-            var pace = pace
-            var pushedChange: PushedChange?
-            while !Task.isCancelled {
-                guard let self else { return }
-                await self.round(&pace, pushedChange)
-                pushedChange = await self.rest(pace)
-            }
-        }
-    }
-
-    /// Ends the background sync.
-    ///
-    /// It cancels a round in flight; each transaction is applied completely or not at all.
-    public func stop() {
-        loop?.cancel()
-        listening?.cancel()
-        watching?.cancel()
-        loop = nil
-        listening = nil
-        watching = nil
-    }
-
-    /// Begins to listen to the server, until ``stop()``.
-    package func listen() {
-        guard listening == nil else { return }
-        let connection = Listening(database, transport, waking: commits)
-        listening = Task { await connection.run() }
-    }
-
-    /// Takes a hint about a new revision, which another connection has brought.
-    nonisolated func hear(_ hint: Hint) { commits.hear(hint) }
-
-    /// Makes the connection of the listener anew, if there is one.
-    func listenAgain() {
-        guard listening != nil else { return }
-        listening?.cancel()
-        listening = nil
-        listen()
-    }
-
-    /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
-    ///
-    /// - Returns: The change, if the server pushed it.
-    package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
-        let start = ContinuousClock.now
-        let end = start + pause
-        let earliestEnd = start + Pace.hintGap
-        while !Task.isCancelled {
-            await commits.wait(atMost: end - .now, orEdit: canEndEarly, orHint: canEndEarly)
-            guard canEndEarly, let hint = commits.takeHint() else { return nil }
-            guard await isNews(hint.end) else { continue }
-            await commits.wait(atMost: earliestEnd - .now, orEdit: true)
-            return (commits.takeHint() ?? hint).change
-        }
-        return nil
-    }
-
-    private func isNews(_ hint: ZoneRevision) async -> Bool {
-        do { return hint.isNews(to: try await database.read { try ZoneRevision(knownIn: $0) }) } catch {
-            // The next round will report the file's error.
-            return true
-        }
-    }
-
-    /// Runs one round and sets the pace; `sync()` reports a failure to the app.
-    private func round(_ pace: inout Pace, _ pushedChange: PushedChange?) async {
-        do {
-            try await sync(pushedChange: pushedChange)
-            pace.recordSuccess()
-        } catch { pace.recordFailure(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds) }
     }
 
     /// Compares all rows of this file with the server's.
@@ -339,7 +254,6 @@ public actor SyncEngine {
             recordFailure(error)
             throw error
         }
-        try await announceStatus()
         return verification ?? Verification()
     }
 
@@ -374,9 +288,32 @@ public actor SyncEngine {
             commits: commits,
             merge: merge,
             conditionalGetPolicy: conditionalGetPolicy,
+            meter: meter,
             pushedChange: pushedChange
         )
-        return try await session.run(purpose) { [eventHub] in eventHub.send($0) }
+        let round = Task { [eventHub] in try await session.run(purpose) { eventHub.send($0) } }
+        running.insert(round)
+        defer {
+            running.remove(round)
+            commits.signal.advance()
+        }
+        return try await withTaskCancellationHandler {
+            try await round.value
+        } onCancel: {
+            round.cancel()
+        }
+    }
+
+    /// Whether a round runs now.
+    var hasRound: Bool { !running.isEmpty }
+
+    /// Cancels the rounds that run now, and waits until none holds the file.
+    ///
+    /// A cancelled round gives the file's lock back before it ends.
+    func endRounds() async {
+        for round in running { round.cancel() }
+        // The callers of the rounds get the errors.
+        for round in running { _ = await round.result }
     }
 
     // MARK: State
@@ -424,7 +361,6 @@ public actor SyncEngine {
                 try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
             }
         }
-        try await announceStatus()
         return dependents
     }
 
@@ -454,6 +390,4 @@ public actor SyncEngine {
             try await database.read { try TemporaryIDs.permanentID(for: id, in: table, $0) }
         }
     }
-
-    func announceStatus() async throws { statusHub.send(try await status()) }
 }

@@ -37,6 +37,8 @@ package struct SyncRound: Sendable {
     let core: DeviceCore
     let environment: SyncEngine.Environment
     let boundaries: @Sendable () -> KnownTransactions
+    /// Gets the number of records that a snapshot has brought into the tables so far, of how many.
+    private let onRecords: @Sendable (_ records: Int, _ total: Int) -> Void
     private let limits: Limits
     private let merge: [String: MergeFunction]
     var changeSetsMax: Int
@@ -100,7 +102,7 @@ package struct SyncRound: Sendable {
     ///
     /// `boundaries` returns the known transactions of the app; `merge` are the app's merge functions,
     /// by table. Without `sendsConditionalGet`, the device sends no conditional GET. It sends no request that
-    /// `pushedChange` answers.
+    /// `pushedChange` answers. `onRecords` follows the records of a snapshot into the tables.
     package init(
         for purpose: Purpose = .sync(acceptingMassDeletion: false),
         sendsConditionalGet: Bool = true,
@@ -108,8 +110,10 @@ package struct SyncRound: Sendable {
         environment: SyncEngine.Environment,
         merge: [String: MergeFunction] = [:],
         pushedChange: PushedChange? = nil,
+        onRecords: @escaping @Sendable (_ records: Int, _ total: Int) -> Void = { _, _ in },
         boundaries: @escaping @Sendable () -> KnownTransactions
     ) {
+        self.onRecords = onRecords
         self.purpose = purpose
         self.sendsConditionalGet = sendsConditionalGet
         self.pushedChange = pushedChange
@@ -255,6 +259,7 @@ package struct SyncRound: Sendable {
         snapshot.hasMismatch = hasMismatch
         snapshot.consent = consent
         snapshot.requestState = requestState
+        snapshot.onRecords = onRecords
         do {
             var renumbered = RenumberTaken.Outcome()
             let applied = try snapshot.take { applied in

@@ -16,6 +16,8 @@ struct SyncSession: Sendable {
     let merge: [String: MergeFunction]
     /// The engine's record of conditional GETs, kept across syncs.
     let conditionalGetPolicy: Remembered<ConditionalGetPolicy>
+    /// Measures the download of the zone's rows.
+    let meter: DownloadMeter
     /// The change that the server pushed without a request.
     var pushedChange: PushedChange?
 
@@ -30,7 +32,8 @@ struct SyncSession: Sendable {
             limits: limits,
             environment: environment,
             merge: merge,
-            pushedChange: pushedChange
+            pushedChange: pushedChange,
+            onRecords: { [meter] in meter.applied($0, of: $1) }
         ) { commits.takeBoundaries() }
         defer { conditionalGetPolicy.update { [round] in $0.record(round.conditionalGetOutcome) } }
         do {
@@ -115,7 +118,10 @@ struct SyncSession: Sendable {
         let start = environment.now()
         let (pieces, arrived) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         async let renewal: Void = renew(lock, takenAt: start, while: pieces)
-        try await transport.snapshot(zone: zone, since: base, to: path) { _, _ in arrived.yield() }
+        try await transport.snapshot(zone: zone, since: base, to: path) { [meter] bytes, total in
+            meter.received(bytes, of: total)
+            arrived.yield()
+        }
         arrived.finish()
         try await renewal
         return try await advance(&round) { try $0.applySnapshot(at: path, in: $1) }
@@ -140,7 +146,9 @@ final class Remembered<Value: Sendable>: Sendable {
     init(_ value: Value) { self.value = Mutex(value) }
 
     /// Reads and changes the value under the mutex.
-    func update<Result: Sendable>(_ body: (inout Value) -> Result) -> Result { value.withLock { body(&$0) } }
+    func update<Result: Sendable>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+        try value.withLock { try body(&$0) }
+    }
 }
 
 /// The temporary files of a snapshot download.

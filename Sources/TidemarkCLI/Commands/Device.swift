@@ -8,7 +8,9 @@ import TidemarkTerminal
 struct Device: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Join a SQLite file to a server, sync it, and maintain it.",
-        subcommands: [Join.self, Rescue.self, Sync.self, Status.self, Conflicts.self, Resolve.self, SignOut.self]
+        subcommands: [
+            Join.self, Rescue.self, Sync.self, Wait.self, Status.self, Conflicts.self, Resolve.self, SignOut.self,
+        ]
     )
 }
 

@@ -30,14 +30,23 @@ struct ServedSchema: Hashable, Sendable {
 
     /// What changes in a file with its schema, and is quick to read.
     struct Version: Hashable {
+        private let schema: Int64?
         private let numbers: [Int64?]
         private let migrations: [String]
 
         init(of db: Database) throws {
-            numbers = try ["schema_version", "user_version", "application_id"].map {
-                try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\($0)"))
-            }
+            schema = try Self.number("schema_version", of: db)
+            numbers = try ["user_version", "application_id"].map { try Self.number($0, of: db) }
             migrations = try MigratorTable.migrations(in: db)
+        }
+
+        /// Whether a file has the same tables, whatever its migrators have noted since.
+        ///
+        /// That suffices to read rows. The next commit follows the rest.
+        func hasTables(of db: Database) throws -> Bool { try Self.number("schema_version", of: db) == schema }
+
+        private static func number(_ name: String, of db: Database) throws -> Int64? {
+            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA main.\(name)"))
         }
     }
 }

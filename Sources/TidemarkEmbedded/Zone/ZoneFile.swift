@@ -162,7 +162,7 @@ final class ZoneFile: Sendable {
         for _ in 0..<Self.readingAttemptsMax {
             let served = servedSchema.withLock { $0 }
             let result = try await reading { db -> Result? in
-                guard try ServedSchema.Version(of: db) == served.version else { return nil }
+                guard try served.version.hasTables(of: db) else { return nil }
                 let hasCaptured = try Bool.fetchOne(
                     db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
                 )

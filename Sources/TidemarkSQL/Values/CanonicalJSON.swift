@@ -28,6 +28,19 @@ package enum CanonicalJSON {
         return String(decoding: output, as: UTF8.self)
     }
 
+    /// Returns the canonical JSON of a value.
+    package static func text(of value: DatabaseValue) -> String {
+        var output: [UInt8] = []
+        switch value.storage {
+        case .null: return "null"
+        case .int64(let number): return String(number)
+        case .double(let number): append(number, to: &output)
+        case .string(let text): Array(text.utf8).withUnsafeBufferPointer { append(text: $0, to: &output) }
+        case .blob(let data): Array(data).withUnsafeBufferPointer { append(tag: "$blob", $0, to: &output) }
+        }
+        return String(decoding: output, as: UTF8.self)
+    }
+
     /// Appends the canonical JSON of an SQL function's argument.
     static func append(_ value: OpaquePointer?, to output: inout [UInt8]) {
         switch sqlite3_value_type(value) {

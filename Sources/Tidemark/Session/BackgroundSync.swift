@@ -1,0 +1,98 @@
+import GRDB
+import TidemarkCore
+
+/// The background sync: a loop of rounds, a connection that announces revisions, and a look at other programs' commits.
+extension SyncEngine {
+    /// Syncs in the background: after local commits, after commits at the server, and every `interval`.
+    ///
+    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one
+    /// change set.
+    ///
+    /// It retries failed rounds after growing pauses with jitter, and sends an event for each failure.
+    ///
+    /// - Parameters:
+    ///   - interval: The longest pause after a successful round.
+    ///   - isLive: Whether to hold a connection on which the server announces new revisions. Without
+    ///     it, or while it is broken, remote changes arrive with the next round.
+    public func start(every interval: Duration = .seconds(30), isLive: Bool = true) {
+        guard loop == nil else { return }
+        if isLive { listen() }
+        watchOutside()
+        let pace = Pace(interval: interval)
+        loop = Task { [weak self] in
+            var pace = pace
+            var pushedChange: PushedChange?
+            while !Task.isCancelled {
+                guard let self else { return }
+                await self.round(&pace, pushedChange)
+                pushedChange = await self.rest(pace)
+            }
+        }
+    }
+
+    /// Ends the background sync, and returns when the file is free.
+    ///
+    /// It cancels the rounds in flight, also those of other callers, which get `CancellationError`. Each transaction
+    /// is applied completely or not at all. Afterwards no task of the engine uses the file until the next call. So
+    /// an app may be suspended then, also with a file that it shares with its extensions.
+    public func stop() async {
+        let tasks = [loop, listening, watching].compactMap(\.self)
+        loop = nil
+        listening = nil
+        watching = nil
+        for task in tasks { task.cancel() }
+        stops += 1
+        await endRounds()
+        for task in tasks { await task.value }
+    }
+
+    /// Begins to listen to the server, until ``stop()``.
+    package func listen() {
+        guard listening == nil else { return }
+        let connection = Listening(database, transport, waking: commits)
+        listening = Task { await connection.run() }
+    }
+
+    /// Takes a hint about a new revision, which another connection has brought.
+    nonisolated func hear(_ hint: Hint) { commits.hear(hint) }
+
+    /// Makes the connection of the listener anew, if there is one.
+    func listenAgain() {
+        guard listening != nil else { return }
+        listening?.cancel()
+        listening = nil
+        listen()
+    }
+
+    /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
+    ///
+    /// - Returns: The change, if the server pushed it.
+    package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
+        let start = ContinuousClock.now
+        let end = start + pause
+        let earliestEnd = start + Pace.hintGap
+        while !Task.isCancelled {
+            await commits.wait(atMost: end - .now, orEdit: canEndEarly, orHint: canEndEarly)
+            guard canEndEarly, let hint = commits.takeHint() else { return nil }
+            guard await isNews(hint.end) else { continue }
+            await commits.wait(atMost: earliestEnd - .now, orEdit: true)
+            return (commits.takeHint() ?? hint).change
+        }
+        return nil
+    }
+
+    private func isNews(_ hint: ZoneRevision) async -> Bool {
+        do { return hint.isNews(to: try await database.read { try ZoneRevision(knownIn: $0) }) } catch {
+            // The next round will report the file's error.
+            return true
+        }
+    }
+
+    /// Runs one round and sets the pace; `sync()` reports a failure to the app.
+    private func round(_ pace: inout Pace, _ pushedChange: PushedChange?) async {
+        do {
+            try await sync(pushedChange: pushedChange)
+            pace.recordSuccess()
+        } catch { pace.recordFailure(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds) }
+    }
+}

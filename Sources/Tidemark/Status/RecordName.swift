@@ -1,0 +1,73 @@
+import Foundation
+import GRDB
+import TidemarkCore
+
+/// A record by its table and key: `RecordName("player", 7)`.
+///
+/// A new record may have a temporary id. The name with that id stays good when the record gets another one.
+public struct RecordName: Hashable, Sendable {
+    /// The table.
+    public let table: String
+    /// The key.
+    public let key: RecordKey
+
+    /// Creates a name.
+    ///
+    /// - Parameters:
+    ///   - table: The table.
+    ///   - key: The key.
+    public init(_ table: String, _ key: RecordKey) {
+        self.table = table
+        self.key = key
+    }
+
+    /// Names a record of the app.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` for a table that does not sync,
+    ///   ``TidemarkCore/ErrorCode/invalidKey`` for a record without a value of a key column, or an error of the record.
+    init<Record: EncodableRecord & TableRecord>(of record: Record, in schema: SyncSchema) throws {
+        let table = try Self.table(Record.databaseTableName, in: schema)
+        let values = try record.databaseDictionary
+        let key = try table.key.map { column in
+            let value = values[column] ?? values.first { $0.key.lowercased() == column.lowercased() }?.value
+            guard let value, !value.isNull else {
+                throw TidemarkError(
+                    .invalidKey,
+                    "The record has no value in the key column \(column).",
+                    fix: "Insert the record first, and name it by the id that it then has.",
+                    place: .init(table: table.name, column: column)
+                )
+            }
+            return value
+        }
+        self.init(table.name, RecordKey(key))
+    }
+
+    /// Reads a name as people write it: `player/7`, `country/DE`, or `city/DE,7`.
+    ///
+    /// A slash, a comma or a percent sign within a part is percent-encoded.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` or ``TidemarkCore/ErrorCode/invalidKey``.
+    package init(path: String, in schema: SyncSchema) throws(TidemarkError) {
+        let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        let table = try Self.table(parts[0].removingPercentEncoding ?? String(parts[0]), in: schema)
+        let key = try RecordPath.key(parts.dropFirst().first ?? "", of: table) { $0.removingPercentEncoding }
+        self.init(table.name, RecordKey(json: key))
+    }
+
+    /// Whether the file has a synced table of this name.
+    func require(in schema: SyncSchema) throws(TidemarkError) { _ = try Self.table(table, in: schema) }
+
+    private static func table(_ name: String, in schema: SyncSchema) throws(TidemarkError) -> SyncedTable {
+        let found = schema.byName[name] ?? schema.tables.first { $0.name.lowercased() == name.lowercased() }
+        guard let found else {
+            throw TidemarkError(
+                .unknownTable,
+                "The file has no synced table of this name.",
+                fix: "`tidemark device status FILE` names the tables that do not sync, and why.",
+                place: .init(table: name)
+            )
+        }
+        return found
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import GRDB
+import TidemarkCore
+
+/// The change sets that a wait is for, and what has become of them.
+///
+/// A wait for a record is for the change sets that touch it, and for those before them. A later edit does not lengthen
+/// it. If the app's merge function makes another change set of a refused one, the wait is for that one, too.
+struct AwaitedSets: Sendable {
+    /// The record; nil for all records.
+    private var record: RecordName?
+    /// The ids, oldest first.
+    private(set) var ids: [String] = []
+    /// The ids whose refusal ends the wait.
+    private var decisive: Set<String> = []
+
+    /// Awaits nothing.
+    init() {}
+
+    /// Finds the change sets of a record, or of all records.
+    ///
+    /// The caller has drained the captured changes, because these have no change set yet.
+    init(of record: RecordName?, in db: Database) throws {
+        self.record = record
+        let all = try String.fetchAll(db, sql: "SELECT id FROM tidemark_changeset ORDER BY seq")
+        guard let record else {
+            ids = all
+            decisive = Set(all)
+            return
+        }
+        let own = try Self.sets(of: record, in: db)
+        decisive = Set(own)
+        ids = all.lastIndex { own.contains($0) }.map { Array(all[...$0]) } ?? []
+        // A refusal of earlier edits stands until somebody decides.
+        if own.isEmpty { decisive = Set(try Self.conflicts(of: record, in: db)) }
+    }
+
+    /// Reads what has become of the change sets.
+    ///
+    /// - Returns: At the end, a revision of the zone that has them all.
+    mutating func look(in db: Database) throws -> Look<Int64> {
+        try awaitMerged(in: db)
+        let parked = try String.fetchAll(
+            db.cachedStatement(sql: "SELECT id FROM tidemark_conflict WHERE kind = 'refused' ORDER BY number")
+        )
+        if let id = parked.first(where: decisive.contains) { return .refused(id) }
+        let list = try Self.list(ids)
+        let pending = try Int.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT count(*) FROM tidemark_changeset WHERE id IN (SELECT value FROM json_each(?))"
+            ),
+            arguments: [list]
+        )
+        if let pending, pending > 0 { return .pending(pending) }
+        let committed = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT max(revision) FROM tidemark_kept WHERE id IN (SELECT value FROM json_each(?))"
+            ),
+            arguments: [list]
+        )
+        // The file keeps a bounded number of acknowledged change sets. Its own revision has them all.
+        return .done(try committed ?? DeviceFile(db).revision)
+    }
+
+    /// Adds the change sets that a merge function has made of awaited ones.
+    private mutating func awaitMerged(in db: Database) throws {
+        let merged = try String.fetchAll(
+            db.cachedStatement(sql: "SELECT id FROM tidemark_changeset WHERE merges > 0 ORDER BY seq")
+        )
+        guard merged.contains(where: { !decisive.contains($0) }) else { return }
+        let own = try record.map { Set(try Self.sets(of: $0, in: db)) }
+        let known = Set(ids)
+        for id in merged where !known.contains(id) && own?.contains(id) != false {
+            ids.append(id)
+            decisive.insert(id)
+        }
+    }
+
+    // MARK: Records
+
+    /// The pending change sets that touch a record, under any of its ids.
+    private static func sets(of record: RecordName, in db: Database) throws -> [String] {
+        try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT DISTINCT changeset.id FROM tidemark_outbox AS pending
+                    JOIN tidemark_changeset AS changeset USING (seq)
+                    WHERE pending.tbl = ? AND pending.key IN (\(keysSQL))
+                    """
+            ),
+            arguments: [record.table] + keys(record)
+        )
+    }
+
+    /// The refused change sets that touch a record, under any of its ids.
+    private static func conflicts(of record: RecordName, in db: Database) throws -> [String] {
+        try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT parked_record.id FROM tidemark_conflict_record AS parked_record
+                    WHERE parked_record.tbl = ? AND parked_record.key IN (\(keysSQL))
+                        AND parked_record.operation <> 'unchanged'
+                    """
+            ),
+            arguments: [record.table] + keys(record)
+        )
+    }
+
+    /// A key, and the permanent id if the key is a temporary one.
+    private static let keysSQL = """
+        SELECT ? UNION ALL
+        SELECT CAST(permanent AS TEXT) FROM tidemark_idmap WHERE tbl = ? AND temporary = ?
+        """
+
+    private static func keys(_ record: RecordName) -> StatementArguments {
+        [record.key.json, record.table, Int64(record.key.json)]
+    }
+
+    private static func list(_ ids: [String]) throws -> String {
+        String(decoding: try JSONEncoder().encode(ids), as: UTF8.self)
+    }
+}

@@ -1,0 +1,87 @@
+import GRDB
+import TidemarkCore
+
+/// What a wait sees in the file.
+enum Look<Value: Sendable>: Sendable {
+    /// The end of the wait.
+    case done(Value)
+    /// So many change sets are still in the outbox.
+    case pending(Int)
+    /// A refused change set, parked under this id.
+    case refused(String)
+}
+
+/// The loop of every wait: look at the file, and wait for a change.
+extension SyncEngine {
+    /// The longest time until a wait looks at the file again: another process may have had a round.
+    private static let lookPause = Duration.milliseconds(100)
+
+    /// Waits until the file shows the end.
+    ///
+    /// While the background sync runs, its rounds suffice. Otherwise the wait has rounds of its own. A refusal counts
+    /// only when no round runs, because the round may still merge the refused change set.
+    ///
+    /// - Parameters:
+    ///   - limit: The longest wait; nil waits without end.
+    ///   - look: Looks at the file.
+    /// - Returns: The value with which the look ended the wait.
+    /// - Throws: ``WaitError``; an error of a round that no retry can help; an error of the file; or
+    ///   `CancellationError`, also after ``stop()``.
+    func wait<Value: Sendable>(
+        within limit: Duration?,
+        until look: @escaping @Sendable (Database) throws -> Look<Value>
+    ) async throws -> Value {
+        let end = limit.map { ContinuousClock.now + $0 }
+        let era = stops
+        let failure = Remembered<(any Error)?>(nil)
+        var ownRounds: Task<Void, Never>?
+        defer { ownRounds?.cancel() }
+        while true {
+            try Task.checkCancellation()
+            guard era == stops else { throw CancellationError() }
+            let count = commits.signal.count
+            let mayStillMerge = hasRound
+            var pending = 0
+            switch try await database.typingStorage({ [database] in try await database.read(look) }) {
+            case .done(let value): return value
+            case .pending(let number): pending = number
+            case .refused(let id):
+                if !mayStillMerge, !hasRound { throw WaitError.refused(conflict: id) }
+                pending = 1
+            }
+            if let error = failure.update({ $0 }) ?? (loop == nil ? nil : lastFailure), Self.endsWait(error) {
+                throw error
+            }
+            if let end, end <= .now { throw WaitError.notYet(pending: pending) }
+            if loop == nil, ownRounds == nil, era == stops {
+                ownRounds = Task { [weak self] in await self?.repeatRounds(until: failure) }
+            }
+            let pause = end.map { min($0 - .now, Self.lookPause) } ?? Self.lookPause
+            await commits.signal.wait(beyond: count, atMost: pause)
+        }
+    }
+
+    /// Whether a person has to change something first.
+    private static func endsWait(_ error: any Error) -> Bool {
+        guard let error = error as? TidemarkError else { return true }
+        return ![.retry, .resync, .renew, .repair].contains(error.recovery)
+    }
+
+    /// Has rounds until the task is cancelled, or an error ends the wait.
+    private func repeatRounds(until failure: Remembered<(any Error)?>) async {
+        var pace = Pace(interval: .seconds(1))
+        while !Task.isCancelled {
+            do {
+                try await sync()
+                pace.recordSuccess()
+            } catch {
+                if Self.endsWait(error) {
+                    failure.update { $0 = error }
+                    return commits.signal.advance()
+                }
+                pace.recordFailure(retryAfterSeconds: (error as? TidemarkError)?.retryAfterSeconds)
+            }
+            await commits.signal.wait(beyond: .max, atMost: pace.pause(jitter: Pace.systemJitter()))
+        }
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+public import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Waiting until the server has a record's changes.
+///
+/// A change is durable in the file when the app's write returns. To wait for the server is another thing: it takes as
+/// long as the network does, so it never blocks a write, and the end of its time undoes nothing.
+extension SyncEngine {
+    /// Waits until the server has all changes that were made before this call.
+    ///
+    /// Without the background sync it syncs itself, and repeats what a retry can help.
+    ///
+    /// - Parameter limit: The longest wait; nil waits without end.
+    /// - Returns: The receipt.
+    /// - Throws: ``WaitError``; ``TidemarkCore/TidemarkError`` if a person has to change something first; or
+    ///   `CancellationError`. The changes stay where they are.
+    @discardableResult public func waitUntilSynced(within limit: Duration? = nil) async throws -> Receipt {
+        try await waitForServer(within: limit) { _ in nil }
+    }
+
+    /// Waits until the server has all changes of a record, and those before them, that were made before this call.
+    ///
+    /// As ``waitUntilSynced(within:)``. A refusal of earlier changes of the record ends the wait, too.
+    ///
+    /// - Parameters:
+    ///   - record: The name of the record, with any of its ids.
+    ///   - limit: The longest wait; nil waits without end.
+    /// - Returns: The receipt.
+    /// - Throws: As ``waitUntilSynced(within:)``; ``TidemarkCore/ErrorCode/unknownTable``.
+    @discardableResult public func waitUntilSynced(
+        _ record: RecordName,
+        within limit: Duration? = nil
+    ) async throws -> Receipt {
+        try await waitForServer(within: limit) { schema in
+            try record.require(in: schema)
+            return record
+        }
+    }
+
+    /// Waits until the server has all changes of a record of the app.
+    ///
+    /// As with the record's name. A record without a value in a key column has no name, and is refused.
+    @discardableResult public func waitUntilSynced<Record: EncodableRecord & TableRecord & Sendable>(
+        _ record: Record,
+        within limit: Duration? = nil
+    ) async throws -> Receipt {
+        try await waitForServer(within: limit) { try RecordName(of: record, in: $0) }
+    }
+
+    /// Reads a record's name as people write it, such as `player/7`; see ``RecordName``.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` or ``TidemarkCore/ErrorCode/invalidKey``.
+    package func recordName(_ path: String) async throws -> RecordName {
+        try await database.typingStorage {
+            try await database.read { try RecordName(path: path, in: DeviceFile($0).schema) }
+        }
+    }
+
+    private func waitForServer(
+        within limit: Duration?,
+        _ name: @escaping @Sendable (SyncSchema) throws -> RecordName?
+    ) async throws -> Receipt {
+        let sets = Remembered(try await awaitedSets(name))
+        let revision = try await wait(within: limit) { db -> Look<Int64> in
+            // Verdicts come from a zone that the file has joined.
+            let outcome = try sets.update { try $0.look(in: db) }
+            if case .done = outcome, try DeviceFile(db).epoch == nil { return .pending(0) }
+            return outcome
+        }
+        return Receipt(
+            zone: try await status().zone,
+            revision: revision,
+            changeSets: sets.update { $0.ids.compactMap { UUID(uuidString: $0) } },
+            at: environment.now()
+        )
+    }
+
+    /// Drains the captured changes, and finds the change sets of a record or of all records.
+    private func awaitedSets(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName?) async throws
+        -> AwaitedSets
+    {
+        let commits = commits
+        let environment = environment
+        return try await database.typingStorage {
+            try await database.writeWithoutTransaction { db in
+                let boundaries = commits.takeBoundaries()
+                try Self.fit(db, at: boundaries, in: environment)
+                var sets = AwaitedSets()
+                try db.inTransaction(.immediate) {
+                    let file = try DeviceFile(db)
+                    let record = try name(file.schema)
+                    try EngineConnection.prepare(db, schema: file.schema)
+                    try DrainCapture(db: db, schema: file.schema).drain(
+                        boundaries: boundaries,
+                        now: environment.now(),
+                        newID: environment.newID
+                    )
+                    sets = try AwaitedSets(of: record, in: db)
+                    return .commit
+                }
+                return sets
+            }
+        }
+    }
+
+    /// Adapts the bookkeeping if the app altered its tables while the engine was open.
+    private static func fit(_ db: Database, at boundaries: KnownTransactions, in environment: Environment) throws {
+        guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
+        try Transaction.withoutForeignKeys(db) {
+            try FitSchema(db: db, now: environment.now(), boundaries: boundaries, newID: environment.newID)
+                .runIfNeeded()
+        }
+    }
+}
