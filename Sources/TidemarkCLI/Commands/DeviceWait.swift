@@ -73,8 +73,13 @@ extension Device {
                 ])
             }
             let count = receipt.changeSets.count
-            let sent = count == 0 ? "" : " (\(Counted.text(count, "change set")) sent)"
-            Terminal.line("the server has \(record ?? "all edits") at revision \(receipt.revision)\(sent)")
+            let edits = record.map { "edits of \($0)" } ?? "edits"
+            Terminal.line(
+                count == 0
+                    ? "no \(edits) were waiting, at revision \(receipt.revision)"
+                    : "the server has the \(edits) at revision \(receipt.revision) "
+                        + "(\(Counted.text(count, "change set")) sent)"
+            )
         }
     }
 }
