@@ -87,13 +87,13 @@ import TidemarkTestSupport
         }
         #expect(notes.map(\.id) == [-1, -2])
         #expect(try await engine.permanentID(for: -1, in: "notes") == nil)
-        #expect(try await engine.isPending(table: "notes", key: "-1"))
-        #expect(try await !engine.isPending(table: "notes", key: "1"))
+        #expect(try await !engine.state(of: RecordName("notes", -1)).isSynced)
+        #expect(try await engine.state(of: RecordName("notes", 1)).isSynced)
         try await engine.sync()
         #expect(try await engine.permanentID(for: -1, in: "notes") == 2)
         #expect(try await engine.permanentID(for: -2, in: "notes") == 3)
-        #expect(try await !engine.isPending(table: "notes", key: "-1"))
-        #expect(try await !engine.isPending(table: "notes", key: "2"))
+        #expect(try await engine.state(of: RecordName("notes", -1)).isSynced)
+        #expect(try await engine.state(of: RecordName("notes", 2)).isSynced)
         #expect(try await database.read { try Note.fetchOne($0, key: 3)?.text } == "salt")
     }
 

@@ -63,7 +63,10 @@ struct FitSchema {
         if isConfirmed { try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL") }
         try EngineConnection.prepare(db, schema: new.common)
         for (table, names) in step.renames { try RenamePendingColumns(db: db).rename(names, of: table) }
-        for name in step.drainedTables { try CaptureTables.forget(name, in: db) }
+        for name in step.drainedTables {
+            try StateViews.forget(name, in: db)
+            try CaptureTables.forget(name, in: db)
+        }
         try install(new.common)
         // Without a key, the rows of a rebuilt table may be other records than before.
         let comparable = step.new.tables.filter { rebuilt.contains($0.name) && (isConfirmed || !$0.hasRowidKey) }
@@ -109,6 +112,7 @@ struct FitSchema {
 
     private func install(_ schema: SyncSchema) throws {
         try CaptureTables.install(schema, guardsNewIds: true, in: db)
+        try StateViews.install(schema, in: db)
         try DrawnIDs(db: db, schema: schema).settle(newID: newID)
     }
 

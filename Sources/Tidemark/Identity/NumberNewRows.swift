@@ -24,19 +24,11 @@ struct NumberNewRows {
                 """
         ).execute()
         for table in tables {
-            guard try findNewRows(of: table) > 0 else { continue }
+            // The app may have dropped the table after the edits.
+            let isPresent = try db.tableExists(table.name)
+            guard try findNewRows(of: table, isPresent: isPresent) > 0 else { continue }
             try db.cachedStatement(sql: Self.renumberReduced).execute(arguments: [table.name])
-            let key = SQLText.name(table.key[0])
-            try DeviceFile.whileApplying(db) {
-                try db.cachedStatement(
-                    sql: """
-                        UPDATE main.\(SQLText.name(table.name)) AS app_row
-                        SET \(key) = renumbered.fresh
-                        FROM temp.tidemark_renumbered AS renumbered
-                        WHERE app_row.\(key) = renumbered.old
-                        """
-                ).execute()
-            }
+            if isPresent { try renumberRows(of: table) }
             for side in ["old_", "new_"] {
                 let column = SQLText.name(side + table.key[0])
                 try db.cachedStatement(
@@ -51,6 +43,20 @@ struct NumberNewRows {
         }
     }
 
+    private func renumberRows(of table: SyncedTable) throws {
+        let key = SQLText.name(table.key[0])
+        try DeviceFile.whileApplying(db) {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE main.\(SQLText.name(table.name)) AS app_row
+                    SET \(key) = renumbered.fresh
+                    FROM temp.tidemark_renumbered AS renumbered
+                    WHERE app_row.\(key) = renumbered.old
+                    """
+            ).execute()
+        }
+    }
+
     private static let renumberReduced = """
         UPDATE temp.tidemark_reduced AS reduced
         SET key = CAST(renumbered.fresh AS TEXT)
@@ -61,9 +67,10 @@ struct NumberNewRows {
     /// Fills `temp.tidemark_renumbered`.
     ///
     /// - Returns: The number of new rows.
-    private func findNewRows(of table: SyncedTable) throws -> Int {
+    private func findNewRows(of table: SyncedTable, isPresent: Bool) throws -> Int {
         let key = SQLText.name(table.key[0])
-        let lowest = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
+        let rows = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
+        let lowest = isPresent ? rows : "-1"
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_renumbered").execute()
         try db.cachedStatement(
             sql: """

@@ -92,6 +92,7 @@ package struct TakeSnapshot {
                 for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DrawnIDs(db: db, schema: local).settle(newID: newID)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
+                try StateViews.install(local, in: db)
                 try objects.create(.afterRows)
                 let file = try DeviceFile(db)
                 try FitSchema.storeFitted(file.tables, header.schema, in: db)

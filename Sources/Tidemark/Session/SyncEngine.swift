@@ -364,26 +364,6 @@ public actor SyncEngine {
         return dependents
     }
 
-    /// Returns whether a record has changes that the server has not acknowledged.
-    public func isPending(table: String, key: String) async throws -> Bool {
-        try await database.typingStorage {
-            try await database.write { [commits, environment] db in
-                let file = try DeviceFile(db)
-                try EngineConnection.prepare(db, schema: file.schema)
-                try DrainCapture(db: db, schema: file.schema).drain(
-                    boundaries: commits.takeBoundaries(),
-                    now: environment.now(),
-                    newID: environment.newID
-                )
-                return try Bool.fetchOne(
-                    db,
-                    sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outbox WHERE tbl = ? AND key = ?)",
-                    arguments: [table, key]
-                ) ?? false
-            }
-        }
-    }
-
     /// Returns the permanent id of a temporary one; nil until the server has answered.
     public func permanentID(for id: Int64, in table: String) async throws -> Int64? {
         try await database.typingStorage {

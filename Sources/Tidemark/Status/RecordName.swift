@@ -55,8 +55,12 @@ public struct RecordName: Hashable, Sendable {
         self.init(table.name, RecordKey(json: key))
     }
 
-    /// Whether the file has a synced table of this name.
-    func require(in schema: SyncSchema) throws(TidemarkError) { _ = try Self.table(table, in: schema) }
+    /// Returns the name with the table as the file spells it.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` if the file has no such synced table.
+    func require(in schema: SyncSchema) throws(TidemarkError) -> RecordName {
+        RecordName(try Self.table(table, in: schema).name, key)
+    }
 
     private static func table(_ name: String, in schema: SyncSchema) throws(TidemarkError) -> SyncedTable {
         let found = schema.byName[name] ?? schema.tables.first { $0.name.lowercased() == name.lowercased() }

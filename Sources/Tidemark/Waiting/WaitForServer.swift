@@ -62,7 +62,7 @@ extension SyncEngine {
     }
 
     /// Whether a person has to change something first.
-    private static func endsWait(_ error: any Error) -> Bool {
+    static func endsWait(_ error: any Error) -> Bool {
         guard let error = error as? TidemarkError else { return true }
         return ![.retry, .resync, .renew, .repair].contains(error.recovery)
     }

@@ -33,10 +33,7 @@ extension SyncEngine {
         _ record: RecordName,
         within limit: Duration? = nil
     ) async throws -> Receipt {
-        try await waitForServer(within: limit) { schema in
-            try record.require(in: schema)
-            return record
-        }
+        try await waitForServer(within: limit) { try record.require(in: $0) }
     }
 
     /// Waits until the server has all changes of a record of the app.
@@ -106,7 +103,7 @@ extension SyncEngine {
     }
 
     /// Adapts the bookkeeping if the app altered its tables while the engine was open.
-    private static func fit(_ db: Database, at boundaries: KnownTransactions, in environment: Environment) throws {
+    static func fit(_ db: Database, at boundaries: KnownTransactions, in environment: Environment) throws {
         guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
         try Transaction.withoutForeignKeys(db) {
             try FitSchema(db: db, now: environment.now(), boundaries: boundaries, newID: environment.newID)

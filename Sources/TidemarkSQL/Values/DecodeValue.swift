@@ -60,6 +60,17 @@ enum DecodedValue: Equatable {
         return output
     }
 
+    /// The value as GRDB has it; text that is no UTF-8 gets replacement characters.
+    var databaseValue: DatabaseValue {
+        switch self {
+        case .null: .null
+        case .integer(let value): value.databaseValue
+        case .real(let value): value.databaseValue
+        case .text(let bytes): String(decoding: bytes, as: UTF8.self).databaseValue
+        case .blob(let bytes): Data(bytes).databaseValue
+        }
+    }
+
     /// The tagged form of text, which is unambiguous; the canonical JSON of other values.
     var taggedText: [UInt8] {
         guard case .text(let bytes) = self else { return canonicalJSON }

@@ -1,0 +1,154 @@
+public import Foundation
+public import GRDB
+public import TidemarkCore
+import TidemarkSQL
+
+/// Whether a record is safe on the server, and if not, why.
+///
+/// An app can show it at each row. In SQL, the view `tidemark_state_TABLE` has the same states but ``failed(_:)``.
+public enum RecordState: Hashable, Sendable {
+    /// The server has all changes of the record; `revision` is the file's.
+    case synced(revision: Int64)
+    /// A change waits in the file, since this time; nil for an edit that the engine has not looked at yet.
+    case waiting(since: Date?)
+    /// All changes are in a request, and the server's answer is outstanding; offline, since the last attempt.
+    case sending
+    /// The server refused a change, which is among the conflicts under this id; nothing of it is lost.
+    case conflict(String)
+    /// A change waits, and is not sent before a person changes something: the error says it.
+    case failed(TidemarkError)
+
+    /// Whether the server has all changes.
+    public var isSynced: Bool { if case .synced = self { true } else { false } }
+
+    /// Whether a change is on its way to the server.
+    var isInOutbox: Bool {
+        switch self {
+        case .waiting, .sending: true
+        case .synced, .conflict, .failed: false
+        }
+    }
+}
+
+/// The state of one record.
+extension SyncEngine {
+    /// Returns the state of a record.
+    ///
+    /// It reads the file and writes nothing.
+    ///
+    /// - Parameter record: The name of the record, with any of its ids.
+    /// - Returns: The state.
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``, or an error of the file.
+    public func state(of record: RecordName) async throws -> RecordState {
+        try await state { try record.require(in: $0) }
+    }
+
+    /// Returns the state of a record of the app.
+    ///
+    /// As with the record's name. A record without a value in a key column has no name, and is refused.
+    public func state<Record: EncodableRecord & TableRecord & Sendable>(of record: Record) async throws -> RecordState {
+        try await state { try RecordName(of: record, in: $0) }
+    }
+
+    /// The state of a record now, and each other one that it gets.
+    ///
+    /// Each call returns a new stream. Only the latest state waits for a slow reader. The stream ends with the engine,
+    /// and throws as ``state(of:)`` does.
+    public nonisolated func states(of record: RecordName) -> AsyncThrowingStream<RecordState, any Error> {
+        states { try record.require(in: $0) }
+    }
+
+    /// The state of a record of the app now, and each other one that it gets.
+    ///
+    /// As with the record's name.
+    public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(
+        of record: Record
+    ) -> AsyncThrowingStream<RecordState, any Error> {
+        states { try RecordName(of: record, in: $0) }
+    }
+
+    private nonisolated func states(
+        _ name: @escaping @Sendable (SyncSchema) throws -> RecordName
+    ) -> AsyncThrowingStream<RecordState, any Error> {
+        let values = LatestValues(of: database, after: commits.signal) { [weak self] in
+            try await self?.state(name)
+        }
+        let last = Remembered<RecordState?>(nil)
+        return AsyncThrowingStream(unfolding: {
+            while let state = try await values.next() {
+                let isNew = last.update { last in
+                    defer { last = state }
+                    return last != state
+                }
+                if isNew { return state }
+            }
+            return nil
+        })
+    }
+
+    private func state(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName) async throws -> RecordState {
+        let state = try await database.typingStorage { try await readState(name) }
+        // A table without a view does not fit the zone's, so nothing of it is sent.
+        let known = state ?? .waiting(since: nil)
+        guard known.isInOutbox, let lastFailure, Self.endsWait(lastFailure) else { return known }
+        return .failed(lastFailure)
+    }
+
+    private func readState(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName) async throws -> RecordState? {
+        if let state = try await database.read({ try Self.state(name, in: $0) }) { return state }
+        try await fitViews()
+        return try await database.read { try Self.state(name, in: $0) }
+    }
+
+    /// Creates the views of tables that the app has altered while the engine was open.
+    private func fitViews() async throws {
+        try await database.writeWithoutTransaction { [commits, environment] db in
+            try Self.fit(db, at: commits.takeBoundaries(), in: environment)
+        }
+    }
+
+    /// Reads a record's state; nil if the record's table has no view yet.
+    private static func state(_ name: (SyncSchema) throws -> RecordName, in db: Database) throws -> RecordState? {
+        let file = try DeviceFile(db)
+        let record = try name(file.schema)
+        guard let table = file.schema.byName[record.table], try StateViews.hasView(of: table, in: db) else {
+            return nil
+        }
+        let view = StateView(table: table, db: db)
+        if let state = try view.state(of: record.key.json) { return state }
+        if let id = Int64(record.key.json), let other = try TemporaryIDs.permanentID(for: id, in: table.name, db),
+            let state = try view.state(of: String(other))
+        {
+            return state
+        }
+        // Nobody has confirmed the rows of a file that has not joined its zone.
+        return file.epoch == nil ? .waiting(since: nil) : .synced(revision: file.revision)
+    }
+}
+
+/// Reads a table's view of records that are not synced.
+private struct StateView {
+    let table: SyncedTable
+    let db: Database
+
+    /// Returns the state of a record by its key in canonical JSON; nil if the view does not have it.
+    func state(of key: String) throws -> RecordState? {
+        // By the key in JSON, SQLite finds pending changes by an index.
+        if let state = try state(where: "tidemark_key = ?", [key]) { return state }
+        let parts = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
+        return try state(where: "tidemark_key IS NULL AND \(parts)", StatementArguments(CanonicalJSON.parts(of: key)))
+    }
+
+    private func state(where condition: String, _ arguments: StatementArguments) throws -> RecordState? {
+        let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
+        let sql = "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE \(condition)"
+        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return nil }
+        switch try row.value(0) as String {
+        case "conflict": return .conflict(try row.value(2))
+        case "sending": return .sending
+        default:
+            let since: String? = try row.value(1)
+            return .waiting(since: try since.map { try Date($0, strategy: .iso8601) })
+        }
+    }
+}
