@@ -76,26 +76,22 @@ struct StateViews {
         let key = table.key.map(SQLText.name).joined(separator: ", ")
         let own = ["state", "since", "conflict"].map { column($0, of: table) }.joined(separator: ", ")
         let literal = SQLText.literal(table.name)
-        let captured = SQLText.name(CaptureTables.shadow(table))
         let recordKey = parts(of: table) { json($0, of: table, in: "record.key") }
         let pendingKey = parts(of: table) { json($0, of: table, in: "pending.key") }
         let isIn = { (names: String, list: String) in "coalesce((\(names)) IN (SELECT \(key) FROM \(list)), 0)" }
+        let captured = captured(table)
         return """
             CREATE VIEW \(SQLText.name(name(of: table))) (\(key), \(own), tidemark_key) AS
             WITH parked (\(key), tidemark_key, number) AS (
                 SELECT \(recordKey), record.key, min(parked_set.number)
                 FROM tidemark_conflict_record AS record JOIN tidemark_conflict AS parked_set ON parked_set.id = record.id
                 WHERE record.tbl = \(literal) AND record.operation <> 'unchanged' AND parked_set.kind = 'refused'
-                GROUP BY record.key),
-            captured (\(key)) AS (
-                SELECT \(parts(of: table) { "\(SQLText.name("new_" + $0))" }) FROM \(captured) WHERE kind <> 'delete'
-                UNION
-                SELECT \(parts(of: table) { "\(SQLText.name("old_" + $0))" }) FROM \(captured) WHERE kind <> 'insert')
+                GROUP BY record.key)
             SELECT \(table.key.map { "parked." + SQLText.name($0) }.joined(separator: ", ")), 'conflict',
                 parked_set.parked, parked_set.id, parked.tidemark_key
             FROM parked JOIN tidemark_conflict AS parked_set ON parked_set.number = parked.number
             UNION ALL
-            SELECT \(key), 'waiting', NULL, NULL, NULL FROM captured WHERE NOT \(isIn(key, "parked"))
+            SELECT DISTINCT \(key), 'waiting', NULL, NULL, NULL FROM \(captured) WHERE NOT \(isIn(key, "parked"))
             UNION ALL
             SELECT \(pendingKey), CASE WHEN changeset.wire IS NULL THEN 'waiting' ELSE 'sending' END,
                 strftime('%Y-%m-%dT%H:%M:%SZ', changeset.time / 1000000, 'unixepoch'), NULL, pending.key
@@ -103,20 +99,32 @@ struct StateViews {
             WHERE pending.tbl = \(literal)
                 AND NOT EXISTS (SELECT 1 FROM tidemark_outbox AS later
                     WHERE later.tbl = \(literal) AND later.key = pending.key AND later.seq > pending.seq)
-                AND NOT \(isIn(pendingKey, "captured")) AND NOT \(isIn(pendingKey, "parked"))
+                AND NOT \(isIn(pendingKey, captured)) AND NOT \(isIn(pendingKey, "parked"))
             """
+    }
+
+    /// Returns the keys of captured rows, with repetitions, as a subquery that SQLite can search for one key.
+    static func captured(_ table: SyncedTable) -> String {
+        let sides = [("new_", "delete"), ("old_", "insert")].map { side, other in
+            let key = table.key.map { column in
+                "\(cast(SQLText.name(side + column), to: affinity(of: column, table))) AS \(SQLText.name(column))"
+            }
+            return """
+                SELECT \(key.joined(separator: ", "))
+                FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE kind <> '\(other)'
+                """
+        }
+        return "(\(sides.joined(separator: " UNION ALL ")))"
     }
 
     /// Returns the key columns of a row, each in the affinity of the table's column.
     private static func parts(of table: SyncedTable, _ value: (String) -> String) -> String {
-        table.key.map { name in
-            let value = value(name)
-            switch affinity(of: name, table) {
-            // A cast to NUMERIC would make numbers of dates.
-            case "BLOB", "NUMERIC": return value
-            case let affinity: return "CAST(\(value) AS \(affinity))"
-            }
-        }.joined(separator: ", ")
+        table.key.map { cast(value($0), to: affinity(of: $0, table)) }.joined(separator: ", ")
+    }
+
+    private static func cast(_ value: String, to affinity: String) -> String {
+        // A cast to NUMERIC would make numbers of dates.
+        ["BLOB", "NUMERIC"].contains(affinity) ? value : "CAST(\(value) AS \(affinity))"
     }
 
     /// Returns a key column's value from a key in canonical JSON.

@@ -132,17 +132,17 @@ private struct StateView {
     let db: Database
 
     /// Returns the state of a record by its key in canonical JSON; nil if the view does not have it.
+    ///
+    /// In this way SQLite finds pending changes by an index, and searches captured rows without listing them all.
     func state(of key: String) throws -> RecordState? {
-        // By the key in JSON, SQLite finds pending changes by an index.
-        if let state = try state(where: "tidemark_key = ?", [key]) { return state }
-        let parts = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
-        return try state(where: "tidemark_key IS NULL AND \(parts)", StatementArguments(CanonicalJSON.parts(of: key)))
-    }
-
-    private func state(where condition: String, _ arguments: StatementArguments) throws -> RecordState? {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
-        let sql = "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE \(condition)"
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return nil }
+        let row = try Row.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?"
+            ),
+            arguments: [key]
+        )
+        guard let row else { return try isCaptured(key) ? .waiting(since: nil) : nil }
         switch try row.value(0) as String {
         case "conflict": return .conflict(try row.value(2))
         case "sending": return .sending
@@ -150,5 +150,13 @@ private struct StateView {
             let since: String? = try row.value(1)
             return .waiting(since: try since.map { try Date($0, strategy: .iso8601) })
         }
+    }
+
+    private func isCaptured(_ key: String) throws -> Bool {
+        let isKey = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
+        return try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))"),
+            arguments: StatementArguments(CanonicalJSON.parts(of: key))
+        ) ?? false
     }
 }

@@ -20,7 +20,7 @@ package struct BenchRunner: Sendable {
         JoinBenchmark.self, CatchUpBenchmark.self, ThresholdBenchmark.self, PushBenchmark.self, SwarmBenchmark.self,
         CrowdBenchmark.self, LatencyBenchmark.self, BadNetBenchmark.self, IdleBenchmark.self, CaptureBenchmark.self,
         FanOutBenchmark.self, RepairBenchmark.self, MemoryBenchmark.self, KeysBenchmark.self, SignInBenchmark.self,
-        ZonesBenchmark.self, RestBenchmark.self, WaysBenchmark.self, GrowthBenchmark.self,
+        ZonesBenchmark.self, RestBenchmark.self, StateBenchmark.self, WaysBenchmark.self, GrowthBenchmark.self,
     ]
 
     /// Runs a benchmark, and returns the results of its cases.
