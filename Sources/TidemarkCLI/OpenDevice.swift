@@ -100,14 +100,14 @@ struct OpenDevice {
 
     /// Syncs once and returns the events.
     func syncCollectingEvents(acceptingMassDeletion: Bool = false, pushedChange: PushedChange? = nil) async throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
-        let stream = engine.events
+        let stream = engine.deviceEvents
         let outcome = await Result {
             try await engine.sync(acceptingMassDeletion: acceptingMassDeletion, pushedChange: pushedChange)
         }
         await engine.finishEvents()
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         for await event in stream { events.append(event) }
         try outcome.get()
         return events

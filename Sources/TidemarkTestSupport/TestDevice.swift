@@ -136,8 +136,8 @@ public final class TestDevice: Sendable {
     /// The engine's events while `body` runs.
     ///
     /// It also ends earlier event streams.
-    public func events(during body: () async throws -> Void) async throws -> [SyncEvent] {
-        let stream = engine.events
+    public func events(during body: () async throws -> Void) async throws -> [DeviceEvent] {
+        let stream = engine.deviceEvents
         try await body()
         await engine.finishEvents()
         return await stream.reduce(into: []) { $0.append($1) }

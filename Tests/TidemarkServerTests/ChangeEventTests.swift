@@ -60,14 +60,14 @@ import TidemarkTestSupport
             // Joins the first round, or follows it.
             try await ben.engine.sync()
             try await until { cluster.store.fanOut.listenerCount == 1 }
-            var events = ben.engine.events.makeAsyncIterator()
+            var events = ben.engine.deviceEvents.makeAsyncIterator()
             let before = questions()
             #expect(before > 0)
             for number in 2...5 as ClosedRange<Int64> {
                 try await anna.write("UPDATE notes SET text = 'number \(number)'")
                 try await anna.engine.sync()
                 while let event = await events.next() {
-                    if case .remoteChanges(let reached, _) = event, reached == number { break }
+                    if case .changed(let changes) = event, changes.revision == number { break }
                 }
             }
             #expect(questions() == before)

@@ -20,9 +20,9 @@ import TidemarkTestSupport
     }
 
     /// Waits for a revision of another device to arrive.
-    private func arrival(of revision: Int64, in events: inout AsyncStream<SyncEvent>.Iterator) async {
+    private func arrival(of revision: Int64, in events: inout AsyncStream<DeviceEvent>.Iterator) async {
         while let event = await events.next(isolation: #isolation) {
-            if case .remoteChanges(let reached, _) = event, reached >= revision { return }
+            if case .changed(let changes) = event, changes.revision >= revision { return }
         }
     }
 
@@ -34,8 +34,8 @@ import TidemarkTestSupport
             let ben = try await cluster.device("ben", over: transport)
             for device in [anna, ben] { await start(device) }
             try await until { cluster.store.fanOut.listenerCount == 2 }
-            var atAnna = anna.engine.events.makeAsyncIterator()
-            var atBen = ben.engine.events.makeAsyncIterator()
+            var atAnna = anna.engine.deviceEvents.makeAsyncIterator()
+            var atBen = ben.engine.deviceEvents.makeAsyncIterator()
             try await anna.write("UPDATE notes SET text = 'from anna'")
             await arrival(of: 2, in: &atBen)
             #expect(try await ben.rows("SELECT text FROM notes") == ["from anna"])
@@ -59,7 +59,7 @@ import TidemarkTestSupport
             let ben = try await cluster.device("ben", over: try HTTPTransport(url: url))
             await start(ben)
             try await until { cluster.store.fanOut.listenerCount == 1 }
-            var atBen = ben.engine.events.makeAsyncIterator()
+            var atBen = ben.engine.deviceEvents.makeAsyncIterator()
             for revision in 2...3 as ClosedRange<Int64> {
                 relay.hangUp()
                 try await until { cluster.store.fanOut.listenerCount == 0 }
@@ -79,7 +79,7 @@ import TidemarkTestSupport
             let transport = Deaf(real: try HTTPTransport(url: server.url))
             let anna = try await cluster.device("anna")
             let ben = try await cluster.device("ben", over: transport)
-            var atBen = ben.engine.events.makeAsyncIterator()
+            var atBen = ben.engine.deviceEvents.makeAsyncIterator()
             await ben.engine.start(every: .milliseconds(20))
             try await anna.write("UPDATE notes SET text = 'from anna'")
             try await anna.engine.sync()

@@ -96,7 +96,7 @@ import TidemarkTestSupport
             try await Self.insert(Self.edits, into: device.database)
             // The second request of the push is refused.
             control.refuse(request: 2)
-            let events = device.engine.events
+            let events = device.engine.deviceEvents
             let error = await #expect(throws: TidemarkError.self) { try await device.engine.sync() }
             #expect(error?.code == .signInNeeded)
             #expect(control.tokens == [token, token])
@@ -119,7 +119,7 @@ import TidemarkTestSupport
             let device = try await Self.join(server, "anna", .provider { _ in token.withLockedValue { $0 } })
             try await device.engine.sync()
             token.withLockedValue { $0 = "a-token-of-another-server" }
-            var events = device.engine.events.makeAsyncIterator()
+            var events = device.engine.deviceEvents.makeAsyncIterator()
             await device.engine.start()
             while let event = await events.next(), event != .signInNeeded {}
             try await Self.insert(["offline"], into: device.database)

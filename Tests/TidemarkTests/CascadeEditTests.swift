@@ -64,7 +64,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = 'essay' WHERE id = 3")
         try await anna.engine.sync()
         let events = try await ben.events { try await ben.engine.sync() }
-        #expect(events.contains(.changedWhileEdited(table: "notes", key: "1", isDeleted: true)))
+        #expect(events.contains(.changedWhileEdited(RecordName("notes", 1), isDeleted: true)))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows(Self.whole) == ["work|essay|urgent"])
         #expect(try await ben.rows("PRAGMA foreign_key_check") == [])

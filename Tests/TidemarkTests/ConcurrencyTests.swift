@@ -138,11 +138,11 @@ import TidemarkTestSupport
             try await second.write("INSERT INTO notes (text) VALUES ('meanwhile')")
             try await second.engine.sync()
         }
-        let stream = anna.events
+        let stream = anna.deviceEvents
         try await anna.sync()
         #expect(transport.isOvertaken)
         await anna.finishEvents()
-        let events: [SyncEvent] = await stream.reduce(into: []) { $0.append($1) }
+        let events: [DeviceEvent] = await stream.reduce(into: []) { $0.append($1) }
         #expect(!events.contains { if case .snapshotTaken = $0 { true } else { false } })
         try await cluster.converge(second)
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["0", "meanwhile"])

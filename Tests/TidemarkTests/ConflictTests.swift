@@ -31,7 +31,7 @@ import TidemarkTestSupport
         let parked = try await ben.engine.conflicts()
         let conflict = try #require(parked.first)
         #expect(parked.count == 1)
-        #expect(events.contains(.conflict(id: conflict.id)))
+        #expect(events.contains(.conflict(conflict.id)))
         let reason = try #require(conflict.reasons.first)
         #expect(reason.rule == "changed")
         #expect(reason.table == "notes" && reason.key == "1" && reason.columns == ["text"])
@@ -133,9 +133,15 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET text = 'rye bread' WHERE id = 2")
         try await anna.engine.sync()
         let events = try await ben.events { try await ben.engine.sync() }
-        #expect(events.contains(.changedWhileEdited(table: "notes", key: "1", isDeleted: false)))
-        #expect(events.contains(.changedWhileEdited(table: "notes", key: "2", isDeleted: true)))
-        #expect(events.contains(.remoteChanges(revision: 3, records: 2)))
+        #expect(events.contains(.changedWhileEdited(RecordName("notes", 1), isDeleted: false)))
+        #expect(events.contains(.changedWhileEdited(RecordName("notes", 2), isDeleted: true)))
+        let changes = try #require(
+            events.compactMap { if case .changed(let changes) = $0 { changes } else { nil } }.first
+        )
+        #expect(changes.revision == 3)
+        #expect(changes.change(of: RecordName("notes", 1)) == .written)
+        #expect(changes.change(of: RecordName("notes", 2)) == .deleted)
+        #expect(changes.change(of: RecordName("notes", 3)) == nil)
         try await cluster.converge(anna, ben)
     }
 

@@ -34,7 +34,7 @@ import TidemarkTestSupport
         let way = InProcessTransport(to: cluster.service)
         let engine = try await SyncEngine(file, server: "http://cluster.test", transport: way)
         try await file.write { try $0.execute(sql: "INSERT INTO note VALUES (-1, 'tea')") }
-        let events = engine.events
+        let events = engine.deviceEvents
         try await engine.sync()
         await engine.finishEvents()
         let snapshots = await events.reduce(into: [Int64]()) { list, event in

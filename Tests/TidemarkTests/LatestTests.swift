@@ -65,7 +65,7 @@ private let day: Int64 = 86_400_000
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
         let conflict = try #require(try await ben.engine.conflicts().first)
-        #expect(events.contains(.overruled(id: conflict.id)))
+        #expect(events.contains(.overruled(conflict.id)))
         #expect(conflict.kind == .overruled)
         #expect(conflict.records.map(\.mine) == [#"{"text":"oat milk"}"#])
         #expect(conflict.records.map(\.theirs) == [#"{"text":"goat milk"}"#])

@@ -37,7 +37,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
         #expect(try await ben.engine.conflicts().isEmpty)
         let conflict = try #require(try await anna.engine.conflicts().first)
-        #expect(events.contains(.overruled(id: conflict.id)))
+        #expect(events.contains(.overruled(conflict.id)))
         #expect(conflict.kind == .overruled)
         #expect(conflict.reasons.map(\.rule) == ["overruled"])
         #expect(conflict.reasons.map(\.columns) == [["text"]])
@@ -81,7 +81,7 @@ import TidemarkTestSupport
         let events = try await anna.events { try await anna.engine.sync() }
         #expect(events.contains { if case .historyChanged = $0 { true } else { false } })
         let conflict = try #require(try await anna.engine.conflicts().first)
-        #expect(events.contains(.overruled(id: conflict.id)))
+        #expect(events.contains(.overruled(conflict.id)))
         #expect(conflict.kind == .overruled)
         #expect(conflict.records.map(\.mine) == [#"{"text":"goat milk"}"#])
         try await cluster.converge(anna, ben)

@@ -41,7 +41,10 @@ import TidemarkTestSupport
         #expect(verification.roundTrips <= 6 && verification.bytesSent + verification.bytesReceived < 40_000)
         #expect(try await ben.rows("SELECT population FROM city WHERE id = 17") == ["120"])
         let healed = try await ben.events { try await ben.engine.sync() }
-        #expect(healed.contains(.repaired(records: 1)) || healed.contains(.repaired(records: 2)))
+        let repaired = healed.compactMap { if case .repaired(let records) = $0 { records } else { nil } }.flatMap(
+            \.self
+        )
+        #expect((1...3).contains(repaired.count))
         #expect(!healed.contains { if case .snapshotTaken = $0 { true } else { false } })
         try await cluster.converge(ben)
     }

@@ -21,7 +21,7 @@ import TidemarkTestSupport
         ALTER TABLE tags ADD COLUMN icon BLOB;
         """
 
-    private static func events(of device: TestDevice) async throws -> [SyncEvent] {
+    private static func events(of device: TestDevice) async throws -> [DeviceEvent] {
         try await device.events { try await device.engine.sync() }
     }
 

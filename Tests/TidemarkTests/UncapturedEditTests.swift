@@ -55,7 +55,7 @@ import TidemarkTestSupport
         let events = try await ben.events { try await ben.engine.sync() }
         let conflicts = try await ben.engine.conflicts()
         let conflict = try #require(conflicts.first)
-        #expect(conflicts.count == 1 && events.contains(.conflict(id: conflict.id)))
+        #expect(conflicts.count == 1 && events.contains(.conflict(conflict.id)))
         #expect(conflict.reasons.map(\.rule) == ["uncaptured"])
         #expect(
             try await records(ben) == [

@@ -85,9 +85,9 @@ struct ApplyResponse {
         check: AnswerCheck,
         newID: @escaping () -> UUID
     )
-        throws -> [SyncEvent]
+        throws -> [DeviceEvent]
     {
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
             events += try concurrentEditEvents(answered)
@@ -120,12 +120,12 @@ struct ApplyResponse {
     ///
     /// - Returns: The events for the app; nil if the device needs the answer in full.
     private func confirm(_ answered: AnsweredSets, envelope: AnswerEnvelope, outgoing: DeviceCore.Outgoing) throws
-        -> [SyncEvent]?
+        -> [DeviceEvent]?
     {
         guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint, answered.foreign.isEmpty,
             answered.refused.isEmpty, answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
         else { throw AnswerCheck.inapplicable("it has only ids, but the request needs rows.") }
-        var events: [SyncEvent]?
+        var events: [DeviceEvent]?
         try DeviceFile.whileApplying(db) {
             events = try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
         }
@@ -140,7 +140,7 @@ struct ApplyResponse {
 
     /// Coalesces the change sets of the answer and writes them to the tables.
     private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, parking uncaptured: UncapturedEdits) throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
         guard let last = answered.stream.last else {
             try compare(file.fingerprint, with: envelope)
@@ -163,7 +163,7 @@ struct ApplyResponse {
         let after = try before.map { try $0 + rows.records(stagedAs: target) }
         try checkReferences(of: target, expecting: after, rows)
         try compare(after, with: envelope)
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         // If a sum is right, the written records, or all, were as the server had confirmed them. Without a sum
         // a rebuilt table takes the server's values: its columns are new, so a migration computed others.
         let isWrong = after != envelope.fingerprint && (after != nil || !isRebuilt)
@@ -171,19 +171,8 @@ struct ApplyResponse {
             events += try uncaptured.parkReplaced(since: .earlier)
         }
         guard !answered.foreign.isEmpty else { return events }
-        let foreign = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
-        let records =
-            try Int.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT count(*) FROM (
-                            SELECT DISTINCT tbl, key FROM temp.tidemark_staged
-                            WHERE ord IN (SELECT value FROM json_each(?)))
-                        """
-                ),
-                arguments: [foreign]
-            ) ?? 0
-        return events + [.remoteChanges(revision: envelope.maxRevision, records: records)]
+        let changes = try RemoteChanges(revision: envelope.maxRevision, stagedAs: answered.foreign, in: db)
+        return events + [.changed(changes)]
     }
 
     /// Writes a staged change set.
@@ -252,7 +241,7 @@ struct ApplyResponse {
     }
 
     /// Returns an event for each record that has pending changes and that another author changed.
-    private func concurrentEditEvents(_ answered: AnsweredSets) throws -> [SyncEvent] {
+    private func concurrentEditEvents(_ answered: AnsweredSets) throws -> [DeviceEvent] {
         let list = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         return try Row.fetchAll(
             db.cachedStatement(
@@ -265,11 +254,14 @@ struct ApplyResponse {
                     """
             ),
             arguments: [list]
-        ).map { try .changedWhileEdited(table: $0.value("tbl"), key: $0.value("key"), isDeleted: $0.value("deleted")) }
+        ).map { row in
+            let record = RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
+            return .changedWhileEdited(record, isDeleted: try row.value("deleted"))
+        }
     }
 
     /// Settles the verdicts on the device's own change sets.
-    private func settle(_ answered: AnsweredSets) throws -> [SyncEvent] {
+    private func settle(_ answered: AnsweredSets) throws -> [DeviceEvent] {
         var events = try MapIdentities(db: db, schema: file.schema).map(answered.accepted.map(\.ord))
         try RespellKeys(db: db, schema: file.schema).run(answered.accepted.map(\.ord))
         let overruled = OverruledValues(db: db, now: Timestamp.text(now))
@@ -288,7 +280,7 @@ struct ApplyResponse {
     }
 
     /// Parks values of the device's earlier change sets that other change sets overruled.
-    private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [SyncEvent] {
+    private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [DeviceEvent] {
         try OverruledValues(db: db, now: Timestamp.text(now)).park(
             notes: envelope.overruled,
             after: file.overruled,

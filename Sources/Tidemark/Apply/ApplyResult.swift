@@ -18,7 +18,7 @@ package struct ApplyResult: Sendable {
     /// Whether rebuilt tables wait for their comparison, so that no change set is sent.
     var hasRebuilt = false
     /// The events for the app.
-    var events: [SyncEvent] = []
+    var events: [DeviceEvent] = []
 
     /// Whether device and server have the same revisions and verdicts.
     var isInSync: Bool { !hasMore && !hasPending && !isStale && !hasRebuilt }

@@ -18,10 +18,10 @@ struct ConfirmSent {
     /// Applies the staged answer.
     ///
     /// - Returns: The events for the app; nil if the fingerprint differs and the file is unchanged.
-    func apply(_ answered: AnsweredSets, expecting theirs: Fingerprint) throws -> [SyncEvent]? {
+    func apply(_ answered: AnsweredSets, expecting theirs: Fingerprint) throws -> [DeviceEvent]? {
         let confirmed = ConfirmedRows(db: db, file: file)
         guard let expected = confirmed.expectedFingerprint else { return nil }
-        var events: [SyncEvent]?
+        var events: [DeviceEvent]?
         do {
             try db.inSavepoint {
                 let identities = MapIdentities(db: db, schema: file.schema)

@@ -13,7 +13,7 @@ struct OverruledValues {
     let now: String
 
     /// Parks the overruled values of an accepted change set, staged as `ord`.
-    func park(fromSet ord: Int, id: String) throws -> [SyncEvent] {
+    func park(fromSet ord: Int, id: String) throws -> [DeviceEvent] {
         let records = try String.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -28,7 +28,7 @@ struct OverruledValues {
     }
 
     /// Parks the values of notes after note `last`, and stores the number of the newest note.
-    func park(notes: String, after last: Int64, newID: () -> UUID) throws -> [SyncEvent] {
+    func park(notes: String, after last: Int64, newID: () -> UUID) throws -> [DeviceEvent] {
         guard notes != "[]" else { return [] }
         let rows = try Row.fetchAll(
             db,
@@ -40,7 +40,7 @@ struct OverruledValues {
                 """,
             arguments: [notes, last]
         )
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         for row in rows {
             events += try park(try row.value("records") as String? ?? "null", id: newID().uuidString.lowercased())
             try db.execute(
@@ -51,7 +51,7 @@ struct OverruledValues {
         return events
     }
 
-    private func park(_ records: String, id: String) throws -> [SyncEvent] {
+    private func park(_ records: String, id: String) throws -> [DeviceEvent] {
         try validate(records)
         let reasons = try String.fetchOne(
             db,
@@ -94,7 +94,7 @@ struct OverruledValues {
                 """,
             arguments: [id, records]
         )
-        return [.overruled(id: id)]
+        return [.overruled(id)]
     }
 
     /// Throws if the records have a wrong form, because every list of conflicts reads them again.

@@ -17,7 +17,7 @@ struct ParkConflict {
     ///
     /// At this point the tables of `schema` hold the server's rows. They are the truth about dependents without a
     /// verdict of their own.
-    func park(_ refused: [(ord: Int, id: String)], in schema: SyncSchema) throws -> [SyncEvent] {
+    func park(_ refused: [(ord: Int, id: String)], in schema: SyncSchema) throws -> [DeviceEvent] {
         guard !refused.isEmpty else { return [] }
         let rows = try Row.fetchAll(
             db.cachedStatement(
@@ -43,11 +43,11 @@ struct ParkConflict {
     /// Parks change sets that the server cannot judge, and all their dependents.
     ///
     /// `reasons` has a JSON array for each id.
-    func parkUnsent(_ reasons: [String: String]) throws -> [SyncEvent] {
+    func parkUnsent(_ reasons: [String: String]) throws -> [DeviceEvent] {
         try park(reasons, truths: [:])
     }
 
-    private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [SyncEvent] {
+    private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [DeviceEvent] {
         guard !reasons.isEmpty else { return [] }
         let all = try String.fetchAll(
             db.cachedStatement(
@@ -73,7 +73,7 @@ struct ParkConflict {
             let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
             try move(id, reasons: reason, truth: truths[id])
         }
-        return all.map { .conflict(id: $0) }
+        return all.map { .conflict($0) }
     }
 
     /// Stores the base of refused changes: the server's record as their author saw it.
@@ -105,7 +105,7 @@ struct ParkConflict {
     /// rows. A record that is in its table is not missing even if the answer lacks it: a compacted
     /// change set has only new ids, and a record that another author created first has only the values
     /// that prevailed.
-    func parkMissingRecords(id: String, ord: Int, in schema: SyncSchema) throws -> [SyncEvent] {
+    func parkMissingRecords(id: String, ord: Int, in schema: SyncSchema) throws -> [DeviceEvent] {
         var missing = """
             FROM tidemark_outbox AS entry
             JOIN tidemark_changeset AS changeset USING (seq)
@@ -139,7 +139,7 @@ struct ParkConflict {
                 """,
             arguments: [id, ord]
         )
-        return [.conflict(id: id)]
+        return [.conflict(id)]
     }
 
     private func move(_ id: String, reasons: String, truth ord: Int?) throws {

@@ -19,11 +19,11 @@ struct RenumberTaken {
     /// The resolved conflicts and the events that replace theirs.
     struct Outcome {
         var ids: [String] = []
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
 
         /// Returns a sync's events without those of the resolved conflicts.
-        func replacing(_ others: [SyncEvent]) -> [SyncEvent] {
-            others.filter { event in !ids.contains { event == .conflict(id: $0) } } + events
+        func replacing(_ others: [DeviceEvent]) -> [DeviceEvent] {
+            others.filter { event in !ids.contains { event == .conflict($0) } } + events
         }
     }
 
@@ -112,7 +112,7 @@ struct RenumberTaken {
         renumbering taken: [Conflict.Record],
         _ outcome: inout Outcome
     ) throws -> Bool {
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         do {
             try db.inSavepoint {
                 events = try renumber(taken, of: conflict.id)
@@ -131,7 +131,7 @@ struct RenumberTaken {
     }
 
     /// Gives records of a conflict their next ids, in it and in those that depend on it.
-    private func renumber(_ records: [Conflict.Record], of conflict: String) throws -> [SyncEvent] {
+    private func renumber(_ records: [Conflict.Record], of conflict: String) throws -> [DeviceEvent] {
         if planted(PlantedBug.renumbersOntoRows) { return [] }
         let renumbering = RenumberRecords(db: db, schema: schema)
         let ids = records.compactMap { record in Int64(record.key).map { (table: record.table, id: $0) } }

@@ -21,7 +21,7 @@ struct MapIdentities {
     }
 
     /// Stores and applies the new ids of accepted change sets, which are staged as `ords`.
-    func map(_ ords: [Int]) throws -> [SyncEvent] { try rewriteAll(assign(ords)) }
+    func map(_ ords: [Int]) throws -> [DeviceEvent] { try rewriteAll(assign(ords)) }
 
     /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as
     /// `ords`.
@@ -55,7 +55,7 @@ struct MapIdentities {
     }
 
     /// Stores the assigned ids in the map, and writes them to pending changes and conflicts.
-    func rewriteAll(_ assigned: [AssignedID]) throws -> [SyncEvent] {
+    func rewriteAll(_ assigned: [AssignedID]) throws -> [DeviceEvent] {
         guard !assigned.isEmpty else { return [] }
         try db.cachedStatement(
             sql: """

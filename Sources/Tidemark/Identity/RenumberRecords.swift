@@ -98,7 +98,7 @@ struct RenumberRecords {
     }
 
     /// The events that report the new ids.
-    func events() throws -> [SyncEvent] {
+    func events() throws -> [DeviceEvent] {
         let rows = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
         return try Dictionary(grouping: rows) { try $0.value("tbl") as String }.sorted { $0.key < $1.key }.map {
             let pairs = try $0.value.map { (try $0.value("temporary") as Int64, try $0.value("permanent") as Int64) }

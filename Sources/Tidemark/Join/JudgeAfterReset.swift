@@ -33,7 +33,7 @@ struct JudgeAfterReset {
     var cause = "The server's history has changed, and this record differs in the new one."
 
     /// Parks conflicting change sets, while the tables hold the new rows and the bases are the old ones.
-    func park() throws -> [SyncEvent] {
+    func park() throws -> [DeviceEvent] {
         var reasons: [String: String] = [:]
         for table in schema.tables {
             for row in try changedRecords(of: table) {
@@ -184,7 +184,7 @@ struct JudgeAfterReset {
     }
 }
 
-extension SyncEvent {
+extension DeviceEvent {
     /// The id of a new conflict; nil for other events.
     var conflictID: String? {
         if case .conflict(let id) = self { id } else { nil }

@@ -18,7 +18,7 @@ struct LateVerdicts {
     /// Settles the change sets that the snapshot contains.
     ///
     /// Refused and later ones get their verdict with the next answer.
-    func settle() throws -> [SyncEvent] {
+    func settle() throws -> [DeviceEvent] {
         try stage()
         try db.execute(
             sql: "DELETE FROM temp.tidemark_answered WHERE conflict OR revision > ?",
@@ -28,7 +28,7 @@ struct LateVerdicts {
     }
 
     /// Settles all change sets with a verdict; used if the snapshot is of another history.
-    func settleAll() throws -> [SyncEvent] {
+    func settleAll() throws -> [DeviceEvent] {
         try stage()
         let refused = try Row.fetchAll(
             db,
@@ -57,7 +57,7 @@ struct LateVerdicts {
         try AnswerCheck(db: db, schema: schema, requested: header.revision, requestIDs: []).checkChangeSets()
     }
 
-    private func settleAccepted() throws -> [SyncEvent] {
+    private func settleAccepted() throws -> [DeviceEvent] {
         let accepted = try Row.fetchAll(
             db,
             sql: """
@@ -69,7 +69,7 @@ struct LateVerdicts {
                 """
         )
         let numbers = try accepted.map { try $0.value("ord") as Int }
-        var events: [SyncEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
+        var events: [DeviceEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
         events += try MapIdentities(db: db, schema: schema).map(numbers)
         try RespellKeys(db: db, schema: schema).run(numbers)
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: header.epoch)

@@ -23,8 +23,8 @@ struct LeaveZone {
     let newID: () -> UUID
 
     /// Runs the transaction; the caller must not be in one.
-    func leave() throws -> [SyncEvent] {
-        var events: [SyncEvent] = []
+    func leave() throws -> [DeviceEvent] {
+        var events: [DeviceEvent] = []
         try Transaction.withoutForeignKeys(db) {
             try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
             let file = try DeviceFile(db)
@@ -67,7 +67,7 @@ struct LeaveZone {
         return try confirmed.computeFingerprint() != expected
     }
 
-    private func parkOutbox() throws -> [SyncEvent] {
+    private func parkOutbox() throws -> [DeviceEvent] {
         if planted(PlantedBug.dropsOutboxOnRevoke) {
             let all = "SELECT id FROM tidemark_changeset"
             for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
@@ -85,7 +85,7 @@ struct LeaveZone {
     }
 
     /// Parks the values of columns that the zone does not have.
-    private func parkOwnColumns(_ schema: SyncSchema) throws -> [SyncEvent] {
+    private func parkOwnColumns(_ schema: SyncSchema) throws -> [DeviceEvent] {
         let id = newID().uuidString.lowercased()
         var count = 0
         for table in schema.tables {
@@ -110,7 +110,7 @@ struct LeaveZone {
             sql: "INSERT INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
             arguments: [id, Timestamp.text(now), "[\(Conflict.Reason.forbidden.json)]"]
         )
-        return [.conflict(id: id)]
+        return [.conflict(id)]
     }
 
     private func removeRows(_ schema: SyncSchema) throws {

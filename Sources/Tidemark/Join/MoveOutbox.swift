@@ -29,7 +29,7 @@ struct MoveOutbox {
     private var recall: Recall { verdicts.recall }
 
     /// Moves the outbox, inside the transaction that applies the snapshot.
-    func move() throws -> [SyncEvent] {
+    func move() throws -> [DeviceEvent] {
         let schema = verdicts.schema
         let now = verdicts.now
         let offering = OfferAgain(db: db, schema: schema, header: header, now: now)

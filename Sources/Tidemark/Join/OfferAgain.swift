@@ -22,7 +22,7 @@ struct OfferAgain {
 
     /// The result of an offer.
     struct Offer {
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         var count = 0
         /// The sequence number of the first change set that was pending before the offer.
         var firstWaiting = Int64.min
@@ -143,7 +143,7 @@ struct OfferAgain {
 
     // MARK: Judging
 
-    private func judge(_ seq: Int64) throws -> [SyncEvent] {
+    private func judge(_ seq: Int64) throws -> [DeviceEvent] {
         let id = try String.fetchOne(db, sql: "SELECT id FROM tidemark_changeset WHERE seq = ?", arguments: [seq])
         // Parking a predecessor may have parked this one as well.
         guard let id else { return [] }

@@ -36,8 +36,8 @@ struct TakeDelta {
         let schema = file.schema
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(db: db, schema: schema).drain(boundaries: boundaries, now: now, newID: newID)
-        let records = try stage(schema)
-        var events: [SyncEvent] = []
+        let changes = try stage(schema)
+        var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
@@ -72,14 +72,14 @@ struct TakeDelta {
         return ApplyResult(
             revision: header.revision,
             hasPending: try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false,
-            events: [.remoteChanges(revision: header.revision, records: records)] + events
+            events: [.changed(changes)] + events
         )
     }
 
     /// Stages the keys of the records that the delta names.
     ///
-    /// - Returns: The number of records.
-    private func stage(_ schema: SyncSchema) throws -> Int {
+    /// - Returns: The records.
+    private func stage(_ schema: SyncSchema) throws -> RemoteChanges {
         try StagingTables.clear(in: db)
         for table in schema.tables {
             let name = SQLText.literal(table.name)
@@ -100,7 +100,8 @@ struct TakeDelta {
             )
         }
         try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "staged.ord = \(StagedPurpose.deltaDeleted.ord)"))
-        return try Int.fetchOne(db, sql: "SELECT count(*) FROM temp.tidemark_staged") ?? 0
+        let stages = [StagedPurpose.deltaPresent.ord, StagedPurpose.deltaDeleted.ord]
+        return try RemoteChanges(revision: header.revision, stagedAs: stages, in: db)
     }
 
     /// Replaces the staged records and compares the result with the server's fingerprint.

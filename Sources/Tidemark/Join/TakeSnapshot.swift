@@ -110,9 +110,9 @@ package struct TakeSnapshot {
     /// Compares rebuilt tables with the snapshot and captures the differences as edits.
     ///
     /// - Returns: The events; nil if it did not compare, because the snapshot is not at the file's own revision.
-    func compareRebuilt() throws -> [SyncEvent]? {
+    func compareRebuilt() throws -> [DeviceEvent]? {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
-            var events: [SyncEvent]?
+            var events: [DeviceEvent]?
             try Transaction.withoutForeignKeys(db) {
                 try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
                 let file = try DeviceFile(db)
@@ -139,9 +139,9 @@ package struct TakeSnapshot {
     }
 
     /// Captures what the triggers missed, as changes that precede the pending ones.
-    private func captureRebuilt(_ file: DeviceFile) throws -> [SyncEvent] {
+    private func captureRebuilt(_ file: DeviceFile) throws -> [DeviceEvent] {
         let pending = PendingChanges(db: db, schema: file.schema)
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         try StagingTables.clear(in: db)
         try DeviceFile.whileApplying(db) {
             let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
@@ -207,7 +207,7 @@ package struct TakeSnapshot {
         let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
         let hasEdits = try hasUncapturedEdits(file)
         let isSound = try !hasEdits || isOwnFileSound()
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             let parents = try OldParents(of: schema, in: db)
@@ -252,7 +252,7 @@ package struct TakeSnapshot {
 
     /// Applies late verdicts to the outbox and judges the rest by the snapshot's rows if they may differ.
     private func settleOutbox(_ header: SnapshotFormat.Header, schema: SyncSchema, parents: OldParents) throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
         let time = Timestamp.text(now)
         let verdicts = recall.map {

@@ -21,7 +21,7 @@ struct RepairRows {
     /// What a replacement did.
     struct Outcome {
         var records: [Verification.Record] = []
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         /// The conflict with the edits that no trigger captured.
         var conflict: String?
     }
@@ -65,7 +65,7 @@ struct RepairRows {
             return isTrial ? .rollback : .commit
         }
         guard !isTrial, !outcome.records.isEmpty else { return Outcome(records: outcome.records, conflict: conflict) }
-        outcome.events.append(.repaired(records: outcome.records.count))
+        outcome.events.append(.repaired(outcome.records.map { RecordName($0.table, RecordKey(json: $0.key)) }))
         return outcome
     }
 

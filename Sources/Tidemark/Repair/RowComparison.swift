@@ -159,11 +159,11 @@ package struct RowComparison: Sendable {
         in db: Database,
         environment: SyncEngine.Environment,
         boundaries: KnownTransactions
-    ) throws -> [SyncEvent] {
+    ) throws -> [DeviceEvent] {
         report.roundTrips += 1
         report.bytesSent += question.body.count
         report.bytesReceived += body.count
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         let start = self
         var next = start
@@ -205,7 +205,7 @@ package struct RowComparison: Sendable {
     }
 
     private mutating func apply(_ answer: ComparisonAnswer, question: Question, rows: RepairRows) throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
         let differing = answer.differing.map { question.ranges[$0] }
         let rangesToDivide = differing.filter { $0.send != true }

@@ -53,7 +53,7 @@ struct UncapturedEdits {
     ///
     /// The caller has drained captured changes, and rewinds next. A pending change that does not fit
     /// is not in the row; the row then has the values of the base.
-    func parkOverPending() throws -> [SyncEvent] {
+    func parkOverPending() throws -> [DeviceEvent] {
         let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
         guard !names.isEmpty else { return [] }
         for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
@@ -232,7 +232,7 @@ struct UncapturedEdits {
     }
 
     /// Parks what the server's rows have replaced of the kept rows.
-    func parkReplaced(since: Since) throws -> [SyncEvent] {
+    func parkReplaced(since: Since) throws -> [DeviceEvent] {
         var hasBase = false
         if case .same = since { hasBase = true }
         for (place, table) in schema.tables.enumerated() {
@@ -319,16 +319,16 @@ struct UncapturedEdits {
     /// comparison finds stay together.
     ///
     /// - Returns: The conflict of the last record, and an event for each new conflict.
-    func park(extending current: String? = nil) throws -> (id: String?, events: [SyncEvent]) {
+    func park(extending current: String? = nil) throws -> (id: String?, events: [DeviceEvent]) {
         if planted(PlantedBug.dropsUncapturedEdits) { try db.execute(sql: "DELETE FROM temp.tidemark_found") }
         var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
-        var events: [SyncEvent] = []
+        var events: [DeviceEvent] = []
         while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
             let target = id ?? newID().uuidString.lowercased()
             try db.cachedStatement(
                 sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
             ).execute(arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
-            if db.changesCount > 0 { events.append(.conflict(id: target)) }
+            if db.changesCount > 0 { events.append(.conflict(target)) }
             if planted(PlantedBug.parksEditsTwice) { try copy(to: "\(target) again") }
             try move(to: target)
             // The next ones, if any, get a conflict of their own.

@@ -336,8 +336,8 @@ extension DeviceCore {
         boundaries: KnownTransactions,
         now: Date,
         newID: @escaping () -> UUID
-    ) throws -> [SyncEvent] {
-        var events: [SyncEvent] = []
+    ) throws -> [DeviceEvent] {
+        var events: [DeviceEvent] = []
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
         try Transaction.withoutForeignKeys(db) {
             let file = try DeviceFile(db)

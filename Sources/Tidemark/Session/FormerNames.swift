@@ -17,3 +17,69 @@ extension SyncEngine {
         }
     }
 }
+
+extension SyncEngine {
+    /// A stream of the events sent after this call.
+    @available(*, deprecated, renamed: "deviceEvents")
+    public nonisolated var events: AsyncStream<SyncEvent> {
+        let events = deviceEvents
+        return AsyncStream { continuation in
+            let task = Task {
+                for await event in events { continuation.yield(SyncEvent(event)) }
+                continuation.finish()
+            }
+            continuation.onTermination = { _ in task.cancel() }
+        }
+    }
+}
+
+/// An event of a sync that an app may want to show.
+@available(*, deprecated, renamed: "DeviceEvent")
+public enum SyncEvent: Hashable, Sendable {
+    /// As ``DeviceEvent/sent(changeSets:)``.
+    case sent(changeSets: Int)
+    /// As ``DeviceEvent/changed(_:)``; `records` is the number of changed records.
+    case remoteChanges(revision: Int64, records: Int)
+    /// As ``DeviceEvent/identitiesAssigned(table:ids:)``.
+    case identitiesAssigned(table: String, ids: [Int64: Int64])
+    /// As ``DeviceEvent/conflict(_:)``.
+    case conflict(id: String)
+    /// As ``DeviceEvent/merged(_:)``.
+    case merged(id: String)
+    /// As ``DeviceEvent/overruled(_:)``.
+    case overruled(id: String)
+    /// As ``DeviceEvent/changedWhileEdited(_:isDeleted:)``; the key is in canonical JSON.
+    case changedWhileEdited(table: String, key: String, isDeleted: Bool)
+    /// As ``DeviceEvent/repaired(_:)``.
+    case repaired(records: Int)
+    /// As ``DeviceEvent/snapshotTaken(revision:records:)``.
+    case snapshotTaken(revision: Int64, records: Int)
+    /// As ``DeviceEvent/historyChanged(epoch:offeredAgain:)``.
+    case historyChanged(epoch: String, offeredAgain: Int)
+    /// As ``DeviceEvent/signInNeeded``.
+    case signInNeeded
+    /// As ``DeviceEvent/accessEnded(zone:isEmptied:)``.
+    case accessEnded(zone: String, isEmptied: Bool)
+    /// As ``DeviceEvent/failed(_:)``.
+    case failed(code: String, message: String)
+
+    init(_ event: DeviceEvent) {
+        self =
+            switch event {
+            case .sent(let count): .sent(changeSets: count)
+            case .changed(let changes): .remoteChanges(revision: changes.revision, records: changes.records)
+            case .identitiesAssigned(let table, let ids): .identitiesAssigned(table: table, ids: ids)
+            case .conflict(let id): .conflict(id: id)
+            case .merged(let id): .merged(id: id)
+            case .overruled(let id): .overruled(id: id)
+            case .changedWhileEdited(let record, let isDeleted):
+                .changedWhileEdited(table: record.table, key: record.key.json, isDeleted: isDeleted)
+            case .repaired(let records): .repaired(records: records.count)
+            case .snapshotTaken(let revision, let records): .snapshotTaken(revision: revision, records: records)
+            case .historyChanged(let epoch, let count): .historyChanged(epoch: epoch, offeredAgain: count)
+            case .signInNeeded: .signInNeeded
+            case .accessEnded(let zone, let isEmptied): .accessEnded(zone: zone, isEmptied: isEmptied)
+            case .failed(let error): .failed(code: error.code.rawValue, message: error.message)
+            }
+    }
+}

@@ -24,7 +24,7 @@ extension SyncRound {
     ///
     /// - Throws: The error, when it ends the sync.
     package mutating func handle(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
         // The pushed answer is invalid, so the device sends its request.
         if outgoing?.pushedAnswer != nil, error.code == .invalidResponse { return [] }
@@ -105,7 +105,7 @@ extension SyncRound {
 
     /// Takes the zone out of the file; the next step ends the sync with the error.
     private mutating func leave(after error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database)
-        throws -> [SyncEvent]
+        throws -> [DeviceEvent]
     {
         guard endingError == nil else { throw error }
         let events = try LeaveZone(
@@ -155,7 +155,7 @@ extension SyncRound {
     }
 
     /// Parks the change set that the error names.
-    private func park(_ error: TidemarkError, in db: Database) throws -> [SyncEvent] {
+    private func park(_ error: TidemarkError, in db: Database) throws -> [DeviceEvent] {
         try DeviceCore.park(error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 

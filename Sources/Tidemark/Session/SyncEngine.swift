@@ -15,7 +15,7 @@ import TidemarkSQL
 /// ```swift
 /// let sync = try await SyncEngine(database, server: "https://sync.example.org")
 /// await sync.start()                        // in the background from here on
-/// for await event in sync.events { ... }    // conflicts, remote changes, new ids
+/// for await event in sync.deviceEvents { ... }    // conflicts, changes of others, new ids
 /// ```
 ///
 /// Prefer `ValueObservation.trackingConstantRegion`: with `tracking`, GRDB makes SQLite compile the
@@ -57,9 +57,9 @@ public actor SyncEngine {
     /// A stream of the events sent after this call.
     ///
     /// Each access returns a new stream.
-    public nonisolated var events: AsyncStream<SyncEvent> { eventHub.stream() }
+    public nonisolated var deviceEvents: AsyncStream<DeviceEvent> { eventHub.stream() }
 
-    nonisolated let eventHub = Broadcast<SyncEvent>()
+    nonisolated let eventHub = Broadcast<DeviceEvent>()
     nonisolated let meter: DownloadMeter
     let database: any DatabaseWriter
     let transport: any Transport
@@ -228,7 +228,7 @@ public actor SyncEngine {
         } catch {
             if let error = error as? TidemarkError {
                 recordFailure(error)
-                eventHub.send(.failed(code: error.code.rawValue, message: error.message))
+                eventHub.send(.failed(error))
             }
             throw error
         }

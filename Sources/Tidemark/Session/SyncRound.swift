@@ -182,7 +182,7 @@ package struct SyncRound: Sendable {
 
     /// Applies an answer.
     package mutating func applyAnswer(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
         if outgoing.sendsConditionalGet, conditionalGetOutcome == nil { conditionalGetOutcome = .answered }
         guard outgoing.exchange != .question else {
@@ -234,7 +234,7 @@ package struct SyncRound: Sendable {
     }
 
     /// Applies a snapshot.
-    package mutating func applySnapshot(at path: String, in db: Database) throws -> [SyncEvent] {
+    package mutating func applySnapshot(at path: String, in db: Database) throws -> [DeviceEvent] {
         var recall: Recall?
         if case .snapshot(let answer) = need { recall = answer }
         var snapshot = TakeSnapshot(
@@ -354,7 +354,7 @@ package struct SyncRound: Sendable {
     }
 
     /// Merges refused change sets by the app's functions; this sync sends the results.
-    private mutating func mergeParked(_ events: [SyncEvent], in db: Database) throws -> [SyncEvent] {
+    private mutating func mergeParked(_ events: [DeviceEvent], in db: Database) throws -> [DeviceEvent] {
         var mergedIDs: [String] = []
         try db.inTransaction(.immediate) {
             mergedIDs = try MergeConflicts(db: db, schema: DeviceFile(db).schema, functions: merge, limits: limits).run(
@@ -366,8 +366,8 @@ package struct SyncRound: Sendable {
             return .commit
         }
         if !mergedIDs.isEmpty { isEven = false }
-        let others = events.filter { event in !mergedIDs.contains { event == .conflict(id: $0) } }
-        return others + mergedIDs.map { .merged(id: $0) }
+        let others = events.filter { event in !mergedIDs.contains { event == .conflict($0) } }
+        return others + mergedIDs.map { .merged($0) }
     }
 
     /// Requires that the server computes its fingerprint from all rows before the answer is applied.

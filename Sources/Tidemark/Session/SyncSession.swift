@@ -24,7 +24,7 @@ struct SyncSession: Sendable {
     /// Runs steps until ``SyncRound`` says that the sync is finished.
     ///
     /// - Returns: The result of the row comparison; nil if the round compared no rows.
-    func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (SyncEvent) -> Void) async throws -> Verification? {
+    func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (DeviceEvent) -> Void) async throws -> Verification? {
         let commits = commits
         var round = SyncRound(
             for: purpose,
@@ -54,7 +54,7 @@ struct SyncSession: Sendable {
         }
     }
 
-    private func run(_ round: inout SyncRound, _ tell: @Sendable (SyncEvent) -> Void) async throws {
+    private func run(_ round: inout SyncRound, _ tell: @Sendable (DeviceEvent) -> Void) async throws {
         while true {
             try Task.checkCancellation()
             var carriedRequest: DeviceCore.Outgoing?
@@ -108,7 +108,7 @@ struct SyncSession: Sendable {
     }
 
     private func takeSnapshot(of zone: String, since base: DeltaBase?, _ round: inout SyncRound) async throws
-        -> [SyncEvent]
+        -> [DeviceEvent]
     {
         let path = FileManager.default.temporaryDirectory.appendingPathComponent(
             "tidemark-\(environment.newID().uuidString).sqlite"

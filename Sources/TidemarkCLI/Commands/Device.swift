@@ -164,7 +164,7 @@ extension Device {
             if !watch, after.conflicts > 0 { throw ExitCode(3) }
         }
 
-        private func report(_ events: [SyncEvent], before: DeviceStatus, after: DeviceStatus) {
+        private func report(_ events: [DeviceEvent], before: DeviceStatus, after: DeviceStatus) {
             var parts = ["revision \(before.revision) -> \(after.revision)"]
             var changeSetsSent = 0
             var records = 0
@@ -174,14 +174,14 @@ extension Device {
             var repairs = 0
             for event in events {
                 if case .sent(let count) = event { changeSetsSent += count }
-                if case .remoteChanges(_, let count) = event { records += count }
+                if case .changed(let changes) = event { records += changes.records }
                 if case .snapshotTaken(_, let count) = event { snapshotRecords = count }
                 if case .identitiesAssigned(let table, let ids) = event {
                     let permanent = ids.filter { !TemporaryID.isTemporary($0.key) }.sorted { $0.key < $1.key }
                     identities += ids.count - permanent.count
                     renumbered += permanent.map { "\(table) \($0.key) -> \($0.value)" }
                 }
-                if case .repaired(let count) = event { repairs += count }
+                if case .repaired(let records) = event { repairs += records.count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
                     parts.append("the server's history is another one now")

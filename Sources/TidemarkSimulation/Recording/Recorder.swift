@@ -298,7 +298,7 @@ struct Recorder {
     mutating func crashed(_ device: SimulatedDevice) { files[device.name]?.reading.forgetCount() }
 
     /// Records a transaction of the engine in a device's file, if it ran one, and the ids that the app heard of.
-    mutating func stepped(_ device: SimulatedDevice, _ step: String, events: [SyncEvent] = []) throws {
+    mutating func stepped(_ device: SimulatedDevice, _ step: String, events: [DeviceEvent] = []) throws {
         guard let old = files[device.name] else { return }
         guard
             var now = try device.access({ db -> FileState? in
@@ -331,7 +331,7 @@ struct Recorder {
     }
 
     /// The ids that the app heard of.
-    private static func pairs(_ events: [SyncEvent]) -> [IdentityPair] {
+    private static func pairs(_ events: [DeviceEvent]) -> [IdentityPair] {
         events.flatMap { event -> [IdentityPair] in
             guard case .identitiesAssigned(let table, let ids) = event else { return [] }
             return ids.sorted { $0.key < $1.key }.map { IdentityPair(table, temporary: $0.key, permanent: $0.value) }

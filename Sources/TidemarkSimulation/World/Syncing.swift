@@ -121,7 +121,7 @@ extension World {
         schedule(.advance(device: device.number, process: process, life: life), after: drawDelay(50_000))
     }
 
-    private func count(_ events: [SyncEvent], _ body: [UInt8]) throws {
+    private func count(_ events: [DeviceEvent], _ body: [UInt8]) throws {
         for case .conflict(let id) in events {
             counters[.conflicts] += 1
             note("change set \(id) is a conflict")

@@ -1,24 +1,26 @@
+public import TidemarkCore
+
 /// An event of a sync that an app may want to show.
-public enum SyncEvent: Hashable, Sendable {
+public enum DeviceEvent: Hashable, Sendable {
     /// The server has decided about change sets that this device sent: it accepted or refused them.
     case sent(changeSets: Int)
-    /// The device applied changes of other devices; `records` is the number of changed records.
-    case remoteChanges(revision: Int64, records: Int)
+    /// The device applied changes of other devices.
+    case changed(RemoteChanges)
     /// New records of a table got their permanent ids; `ids` maps temporary to permanent.
     case identitiesAssigned(table: String, ids: [Int64: Int64])
-    /// The server refused a change set; the device parked it under its id.
-    case conflict(id: String)
+    /// The server refused a change set; the device parked it under this id.
+    case conflict(String)
     /// The server refused a change set, and the app's merge function made a new change set of it.
-    case merged(id: String)
+    case merged(String)
     /// Values lost by the policy of their column.
     ///
     /// The device keeps them among the conflicts under this id; they need no decision.
-    case overruled(id: String)
+    case overruled(String)
     /// Another device changed or deleted a record that has pending changes here.
-    case changedWhileEdited(table: String, key: String, isDeleted: Bool)
+    case changedWhileEdited(RecordName, isDeleted: Bool)
     /// The device replaced records that differed from the server's.
-    case repaired(records: Int)
-    /// The device took a new snapshot; `records` counts all rows of the zone.
+    case repaired([RecordName])
+    /// The device took a new snapshot, so every table may have changed; `records` counts all rows of the zone.
     case snapshotTaken(revision: Int64, records: Int)
     /// The file joined another history of the server, or was recognized as one of two copies.
     ///
@@ -33,5 +35,5 @@ public enum SyncEvent: Hashable, Sendable {
     /// that no trigger captured.
     case accessEnded(zone: String, isEmptied: Bool)
     /// A round failed; the engine retries it if a retry can help.
-    case failed(code: String, message: String)
+    case failed(TidemarkError)
 }
