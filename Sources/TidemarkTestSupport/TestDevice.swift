@@ -17,14 +17,14 @@ public protocol DeviceHome: AnyObject, Sendable {
 extension DeviceHome {
     /// Joins a new device.
     ///
-    /// `clock` replaces its clock, in milliseconds since 1970. `merge` has the functions of its
+    /// `clock` replaces its clock, in milliseconds since 1970. `merges` has the functions of its
     /// app. `over` replaces the transport through memory.
     public func device(
         _ name: String,
         over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
         limits: Limits = .standard,
-        merge: [String: MergeFunction] = [:]
+        merges: [any RecordMerging] = []
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: way)
@@ -35,7 +35,7 @@ extension DeviceHome {
             over: other,
             clock: clock,
             limits: limits,
-            merge: merge,
+            merges: merges,
             in: self
         )
     }
@@ -57,7 +57,7 @@ public final class TestDevice: Sendable {
     private let home: any DeviceHome
     private let clock: (@Sendable () -> Int64)?
     private let limits: Limits
-    private let merge: [String: MergeFunction]
+    private let merges: [any RecordMerging]
 
     init(
         path: String,
@@ -66,11 +66,11 @@ public final class TestDevice: Sendable {
         clock: (@Sendable () -> Int64)? = nil,
         environment: SyncEngine.Environment? = nil,
         limits: Limits = .standard,
-        merge: [String: MergeFunction] = [:],
+        merges: [any RecordMerging] = [],
         in home: any DeviceHome
     ) async throws {
         self.limits = limits
-        self.merge = merge
+        self.merges = merges
         self.path = path
         self.transport = transport
         self.home = home
@@ -87,7 +87,7 @@ public final class TestDevice: Sendable {
             transport: other ?? transport,
             environment: environment ?? .init(now: wall ?? system.now, newID: system.newID),
             limits: limits,
-            merge: merge
+            merges: merges
         )
     }
 
@@ -101,7 +101,7 @@ public final class TestDevice: Sendable {
             clock: clock,
             environment: environment,
             limits: limits ?? self.limits,
-            merge: merge,
+            merges: merges,
             in: home
         )
     }
@@ -117,7 +117,7 @@ public final class TestDevice: Sendable {
             transport: InProcessTransport(to: home.way),
             clock: clock,
             limits: limits,
-            merge: merge,
+            merges: merges,
             in: home
         )
     }

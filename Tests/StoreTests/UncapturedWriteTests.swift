@@ -52,7 +52,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["uncaptured"])
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(try await home.zone.column("SELECT name FROM team ORDER BY id") == ["KIEL", "Bonn"])

@@ -50,7 +50,7 @@ import TidemarkTestSupport
         let anna = try await Self.insert(beside: "ALTER TABLE notes DROP COLUMN done", cluster)
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["unknownColumn"])
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.settle([anna])
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY 1") == ["psql", "rake"])
         try await cluster.converge(try await cluster.device("fresh"))

@@ -153,7 +153,7 @@ import TidemarkTestSupport
             #expect(conflict.records.first?.mine?.contains("unsent") == true)
             try await server.set(.writer, of: "anna")
             try await device.engine.sync()
-            try await device.engine.resolve(conflict.id, .retry)
+            try await device.engine.resolve(conflict.id, with: .retry)
             try await device.engine.sync()
             #expect(try await server.rows("SELECT text FROM notes ORDER BY id") == ["first", "second", "unsent"])
             #expect(try await device.database.read { try Int.fetchOne($0, sql: count) } == 3)

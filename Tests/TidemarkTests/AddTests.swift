@@ -14,11 +14,11 @@ import TidemarkTestSupport
     private static let seed = "INSERT INTO item (name, stock) VALUES ('cup', 10), ('jug', 5)"
     private static let policies: [String: ConflictPolicy] = ["item.stock": .add, "item.sold": .add]
 
-    private static func pair(merge: [String: MergeFunction] = [:]) async throws -> (
+    private static func pair(merges: [any RecordMerging] = []) async throws -> (
         cluster: Cluster, anna: TestDevice, ben: TestDevice
     ) {
         let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
-        return (cluster, try await cluster.device("anna"), try await cluster.device("ben", merge: merge))
+        return (cluster, try await cluster.device("anna"), try await cluster.device("ben", merges: merges))
     }
 
     private static func stock(_ device: TestDevice) async throws -> String {
@@ -124,10 +124,10 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.columns) == [["stock"]])
         #expect(try await ben.engine.conflicts().first?.records.first?.mine == #"{"stock":{"$add":1}}"#)
         let id = try #require(try await ben.engine.conflicts().first?.id)
-        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(id, .retry) }
+        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(id, with: .retry) }
         try await anna.write("UPDATE item SET stock = 20 WHERE id = 1")
         try await cluster.converge(anna, ben)
-        try await ben.engine.resolve(id, .retry)
+        try await ben.engine.resolve(id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows("SELECT stock FROM item WHERE id = 1") == ["21"])
     }
@@ -135,10 +135,10 @@ import TidemarkTestSupport
     // MARK: Conflicts
 
     /// Both sell and rename; Ben's change set is a conflict because of the name.
-    private static func refused(merge: [String: MergeFunction] = [:]) async throws -> (
+    private static func refused(merges: [any RecordMerging] = []) async throws -> (
         cluster: Cluster, anna: TestDevice, ben: TestDevice
     ) {
-        let (cluster, anna, ben) = try await pair(merge: merge)
+        let (cluster, anna, ben) = try await pair(merges: merges)
         try await anna.write("UPDATE item SET stock = stock - 2, name = 'mug' WHERE id = 1")
         try await ben.write("UPDATE item SET stock = stock - 3, name = 'jar' WHERE id = 1")
         try await anna.engine.sync()
@@ -154,7 +154,7 @@ import TidemarkTestSupport
         #expect(conflict.records.map(\.mine) == [#"{"name":"jar","stock":{"$add":-3}}"#])
         try await anna.write(Self.sell(1))
         try await anna.engine.sync()
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows("SELECT name, stock FROM item WHERE id = 1") == ["jar|4"])
         #expect(try await ben.engine.conflicts().isEmpty)
@@ -165,7 +165,7 @@ import TidemarkTestSupport
             let (cluster, anna, ben) = try await Self.refused()
             let conflict = try #require(try await ben.engine.conflicts().first)
             let merged = MergedRecord(table: "item", key: "1", columns: ["stock": 7.databaseValue])
-            try await ben.engine.resolve(conflict.id, isMerged ? .merge([merged]) : .accept)
+            try await ben.engine.resolve(conflict.id, with: isMerged ? .merge([merged]) : .accept)
             try await cluster.converge(anna, ben)
             let row = isMerged ? "jar|7" : "mug|8"
             #expect(try await cluster.rows("SELECT name, stock FROM item WHERE id = 1") == [row])
@@ -174,8 +174,8 @@ import TidemarkTestSupport
 
     @Test func `B14: a merge function sees values, and cannot lose what anybody sold`() async throws {
         let inputs = Mutex<[MergeInput]>([])
-        let (cluster, anna, ben) = try await Self.refused(merge: [
-            "item": { record in
+        let (cluster, anna, ben) = try await Self.refused(merges: [
+            TableMerge("item") { record in
                 inputs.withLock { $0.append(record) }
                 var row = record.theirs
                 for (column, value) in record.mine where value != record.base?[column] { row[column] = value }
@@ -201,10 +201,10 @@ import TidemarkTestSupport
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(conflict.records.map(\.mine) == [#"{"stock":{"$add":-8}}"#])
         #expect(faults.comparisons.isEmpty)
-        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(conflict.id, .retry) }
+        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await anna.write("UPDATE item SET stock = stock + 20 WHERE id = 1")
         try await cluster.converge(anna, ben)
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows("SELECT stock FROM item WHERE id = 1") == ["13"])
     }
@@ -263,7 +263,7 @@ import TidemarkTestSupport
         // Ben's record is not as Ben saw it, so a person decides.
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(conflict.records.map(\.mine) == [#"{"stock":{"$add":-2}}"#])
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows("SELECT stock FROM item WHERE id = 1") == ["6"])
     }

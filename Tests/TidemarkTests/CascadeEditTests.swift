@@ -51,7 +51,7 @@ import TidemarkTestSupport
             #expect(answer.contains(part), "\(answer)")
         }
         #expect(answer.contains(#""note_tags":{"create":[],"update":[[1,"cheap"],[2,"cheap"],[1,"urgent"]]"#))
-        try await ben.engine.resolve("1", .retry)
+        try await ben.engine.resolve("1", with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows(Self.whole) == ["work|report|urgent"])
     }

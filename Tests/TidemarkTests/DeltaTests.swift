@@ -23,14 +23,14 @@ import TidemarkTestSupport
     }
 
     /// A zone whose devices count as far behind after any change.
-    private static func start(teams: Int = 60, merge: [String: MergeFunction] = [:]) async throws -> (
+    private static func start(teams: Int = 60, merges: [any RecordMerging] = []) async throws -> (
         Cluster, TestDevice, TestDevice
     ) {
         var limits = Limits.standard
         limits.deltaBytesMin = 1
         let cluster = try Cluster(schema: schema, seed: seed(teams), limits: limits)
         let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben", merge: merge)
+        let ben = try await cluster.device("ben", merges: merges)
         try await cluster.converge(anna, ben)
         return (cluster, anna, ben)
     }
@@ -91,11 +91,12 @@ import TidemarkTestSupport
     }
 
     @Test func `rule 1: after a delta, merge functions still see that the other side changed the row`() async throws {
-        let merges: [[String: MergeFunction]] = [
-            ["tag": { _ in nil }], ["team": { $0.base?["name"] == $0.theirs["name"] ? $0.mine : nil }],
+        let merges = [
+            TableMerge("tag") { _ in nil },
+            TableMerge("team") { $0.base?["name"] == $0.theirs["name"] ? $0.mine : nil },
         ]
         for merge in merges {
-            let (cluster, anna, ben) = try await Self.start(merge: merge)
+            let (cluster, anna, ben) = try await Self.start(merges: [merge])
             try await anna.write("UPDATE team SET name = 'theirs' WHERE id = 1")
             try await anna.engine.sync()
             try await ben.write("UPDATE team SET name = 'mine' WHERE id = 1")

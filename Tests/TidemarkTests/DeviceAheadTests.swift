@@ -28,7 +28,7 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         try await anna.engine.sync()
         // Refused under `reject`: the text is the server's again, the new column stays local.
-        for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, .retry) }
+        for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, with: .retry) }
         try await anna.engine.sync()
         #expect(try await anna.engine.status().pendingChangeSets == 0)
         #expect(
@@ -71,7 +71,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT stars FROM notes") == ["2", "3", "3"])
         let conflict = try #require(try await anna.engine.conflicts().first)
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         #expect(try await anna.rows("SELECT text, stars FROM notes WHERE id < 3") == ["milk|2", "rye|3"])
         try await anna.engine.sync()
         try cluster.writeOutside(Self.grow)
@@ -100,7 +100,7 @@ import TidemarkTestSupport
         try await ben.write("DELETE FROM notes WHERE text = 'rake'")
         try await ben.engine.sync()
         try await anna.engine.sync()
-        for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, .retry) }
+        for conflict in try await anna.engine.conflicts() { try await anna.engine.resolve(conflict.id, with: .retry) }
         #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT done, stars FROM notes WHERE text = 'rake'") == ["7|2"])
@@ -123,7 +123,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.conflicts().count == 1)
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["1", "3", "3"])
         let conflict = try #require(try await ben.engine.conflicts().first)
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["2", "3", "2"])
     }
@@ -359,7 +359,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.map(\.mine).first == #"{"text":"MILK"}"#)
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna)
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["MILK", "BREAD", "SALT"])
     }

@@ -84,7 +84,7 @@ import TidemarkTestSupport
         #expect(conflicts.flatMap(\.records).map(\.mine) == [#"{"score":99.5}"#, #"{"name":"Ben"}"#])
         let conflict = try #require(conflicts.last)
         #expect(try await cluster.rows("SELECT name FROM player WHERE id IN (5, 6) ORDER BY id") == ["P5", "Bella"])
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben)
         #expect(try await cluster.rows("SELECT name FROM player WHERE id = 5") == ["Ben"])
     }

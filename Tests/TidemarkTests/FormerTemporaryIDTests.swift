@@ -26,7 +26,7 @@ import TidemarkTestSupport
         async throws
     {
         let (cluster, anna, conflict) = try await Self.refused()
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await anna.write("INSERT INTO book (title) VALUES ('new')")
         try await cluster.converge(anna)
         let titles = ["accepted", "new", "of the server", "refused"]
@@ -36,7 +36,7 @@ import TidemarkTestSupport
 
     @Test func `the book of the retry has a permanent id at once, and keeps it`() async throws {
         let (cluster, anna, conflict) = try await Self.refused()
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         let id = try await anna.rows("SELECT id FROM book WHERE title = 'refused'")
         #expect(
             try await anna.rows("SELECT id < \(TemporaryID.reservedMin) FROM book WHERE title = 'refused'") == ["1"]

@@ -80,7 +80,7 @@ private struct Story {
             for index in devices.indices {
                 try await syncUntilDone(index)
                 for conflict in try await devices[index].engine.conflicts() {
-                    try await devices[index].engine.resolve(conflict.id, .accept)
+                    try await devices[index].engine.resolve(conflict.id, with: .accept)
                 }
             }
         }
@@ -117,7 +117,7 @@ private struct Story {
     private mutating func resolveOne(_ index: Int) async throws {
         guard let conflict = try await devices[index].engine.conflicts().first else { return }
         let resolution: Resolution = Bool.random(using: &random) ? .accept : .retry
-        do { try await devices[index].engine.resolve(conflict.id, resolution) } catch let error as TidemarkError {
+        do { try await devices[index].engine.resolve(conflict.id, with: resolution) } catch let error as TidemarkError {
             #expect(resolution == .retry && error.code == .constraintViolated)
         }
     }

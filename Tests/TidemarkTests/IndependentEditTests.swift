@@ -198,7 +198,7 @@ import TidemarkTestSupport
             ]
         )
         await #expect(throws: TidemarkError.self) { try await anna.engine.divide(parked.id) }
-        try await anna.engine.resolve(parked.id, .retry)
+        try await anna.engine.resolve(parked.id, with: .retry)
         try await cluster.converge(anna)
         #expect(try await cluster.rows("SELECT v FROM note WHERE id = 1") == ["mine"])
     }

@@ -136,7 +136,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(conflict.records.map(\.key) == ["5"])
         #expect(conflict.records.map(\.theirs) == [#"{"at":"wed","note":"anna"}"#])
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT note FROM log WHERE at = 'wed'") == ["ben"])
     }
@@ -251,7 +251,7 @@ import TidemarkTestSupport
             for device in devices {
                 try await device.engine.sync()
                 for conflict in try await device.engine.conflicts() {
-                    try await device.engine.resolve(conflict.id, .accept)
+                    try await device.engine.resolve(conflict.id, with: .accept)
                 }
             }
         }

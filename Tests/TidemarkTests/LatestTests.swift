@@ -71,7 +71,7 @@ private let day: Int64 = 86_400_000
         #expect(conflict.records.map(\.theirs) == [#"{"text":"goat milk"}"#])
         #expect(try await anna.engine.conflicts().isEmpty)
 
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }

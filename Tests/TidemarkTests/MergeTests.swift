@@ -34,8 +34,8 @@ import TidemarkTestSupport
     {
         let cluster = try Cluster(schema: schema, seed: seed)
         let anna = try await cluster.device("anna")
-        let functions = function.map { function in Dictionary(uniqueKeysWithValues: tables.map { ($0, function) }) }
-        return (cluster, anna, try await cluster.device("ben", merge: functions ?? [:]))
+        let merges = function.map { function in tables.map { TableMerge($0, function) } }
+        return (cluster, anna, try await cluster.device("ben", merges: merges ?? []))
     }
 
     @Test func `B14: the app's merge is a new change set in the same sync`() async throws {
@@ -69,7 +69,8 @@ import TidemarkTestSupport
                     key: "1",
                     base: ["text": "milk".databaseValue, "done": 0.databaseValue],
                     mine: ["text": .null, "done": 0.databaseValue],
-                    theirs: ["text": "milk".databaseValue, "done": 2.databaseValue]
+                    theirs: ["text": "milk".databaseValue, "done": 2.databaseValue],
+                    keyColumns: ["id": 1.databaseValue]
                 )
             ]
         )
@@ -113,7 +114,7 @@ import TidemarkTestSupport
             ben.database,
             server: "http://cluster.test",
             transport: overtaking,
-            merge: ["notes": Self.joined]
+            merges: [TableMerge("notes", Self.joined)]
         )
         try await engine.sync()
         #expect(rounds.withLock { $0 } <= Limits.standard.mergesMax + 2)
@@ -171,7 +172,7 @@ import TidemarkTestSupport
             ben.database,
             server: "http://cluster.test",
             transport: ben.transport,
-            merge: ["notes": Self.joined]
+            merges: [TableMerge("notes", Self.joined)]
         )
         try await engine.sync()
         try await cluster.converge(anna, ben)
@@ -203,7 +204,7 @@ import TidemarkTestSupport
                 """
         )
         let anna = try await cluster.device("anna")
-        let ben = try await cluster.device("ben", merge: ["tags": { _ in nil }])
+        let ben = try await cluster.device("ben", merges: [TableMerge("tags") { _ in nil }])
         try await anna.write("INSERT INTO notes (list_id, text) VALUES (1, 'soap')")
         try await anna.engine.sync()
         try await ben.write("DELETE FROM lists WHERE id = 1")

@@ -146,7 +146,7 @@ import TidemarkTestSupport
                 ('00000000-0000-4000-8000-000000000001', 'player', '-1', 'create', '{"team_id":-5}');
             """
         )
-        try await anna.engine.resolve("1", .retry)
+        try await anna.engine.resolve("1", with: .retry)
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().isEmpty)
         try await cluster.converge(anna, ben)

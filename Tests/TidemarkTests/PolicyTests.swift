@@ -51,7 +51,7 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await Self.overwritten()
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
         for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
@@ -61,7 +61,7 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await Self.overwritten()
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
-        try await anna.engine.resolve(conflict.id, .accept)
+        try await anna.engine.resolve(conflict.id, with: .accept)
         try await cluster.converge(anna, ben)
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(try await cluster.rows("SELECT count(*) FROM tidemark_overruled") == ["0"])
@@ -108,7 +108,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.map(\.mine) == [#"{"text":"goat milk"}"#])
         #expect(conflict.records.map(\.theirs) == [nil])
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text, done FROM notes ORDER BY text") == ["bread|0", "goat milk|0"])
     }

@@ -72,7 +72,7 @@ import TidemarkTestSupport
         _ = try await anna.engine.checkRows()
         let time = Date(timeIntervalSince1970: 1_800_000_000)
         #expect(try await anna.engine.state(of: Self.first) == .waiting(since: time))
-        #expect(try await anna.rows("SELECT * FROM tidemark_state_players") == ["1|waiting|2027-01-15T08:00:00Z||1"])
+        #expect(try await anna.rows("SELECT * FROM tidemark_state_players") == ["1|waiting|1800000000||1"])
         anna.transport.faults.add(.requestLost)
         await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
         #expect(try await anna.engine.state(of: Self.first) == .sending)
@@ -115,7 +115,7 @@ import TidemarkTestSupport
                 "1|conflict|\(conflicts[0].id)"
             ]
         )
-        for conflict in conflicts { try await anna.engine.resolve(conflict.id, .accept) }
+        for conflict in conflicts { try await anna.engine.resolve(conflict.id, with: .accept) }
         #expect(try await !anna.engine.state(of: Self.first).isSynced)
         try await anna.engine.sync()
         #expect(try await anna.engine.state(of: Self.first).isSynced)
@@ -269,7 +269,7 @@ import TidemarkTestSupport
             #expect(lines.contains { $0.hasPrefix("SEARCH s USING AUTOMATIC") }, "\(lines)")
         }
         let lines = try await plan("SELECT state FROM tidemark_state_players WHERE tidemark_key = '1'")
-        #expect(lines.contains { $0.contains("pending USING") && $0.contains("tbl=? AND key=?") }, "\(lines)")
+        #expect(lines.contains { $0.contains("tidemark_outbox USING") && $0.contains("tbl=? AND key=?") }, "\(lines)")
     }
 
     @Test func `C6: the views follow migrations, and break no statement of the app`() async throws {

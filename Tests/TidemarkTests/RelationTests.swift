@@ -99,10 +99,10 @@ import TidemarkTestSupport
         #expect(conflict.records.contains { $0.mine?.contains("Ben") == true })
         #expect(conflict.records.contains { $0.theirs?.contains("Anna") == true })
 
-        await #expect(throws: (any Error).self) { try await ben.engine.resolve(conflict.id, .retry) }
+        await #expect(throws: (any Error).self) { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await anna.write("UPDATE people SET email = 'anna@example.org'")
         try await cluster.converge(anna, ben)
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows("SELECT name, email FROM people ORDER BY id") == [

@@ -68,7 +68,7 @@ import TidemarkTestSupport
         #expect(conflict.reasons.map(\.columns) == [["revision"]])
         let mine = try #require(conflict.records.first?.mine)
         #expect(try MergedRecord.columns(json: mine)["revision"] == "ben".databaseValue)
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT \"revision\", \"=revision\" FROM types") == ["ben|kept"])
     }
@@ -80,7 +80,7 @@ import TidemarkTestSupport
         for device in [anna, ben, anna] { try await device.engine.sync() }
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.reasons.map(\.columns) == [["revision"]])
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT \"revision\" FROM \"id\"") == ["anna"])
     }

@@ -56,7 +56,7 @@ import TidemarkTestSupport
             "UPDATE players SET name = 'Anne' WHERE id = 1",
             "UPDATE players SET name = name || '!'"
         )
-        try await ben.engine.resolve(conflict.id, Self.leaving(("players", "1")))
+        try await ben.engine.resolve(conflict.id, with: Self.leaving(("players", "1")))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anne", "Ben!", "Carla!"])
         #expect(try await ben.engine.conflicts().isEmpty)
@@ -76,12 +76,12 @@ import TidemarkTestSupport
         let team = try #require(conflict.records.first { $0.table == "teams" })
         #expect(keys.count == 2)
         let error = await #expect(throws: TidemarkError.self) {
-            try await ben.engine.resolve(conflict.id, Self.leaving(("teams", team.key)))
+            try await ben.engine.resolve(conflict.id, with: Self.leaving(("teams", team.key)))
         }
         #expect(error?.message.contains("players \(player.key) refers to teams \(team.key)") == true)
         #expect(try await ben.engine.conflicts().count == 1)
         // Leaving out both is valid.
-        try await ben.engine.resolve(conflict.id, Self.leaving(("teams", team.key), ("players", player.key)))
+        try await ben.engine.resolve(conflict.id, with: Self.leaving(("teams", team.key), ("players", player.key)))
         #expect(try await ben.rows("SELECT name FROM players WHERE id = 1") == ["Anja"])
         #expect(try await ben.rows("SELECT count(*) FROM teams") == ["2"])
     }
@@ -92,7 +92,7 @@ import TidemarkTestSupport
             "DELETE FROM teams WHERE id = 1"
         )
         let error = await #expect(throws: TidemarkError.self) {
-            try await ben.engine.resolve(conflict.id, Self.leaving(("players", "1")))
+            try await ben.engine.resolve(conflict.id, with: Self.leaving(("players", "1")))
         }
         #expect(error?.message.contains("players 1 refers to teams 1") == true)
         #expect(try await ben.rows("SELECT count(*) FROM players") == ["3"])
@@ -106,7 +106,7 @@ import TidemarkTestSupport
         let recreated = try await ben.engine.madeAnew(byRetrying: "\(conflict.number)")
         #expect(recreated.map(\.key) == ["2"])
         await #expect(throws: TidemarkError.self) { _ = try await ben.engine.madeAnew(byRetrying: "99") }
-        try await ben.engine.resolve(conflict.id, Self.leaving(("players", "2")))
+        try await ben.engine.resolve(conflict.id, with: Self.leaving(("players", "2")))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anna!", "Carla!"])
     }

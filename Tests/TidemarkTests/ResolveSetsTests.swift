@@ -46,9 +46,9 @@ import TidemarkTestSupport
         let parked = try await ben.engine.conflicts()
         #expect(parked.count == 2)
         #expect(parked.last?.after == parked.prefix(1).map(\.id))
-        let next = try await ben.engine.resolve(try #require(parked.first).id, .retry)
+        let next = try await ben.engine.resolve(try #require(parked.first).id, with: .retry)
         #expect(next.map(\.id) == parked.dropFirst().map(\.id))
-        for conflict in next { try await ben.engine.resolve(conflict.id, .retry) }
+        for conflict in next { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows(
@@ -66,13 +66,13 @@ import TidemarkTestSupport
         let (_, _, ben) = try await Self.deletedMeanwhile()
         let parked = try await ben.engine.conflicts()
         let last = try #require(parked.last)
-        await #expect { try await ben.engine.resolve(last.id, .retry) } throws: { error in
+        await #expect { try await ben.engine.resolve(last.id, with: .retry) } throws: { error in
             (error as? TidemarkError)?.fix == "Resolve conflict 1 first."
         }
         #expect(try await ben.engine.conflicts().count == 2)
-        let remaining = try await ben.engine.resolve(try #require(parked.first).id, .accept)
+        let remaining = try await ben.engine.resolve(try #require(parked.first).id, with: .accept)
         #expect(remaining.map(\.id) == [last.id])
-        try await ben.engine.resolve(last.id, .accept)
+        try await ben.engine.resolve(last.id, with: .accept)
         #expect(try await ben.engine.conflicts().isEmpty)
     }
 
@@ -87,11 +87,11 @@ import TidemarkTestSupport
 
         // Unchanged it still conflicts; under another name it does not.
         let head = try #require(parked.first)
-        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(head.id, .retry) }
+        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(head.id, with: .retry) }
         let list = try #require(head.records.first { $0.operation == "create" })
         let renamed = MergedRecord(table: "lists", key: list.key, columns: ["name": "allotment".databaseValue])
-        let next = try await ben.engine.resolve(head.id, .merge([renamed]))
-        for conflict in next { try await ben.engine.resolve(conflict.id, .retry) }
+        let next = try await ben.engine.resolve(head.id, with: .merge([renamed]))
+        for conflict in next { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows("SELECT name, text FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3")
@@ -109,9 +109,9 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         let parked = try await ben.engine.conflicts()
         let both = MergedRecord(table: "notes", key: "1", columns: ["text": "oat and goat milk".databaseValue])
-        try await ben.engine.resolve(parked[0].id, .merge([both]))
+        try await ben.engine.resolve(parked[0].id, with: .merge([both]))
         let theirs = MergedRecord(table: "notes", key: "2", columns: nil)
-        try await ben.engine.resolve(parked[1].id, .merge([theirs]))
+        try await ben.engine.resolve(parked[1].id, with: .merge([theirs]))
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows("SELECT text, done FROM notes ORDER BY id") == [
@@ -128,7 +128,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         for (key, column) in [("9", "text"), ("1", "colour")] {
             let wrong = MergedRecord(table: "notes", key: key, columns: [column: "x".databaseValue])
-            await #expect(throws: TidemarkError.self) { try await ben.engine.resolve("1", .merge([wrong])) }
+            await #expect(throws: TidemarkError.self) { try await ben.engine.resolve("1", with: .merge([wrong])) }
         }
         #expect(try await ben.engine.conflicts().count == 1)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
@@ -140,7 +140,7 @@ import TidemarkTestSupport
         try await ben.write("DELETE FROM notes WHERE id = 1")
         try await cluster.converge(anna, ben)
         let done = MergedRecord(table: "notes", key: "1", columns: ["done": 1.databaseValue])
-        try await ben.engine.resolve("1", .merge([done]))
+        try await ben.engine.resolve("1", with: .merge([done]))
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT text, done FROM notes WHERE id = 1") == ["goat milk|1"])
     }

@@ -36,7 +36,7 @@ import TidemarkTestSupport
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
         )
         let revision = try await cluster.store.state().revision
-        try await ben.engine.resolve(conflict.id, .accept)
+        try await ben.engine.resolve(conflict.id, with: .accept)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
         #expect(try await ben.engine.conflicts().isEmpty)
@@ -48,7 +48,7 @@ import TidemarkTestSupport
             "UPDATE notes SET text = 'goat milk', done = 1 WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
         )
-        try await ben.engine.resolve("\(conflict.number)", .retry)
+        try await ben.engine.resolve("\(conflict.number)", with: .retry)
         #expect(try await ben.engine.conflicts().isEmpty)
         #expect(try await ben.rows("SELECT text, done FROM notes WHERE id = 1") == ["oat milk|1"])
         try await cluster.converge(ben, anna)
@@ -61,7 +61,7 @@ import TidemarkTestSupport
             "DELETE FROM notes WHERE id = 2",
             "UPDATE notes SET done = 1 WHERE id = 2"
         )
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT list_id, text, done FROM notes WHERE text = 'bread'") == ["1|bread|1"])
         #expect(try await anna.rows("SELECT id FROM notes WHERE text = 'bread'") != ["2"])
@@ -72,7 +72,7 @@ import TidemarkTestSupport
             "UPDATE notes SET text = 'rye bread' WHERE id = 2",
             "DELETE FROM notes WHERE id = 2"
         )
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT id FROM notes") == ["1", "3"])
     }
@@ -82,7 +82,7 @@ import TidemarkTestSupport
             "UPDATE lists SET name = 'house' WHERE id = 1",
             "DELETE FROM lists WHERE id = 1"
         )
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT name FROM lists") == ["work"])
         #expect(try await anna.rows("SELECT text FROM notes") == ["report"])
@@ -93,7 +93,7 @@ import TidemarkTestSupport
             "UPDATE notes SET text = 'goat milk' WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
         )
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await anna.write("UPDATE notes SET text = 'sheep milk' WHERE id = 1")
         try await anna.engine.sync()
         try await ben.engine.sync()
@@ -101,7 +101,7 @@ import TidemarkTestSupport
         #expect(again.id != conflict.id && again.number != conflict.number)
         #expect(again.records.first?.base?.contains("goat milk") == true)
         #expect(again.records.first?.theirs?.contains("sheep milk") == true)
-        try await ben.engine.resolve(again.id, .retry)
+        try await ben.engine.resolve(again.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
@@ -111,8 +111,8 @@ import TidemarkTestSupport
             "UPDATE notes SET text = 'goat milk' WHERE id = 1",
             "UPDATE notes SET text = 'oat milk' WHERE id = 1"
         )
-        try await ben.engine.resolve(conflict.id, .accept)
-        await #expect { try await ben.engine.resolve(conflict.id, .retry) } throws: { error in
+        try await ben.engine.resolve(conflict.id, with: .accept)
+        await #expect { try await ben.engine.resolve(conflict.id, with: .retry) } throws: { error in
             (error as? TidemarkError)?.code == .invalidArgument
         }
     }
@@ -122,7 +122,7 @@ import TidemarkTestSupport
             "DELETE FROM lists WHERE id = 1",
             "INSERT INTO notes (list_id, text) VALUES (1, 'soap')"
         )
-        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(conflict.id, .retry) }
+        await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(conflict.id, with: .retry) }
         #expect(try await ben.engine.conflicts().map(\.id) == [conflict.id])
         #expect(try await ben.rows("PRAGMA foreign_key_check") == [])
         try await cluster.converge(anna, ben)
@@ -186,7 +186,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 3")
         try await ben.write("INSERT INTO notes (list_id, text) SELECT max(id), 'rake' FROM lists")
         try await cluster.converge(anna, ben)
-        for conflict in try await ben.engine.conflicts() { try await ben.engine.resolve(conflict.id, .retry) }
+        for conflict in try await ben.engine.conflicts() { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows("SELECT text, name FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3")
@@ -232,7 +232,7 @@ import TidemarkTestSupport
             ]
         )
         // Retries in this order restore Ben's state.
-        for conflict in conflicts { try await ben.engine.resolve(conflict.id, .retry) }
+        for conflict in conflicts { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["flat", "work"])
         #expect(try await anna.rows("SELECT text FROM notes WHERE text = 'dig'") == [])

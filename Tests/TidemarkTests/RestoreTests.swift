@@ -121,7 +121,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows(Self.mine) == ["home|goat milk|", "home|rye bread|", "home|salt|1"])
         // Parked change sets can be retried.
-        try await anna.engine.resolve(conflicts[0].id, .retry)
+        try await anna.engine.resolve(conflicts[0].id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }

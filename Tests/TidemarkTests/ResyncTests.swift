@@ -132,7 +132,7 @@ import TidemarkTestSupport
         try cluster.writeOutside(Cause.anotherEpoch.rawValue)
         try await ben.engine.sync()
         let conflict = try #require(try await ben.engine.conflicts().first)
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk"])
     }

@@ -257,7 +257,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.map(\.mine) == [#"{"stars":4}"#])
         #expect(conflict.records.map(\.theirs) == [#"{"stars":5}"#])
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna)
         #expect(try await cluster.rows("SELECT stars FROM notes ORDER BY id") == ["4", "5", "4"])
     }

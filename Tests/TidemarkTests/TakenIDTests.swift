@@ -58,7 +58,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.contains { $0.key == "1" && $0.mine == #"{"title":"anna"}"# })
         // A person decides. The book is another one than the server's, so it gets an id of its own.
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows(Self.old) == ["anna|top|0"])
         #expect(try await cluster.rows(Self.new) == ["first", "of anna", "of the server"])
@@ -176,7 +176,7 @@ import TidemarkTestSupport
         #expect(conflict.reasons.map(\.rule) == ["exists"])
         #expect(conflict.records.contains { $0.mine?.contains("of anna") == true })
         // A person who has seen the other book may replace it.
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows(Self.new) == ["of anna"])
     }
@@ -226,7 +226,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT text FROM page") == ["anna"])
         let conflict = try #require(try await twin.engine.conflicts().first)
         #expect(conflict.records.contains { $0.table == "page" && $0.mine == #"{"text":"twin"}"# })
-        try await twin.engine.resolve(conflict.id, .retry)
+        try await twin.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, twin)
         #expect(try await anna.rows(Self.new) == ["of anna", "of the twin"])
     }
@@ -246,7 +246,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await twin.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["referenced"])
         // A person who sees the page may delete it with the book.
-        try await twin.engine.resolve(conflict.id, .retry)
+        try await twin.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(twin, anna)
         #expect(try await anna.rows("SELECT count(*) FROM book JOIN page") == ["0"])
     }
@@ -266,7 +266,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         #expect(try await cluster.rows(Self.new) == ["first", "of anna", "of the server"])
         let conflict = try #require(try await anna.engine.conflicts().first)
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT title FROM page JOIN book ON book.id = book_id") == ["of the server"])
     }

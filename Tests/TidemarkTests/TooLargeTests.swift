@@ -50,7 +50,7 @@ import TidemarkTestSupport
         #expect(reason.message.contains("sync the file's path"))
         // Nothing is lost: with a larger limit it is sent.
         let wider = try await anna.reopened(limits: .standard)
-        for conflict in conflicts { try await wider.engine.resolve(conflict.id, .retry) }
+        for conflict in conflicts { try await wider.engine.resolve(conflict.id, with: .retry) }
         try await cluster.converge([wider, ben])
         #expect(
             try await ben.rows("SELECT title, length(CAST(body AS BLOB)) > 4000 FROM notes WHERE id = 'b'") == [

@@ -67,7 +67,7 @@ import TidemarkTestSupport
         #expect(try await ben.engine.status().uncapturedRecords == 3)
         #expect(try await ben.rows("SELECT body FROM page WHERE id = 7") == ["B7"])
 
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT body FROM page WHERE id = 7") == ["my edit"])
         #expect(try await anna.rows("SELECT code FROM link WHERE code IN ('L8', 'mine')") == ["mine"])
@@ -96,7 +96,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben)
         let conflicts = try await ben.engine.conflicts()
         #expect(conflicts.count == 1)
-        try await ben.engine.resolve(conflicts[0].id, .accept)
+        try await ben.engine.resolve(conflicts[0].id, with: .accept)
         try await cluster.converge(ben)
         #expect(try await ben.engine.conflicts().isEmpty)
         #expect(try await cluster.rows("SELECT body FROM page WHERE id = 7") == ["B7"])
@@ -112,7 +112,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT title FROM page WHERE id = 41") == ["theirs"])
         let conflict = try #require(try await ben.engine.conflicts().first)
-        try await ben.engine.resolve(conflict.id, .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT title FROM page WHERE id >= 41") == ["theirs", "mine"])
         #expect(
@@ -133,7 +133,7 @@ import TidemarkTestSupport
         let parked = try await records(ben)
         #expect(parked.contains { $0.hasPrefix(#"update page 7 {"body":"uncaptured"}"#) }, "\(parked)")
         #expect(parked.contains { $0.hasPrefix(#"delete link "L8""#) }, "\(parked)")
-        for conflict in try await ben.engine.conflicts() { try await ben.engine.resolve(conflict.id, .retry) }
+        for conflict in try await ben.engine.conflicts() { try await ben.engine.resolve(conflict.id, with: .retry) }
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT title, body FROM page WHERE id = 7") == ["ben|uncaptured"])
     }

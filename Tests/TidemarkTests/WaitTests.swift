@@ -125,7 +125,7 @@ import TidemarkTestSupport
         await #expect(throws: WaitError.refused(conflict: conflict.id)) {
             try await anna.engine.waitUntilSynced(RecordName("players", 1))
         }
-        try await anna.engine.resolve(conflict.id, .retry)
+        try await anna.engine.resolve(conflict.id, with: .retry)
         #expect(try await anna.engine.waitUntilSynced(RecordName("players", 1)).changeSets.count == 1)
     }
 
@@ -147,7 +147,7 @@ import TidemarkTestSupport
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let merge: MergeFunction = { input in ["name": "\(input.mine["name"]!) \(input.theirs["name"]!)".databaseValue]
         }
-        let anna = try await cluster.device("anna", merge: ["players": merge])
+        let anna = try await cluster.device("anna", merges: [TableMerge("players", merge)])
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE players SET name = 'Anja' WHERE id = 1")
         try await ben.engine.sync()

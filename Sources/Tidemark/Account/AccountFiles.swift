@@ -19,7 +19,7 @@ extension SyncAccount {
             user: file.user,
             transport: transport,
             environment: environment,
-            merge: merge
+            merges: merges
         )
         let zone = AccountZone(zone: file.zone, database: database, sync: sync, file: file, transport: transport)
         zones[file.name] = zone

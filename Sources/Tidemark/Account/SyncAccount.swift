@@ -41,7 +41,7 @@ public actor SyncAccount {
     let certificateAuthorities: String?
     let configuration: Configuration
     let environment: SyncEngine.Environment
-    let merge: [String: MergeFunction]
+    let merges: [any RecordMerging]
     let migrate: @Sendable (DatabasePool) throws -> Void
     /// Called after each durable step; a test ends the process there.
     let checkpoint: @Sendable () throws -> Void
@@ -75,7 +75,7 @@ public actor SyncAccount {
     ///   - certificateAuthorities: The path of a PEM file with authorities to trust in place of the system's.
     ///   - configuration: The configuration of the databases.
     ///   - environment: Time and randomness.
-    ///   - merge: As in ``SyncEngine``.
+    ///   - merges: As in ``SyncEngine``.
     ///   - migrate: Makes the app's tables in a database, or migrates them. It may not insert rows: the
     ///     server's rows arrive with the first sync.
     /// - Throws: ``TidemarkCore/TidemarkError`` for an invalid URL, or a folder of another server.
@@ -87,7 +87,7 @@ public actor SyncAccount {
         certificateAuthorities: String? = nil,
         configuration: Configuration = Configuration(),
         environment: SyncEngine.Environment = .system,
-        merge: [String: MergeFunction] = [:],
+        merges: [any RecordMerging] = [],
         migrate: @escaping @Sendable (DatabasePool) throws -> Void
     ) async throws {
         try await self.init(
@@ -98,7 +98,7 @@ public actor SyncAccount {
             certificateAuthorities: certificateAuthorities,
             configuration: configuration,
             environment: environment,
-            merge: merge,
+            merges: merges,
             checkpoint: {},
             migrate: migrate
         )
@@ -113,7 +113,7 @@ public actor SyncAccount {
         certificateAuthorities: String? = nil,
         configuration: Configuration = Configuration(),
         environment: SyncEngine.Environment = .system,
-        merge: [String: MergeFunction] = [:],
+        merges: [any RecordMerging] = [],
         checkpoint: @escaping @Sendable () throws -> Void,
         migrate: @escaping @Sendable (DatabasePool) throws -> Void
     ) async throws {
@@ -126,7 +126,7 @@ public actor SyncAccount {
         self.certificateAuthorities = certificateAuthorities
         self.configuration = configuration
         self.environment = environment
-        self.merge = merge
+        self.merges = merges
         self.checkpoint = checkpoint
         self.migrate = migrate
         registry = try AccountRegistry(folder: folder.path, address: address)

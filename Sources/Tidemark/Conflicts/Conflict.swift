@@ -7,7 +7,7 @@ import TidemarkSQL
 ///
 /// The device keeps a refused change set until the user or the app resolves it, and overruled values
 /// until the user or the app restores or dismisses them.
-public struct Conflict: Hashable, Sendable, Codable {
+public struct Conflict: Hashable, Sendable, Codable, Identifiable {
     /// Whether the entry needs a decision.
     public enum Kind: String, Hashable, Sendable, Codable {
         /// The server refused the change set, or no trigger captured it; nothing of it is in the rows.
@@ -40,7 +40,9 @@ public struct Conflict: Hashable, Sendable, Codable {
         public let key: String
         /// The operation: `create`, `update` or `delete`; `unchanged` for another's record that blocks it.
         public let operation: String
-        /// The record as the server last confirmed it before the edit; nil if it did not exist.
+        /// The record as the server last confirmed it before the edit, in JSON; nil if it did not exist.
+        ///
+        /// ``versions(as:)`` has values.
         public let base: String?
         /// The columns that the change set sets; nil for a deletion.
         ///
@@ -48,6 +50,10 @@ public struct Conflict: Hashable, Sendable, Codable {
         public let mine: String?
         /// The server's record; nil if the server has none.
         public let theirs: String?
+        /// The names of the key's columns; empty if the table no longer syncs.
+        var keyNames: [String] = []
+
+        private enum CodingKeys: CodingKey { case table, key, operation, base, mine, theirs }
     }
 
     /// A small number for people; stays the same while the conflict is parked.
@@ -61,7 +67,7 @@ public struct Conflict: Hashable, Sendable, Codable {
     /// The reasons for the refusal or the overruling.
     public let reasons: [Reason]
     /// Its records.
-    public let records: [Record]
+    public internal(set) var records: [Record]
     /// The ids of the parked conflicts that this one depends on; they must be resolved first.
     public let after: [String]
     /// The records that now refer to a record whose deletion they prevented.

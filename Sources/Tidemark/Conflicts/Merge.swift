@@ -17,6 +17,8 @@ public struct MergeInput: Hashable, Sendable {
     public let mine: [String: DatabaseValue]
     /// The record as the server has it now.
     public let theirs: [String: DatabaseValue]
+    /// The values of the key's columns, by name.
+    public let keyColumns: [String: DatabaseValue]
 
     /// Makes an input.
     public init(
@@ -24,13 +26,15 @@ public struct MergeInput: Hashable, Sendable {
         key: String,
         base: [String: DatabaseValue]?,
         mine: [String: DatabaseValue],
-        theirs: [String: DatabaseValue]
+        theirs: [String: DatabaseValue],
+        keyColumns: [String: DatabaseValue] = [:]
     ) {
         self.table = table
         self.key = key
         self.base = base
         self.mine = mine
         self.theirs = theirs
+        self.keyColumns = keyColumns
     }
 }
 
@@ -40,6 +44,31 @@ public struct MergeInput: Hashable, Sendable {
 /// pure and must not touch the database. The device calls it inside a transaction, and calls it again
 /// with a newer `theirs` if the server refuses the outcome.
 public typealias MergeFunction = @Sendable (MergeInput) -> [String: DatabaseValue]?
+
+/// A merge of the records of one table: a ``RecordMerge`` of an app's record type, or a ``TableMerge``.
+public protocol RecordMerging: Sendable {
+    /// The table.
+    var table: String { get }
+
+    /// Merges one record, as a ``MergeFunction`` does.
+    func merge(_ input: MergeInput) -> [String: DatabaseValue]?
+}
+
+/// Merges the records of a table by column, without a record type.
+public struct TableMerge: RecordMerging {
+    /// The table.
+    public let table: String
+    private let function: MergeFunction
+
+    /// Makes a merge of a table's records.
+    public init(_ table: String, _ function: @escaping MergeFunction) {
+        self.table = table
+        self.function = function
+    }
+
+    /// Merges one record.
+    public func merge(_ input: MergeInput) -> [String: DatabaseValue]? { function(input) }
+}
 
 /// A record of a conflict with the values that the app or the user merged.
 public struct MergedRecord: Hashable, Sendable {

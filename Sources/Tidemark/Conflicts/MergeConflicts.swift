@@ -15,7 +15,7 @@ import TidemarkSQL
 struct MergeConflicts {
     let db: Database
     let schema: SyncSchema
-    let functions: [String: MergeFunction]
+    let merges: [String: any RecordMerging]
     let limits: Limits
 
     /// A parked change set that still waits for a merge function.
@@ -33,7 +33,7 @@ struct MergeConflicts {
     ///
     /// - Returns: The ids of the resolved conflicts.
     func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> [String] {
-        guard !functions.isEmpty, try hasCandidates() else { return [] }
+        guard !merges.isEmpty, try hasCandidates() else { return [] }
         try EngineConnection.prepare(db, schema: schema)
         let outbox = DrainCapture(db: db, schema: schema)
         try outbox.drain(boundaries: boundaries, now: now, newID: newID)
@@ -165,7 +165,7 @@ struct MergeConflicts {
         let isUntouched = base.map { $0.allSatisfy { theirs[$0.key] == $0.value } }
         // A record without a base was created by an earlier change set of this device.
         if operation != .create, !isContested, isUntouched ?? true { return .write(repetition) }
-        guard operation != .delete, let function = functions[table.name] else { return .ask }
+        guard operation != .delete, let merge = merges[table.name] else { return .ask }
         // A column with a delta is as the server has it, plus the delta: no function can lose a part of it.
         for column in changes.deltas.keys { base?[column] = theirs[column] }
         let input = MergeInput(
@@ -173,9 +173,10 @@ struct MergeConflicts {
             key: record.key,
             base: base,
             mine: (base ?? [:]).merging(mine) { $1 },
-            theirs: theirs
+            theirs: theirs,
+            keyColumns: try CanonicalJSON.columns(table.key, of: record.key)
         )
-        guard let outcome = function(input) else { return .ask }
+        guard let outcome = merge.merge(input) else { return .ask }
         let values = outcome.filter { theirs[$0.key] != nil && theirs[$0.key] != $0.value }
         guard !values.isEmpty else { return .nothing }
         return .write(RecordDecision(table: table, key: record.key, operation: .update, values: values))

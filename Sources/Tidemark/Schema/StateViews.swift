@@ -14,7 +14,7 @@ import TidemarkSQL
 /// | --- | --- |
 /// | the table's key columns | the key, in the columns' own types |
 /// | `state` | `waiting`, `sending` or `conflict` |
-/// | `since` | ISO 8601; NULL for an edit that the device has captured and not looked at yet |
+/// | `since` | in seconds since 1970; NULL for an edit that the device has captured and not looked at yet |
 /// | `conflict` | the id of the oldest conflict, if the state is `conflict` |
 /// | `tidemark_key` | the key in canonical JSON; NULL for a captured edit |
 ///
@@ -88,18 +88,16 @@ struct StateViews {
                 WHERE record.tbl = \(literal) AND record.operation <> 'unchanged' AND parked_set.kind = 'refused'
                 GROUP BY record.key)
             SELECT \(table.key.map { "parked." + SQLText.name($0) }.joined(separator: ", ")), 'conflict',
-                parked_set.parked, parked_set.id, parked.tidemark_key
+                CAST(strftime('%s', parked_set.parked) AS INTEGER), parked_set.id, parked.tidemark_key
             FROM parked JOIN tidemark_conflict AS parked_set ON parked_set.number = parked.number
             UNION ALL
             SELECT DISTINCT \(key), 'waiting', NULL, NULL, NULL FROM \(captured) WHERE NOT \(isIn(key, "parked"))
             UNION ALL
             SELECT \(pendingKey), CASE WHEN changeset.wire IS NULL THEN 'waiting' ELSE 'sending' END,
-                strftime('%Y-%m-%dT%H:%M:%SZ', changeset.time / 1000000, 'unixepoch'), NULL, pending.key
-            FROM tidemark_outbox AS pending JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
-            WHERE pending.tbl = \(literal)
-                AND NOT EXISTS (SELECT 1 FROM tidemark_outbox AS later
-                    WHERE later.tbl = \(literal) AND later.key = pending.key AND later.seq > pending.seq)
-                AND NOT \(isIn(pendingKey, captured)) AND NOT \(isIn(pendingKey, "parked"))
+                changeset.time / 1000000, NULL, pending.key
+            FROM (SELECT key, max(seq) AS seq FROM tidemark_outbox WHERE tbl = \(literal) GROUP BY key) AS pending
+                JOIN tidemark_changeset AS changeset ON changeset.seq = pending.seq
+            WHERE NOT \(isIn(pendingKey, captured)) AND NOT \(isIn(pendingKey, "parked"))
             """
     }
 

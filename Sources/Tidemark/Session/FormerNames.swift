@@ -1,4 +1,6 @@
-import GRDB
+public import Foundation
+public import GRDB
+public import TidemarkCore
 
 /// Former names of the public face: they stay for one release.
 extension SyncEngine {
@@ -15,6 +17,94 @@ extension SyncEngine {
         case .waiting, .sending, .failed: true
         case .synced, .conflict: false
         }
+    }
+}
+
+extension SyncEngine {
+    /// Resolves a conflict; see ``resolve(_:with:)``.
+    ///
+    /// - Parameters:
+    ///   - conflict: The conflict's id, or its number.
+    ///   - resolution: The version to keep.
+    /// - Returns: The conflicts that depend on this one.
+    /// - Throws: As ``resolve(_:with:)``.
+    @available(*, deprecated, renamed: "resolve(_:with:)")
+    @discardableResult public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
+        try await resolve(conflict, with: resolution)
+    }
+
+    /// Prepares a database for syncing, with merge functions by table.
+    ///
+    /// - Throws: As the initializer with `merges`.
+    @available(
+        *,
+        deprecated,
+        renamed: "init(_:server:zone:credentials:user:name:transport:renames:independent:environment:limits:merges:)",
+        message: "Give merges: [TableMerge(table, function)], or a RecordMerge"
+    )
+    public init(
+        _ database: any DatabaseWriter,
+        server: String,
+        zone: String = "main",
+        credentials: Credentials = .none,
+        user: String? = nil,
+        name: String? = nil,
+        transport: (any Transport)? = nil,
+        renames: [String: String] = [:],
+        independent: IndependentTables? = nil,
+        environment: Environment = .system,
+        limits: Limits = .standard,
+        merge: [String: MergeFunction]
+    ) async throws {
+        try await self.init(
+            database,
+            server: server,
+            zone: zone,
+            credentials: credentials,
+            user: user,
+            name: name,
+            transport: transport,
+            renames: renames,
+            independent: independent,
+            environment: environment,
+            limits: limits,
+            merges: merge.map { TableMerge($0.key, $0.value) }
+        )
+    }
+}
+
+extension SyncAccount {
+    /// Opens the account of a folder, with merge functions by table.
+    ///
+    /// - Throws: As the initializer with `merges`.
+    @available(
+        *,
+        deprecated,
+        renamed: "init(server:folder:credentials:name:certificateAuthorities:configuration:environment:merges:migrate:)",
+        message: "Give merges: [TableMerge(table, function)], or a RecordMerge"
+    )
+    public init(
+        server: String,
+        folder: URL,
+        credentials: Credentials,
+        name: String? = nil,
+        certificateAuthorities: String? = nil,
+        configuration: Configuration = Configuration(),
+        environment: SyncEngine.Environment = .system,
+        merge: [String: MergeFunction],
+        migrate: @escaping @Sendable (DatabasePool) throws -> Void
+    ) async throws {
+        try await self.init(
+            server: server,
+            folder: folder,
+            credentials: credentials,
+            name: name,
+            certificateAuthorities: certificateAuthorities,
+            configuration: configuration,
+            environment: environment,
+            merges: merge.map { TableMerge($0.key, $0.value) },
+            migrate: migrate
+        )
     }
 }
 

@@ -84,7 +84,7 @@ extension SyncEngine {
             }
         }
         for id in parts.uncontested {
-            do { try await resolve(id, .retry) } catch is TidemarkError {
+            do { try await resolve(id, with: .retry) } catch is TidemarkError {
                 // This part stays among the conflicts; continue with the others.
                 continue
             }

@@ -66,7 +66,7 @@ public actor SyncEngine {
     let environment: Environment
     private let limits: Limits
     let commits: CommitObserver
-    private let merge: [String: MergeFunction]
+    private let merges: [String: any RecordMerging]
     private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
 
     // MARK: State: touched on the actor only
@@ -114,8 +114,7 @@ public actor SyncEngine {
     ///     each other; nil keeps the file's last declaration, initially none.
     ///   - environment: Time and randomness.
     ///   - limits: The bounds on requests and responses.
-    ///   - merge: By table, a function that merges a record automatically when the server refuses a
-    ///     change of it.
+    ///   - merges: The functions that merge a record when the server refuses a change of it, one a table.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public init(
@@ -130,10 +129,10 @@ public actor SyncEngine {
         independent: IndependentTables? = nil,
         environment: Environment = .system,
         limits: Limits = .standard,
-        merge: [String: MergeFunction] = [:]
+        merges: [any RecordMerging] = []
     ) async throws {
         self.database = database
-        self.merge = merge
+        self.merges = try Self.byTable(merges)
         let transport = try transport ?? HTTPTransport(url: server, credentials: credentials, user: user)
         if let name { try DeviceName.require(name) }
         self.environment = environment
@@ -286,7 +285,7 @@ public actor SyncEngine {
             environment: environment,
             limits: limits,
             commits: commits,
-            merge: merge,
+            merges: merges,
             conditionalGetPolicy: conditionalGetPolicy,
             meter: meter,
             pushedChange: pushedChange
@@ -337,7 +336,7 @@ public actor SyncEngine {
     /// - Parameter conflict: The conflict's id, or its number.
     /// - Returns: The records, as stored in the conflict.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict.
-    public func madeAnew(byRetrying conflict: String) async throws -> [Conflict.Record] {
+    public func madeAnew(byRetrying conflict: Conflict.ID) async throws -> [Conflict.Record] {
         try await database.typingStorage {
             try await database.write { db in
                 try ResolveConflict(db: db, schema: DeviceFile(db).schema).recordsToRecreate(conflict)
@@ -355,7 +354,9 @@ public actor SyncEngine {
     /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if it depends on another
     ///   parked one, or if a retried change no longer fits the rows.
-    @discardableResult public func resolve(_ conflict: String, _ resolution: Resolution) async throws -> [Conflict] {
+    @discardableResult public func resolve(_ conflict: Conflict.ID, with resolution: Resolution) async throws
+        -> [Conflict]
+    {
         let dependents = try await database.typingStorage {
             try await database.write { db in
                 try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)

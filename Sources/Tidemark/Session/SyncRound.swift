@@ -40,7 +40,7 @@ package struct SyncRound: Sendable {
     /// Gets the number of records that a snapshot has brought into the tables so far, of how many.
     private let onRecords: @Sendable (_ records: Int, _ total: Int) -> Void
     private let limits: Limits
-    private let merge: [String: MergeFunction]
+    private let merges: [String: any RecordMerging]
     var changeSetsMax: Int
     var snapshotsTaken = 0
     /// The file's revision when the server last required a snapshot of a later one.
@@ -100,7 +100,7 @@ package struct SyncRound: Sendable {
 
     /// Makes a round in its initial state.
     ///
-    /// `boundaries` returns the known transactions of the app; `merge` are the app's merge functions,
+    /// `boundaries` returns the known transactions of the app; `merges` are the app's merges by table,
     /// by table. Without `sendsConditionalGet`, the device sends no conditional GET. It sends no request that
     /// `pushedChange` answers. `onRecords` follows the records of a snapshot into the tables.
     package init(
@@ -108,7 +108,7 @@ package struct SyncRound: Sendable {
         sendsConditionalGet: Bool = true,
         limits: Limits,
         environment: SyncEngine.Environment,
-        merge: [String: MergeFunction] = [:],
+        merges: [String: any RecordMerging] = [:],
         pushedChange: PushedChange? = nil,
         onRecords: @escaping @Sendable (_ records: Int, _ total: Int) -> Void = { _, _ in },
         boundaries: @escaping @Sendable () -> KnownTransactions
@@ -124,7 +124,7 @@ package struct SyncRound: Sendable {
         }
         core = DeviceCore(limits: limits)
         self.limits = limits
-        self.merge = merge
+        self.merges = merges
         self.environment = environment
         self.boundaries = boundaries
         changeSetsMax = limits.changeSetsPerRequestMax
@@ -210,7 +210,7 @@ package struct SyncRound: Sendable {
                     renumbered = try renumberTaken(in: db)
                 }
                 let isSettled = applied.isInSync && renumbered.ids.isEmpty
-                if isSettled, !isComparing, merge.isEmpty { try lock.release(db) }
+                if isSettled, !isComparing, merges.isEmpty { try lock.release(db) }
             }
         } catch let deletion as MassDeletion {
             try requireConfirmation(of: deletion)
@@ -230,7 +230,7 @@ package struct SyncRound: Sendable {
         // The server would refuse a merge with outdated rows again.
         let events = renumbered.replacing(applied.events)
         guard !applied.hasMore, !applied.isStale else { return events }
-        return merge.isEmpty ? events : try mergeParked(events, in: db)
+        return merges.isEmpty ? events : try mergeParked(events, in: db)
     }
 
     /// Applies a snapshot.
@@ -357,7 +357,7 @@ package struct SyncRound: Sendable {
     private mutating func mergeParked(_ events: [DeviceEvent], in db: Database) throws -> [DeviceEvent] {
         var mergedIDs: [String] = []
         try db.inTransaction(.immediate) {
-            mergedIDs = try MergeConflicts(db: db, schema: DeviceFile(db).schema, functions: merge, limits: limits).run(
+            mergedIDs = try MergeConflicts(db: db, schema: DeviceFile(db).schema, merges: merges, limits: limits).run(
                 boundaries: boundaries(),
                 now: environment.now(),
                 newID: environment.newID

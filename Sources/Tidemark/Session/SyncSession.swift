@@ -13,7 +13,7 @@ struct SyncSession: Sendable {
     let environment: SyncEngine.Environment
     let limits: Limits
     let commits: CommitObserver
-    let merge: [String: MergeFunction]
+    let merges: [String: any RecordMerging]
     /// The engine's record of conditional GETs, kept across syncs.
     let conditionalGetPolicy: Remembered<ConditionalGetPolicy>
     /// Measures the download of the zone's rows.
@@ -31,7 +31,7 @@ struct SyncSession: Sendable {
             sendsConditionalGet: conditionalGetPolicy.update { $0.beginSync() },
             limits: limits,
             environment: environment,
-            merge: merge,
+            merges: merges,
             pushedChange: pushedChange,
             onRecords: { [meter] in meter.applied($0, of: $1) }
         ) { commits.takeBoundaries() }

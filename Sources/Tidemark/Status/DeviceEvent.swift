@@ -9,13 +9,13 @@ public enum DeviceEvent: Hashable, Sendable {
     /// New records of a table got their permanent ids; `ids` maps temporary to permanent.
     case identitiesAssigned(table: String, ids: [Int64: Int64])
     /// The server refused a change set; the device parked it under this id.
-    case conflict(String)
+    case conflict(Conflict.ID)
     /// The server refused a change set, and the app's merge function made a new change set of it.
-    case merged(String)
+    case merged(Conflict.ID)
     /// Values lost by the policy of their column.
     ///
     /// The device keeps them among the conflicts under this id; they need no decision.
-    case overruled(String)
+    case overruled(Conflict.ID)
     /// Another device changed or deleted a record that has pending changes here.
     case changedWhileEdited(RecordName, isDeleted: Bool)
     /// The device replaced records that differed from the server's.

@@ -14,7 +14,7 @@ public enum RecordState: Hashable, Sendable {
     /// All changes are in a request, and the server's answer is outstanding; offline, since the last attempt.
     case sending
     /// The server refused a change, which is among the conflicts under this id; nothing of it is lost.
-    case conflict(String)
+    case conflict(Conflict.ID)
     /// A change waits, and is not sent before a person changes something: the error says it.
     case failed(TidemarkError)
 
@@ -147,8 +147,8 @@ private struct StateView {
         case "conflict": return .conflict(try row.value(2))
         case "sending": return .sending
         default:
-            let since: String? = try row.value(1)
-            return .waiting(since: try since.map { try Date($0, strategy: .iso8601) })
+            let since: Int64? = try row.value(1)
+            return .waiting(since: since.map { Date(timeIntervalSince1970: Double($0)) })
         }
     }
 

@@ -14,6 +14,25 @@ extension SyncEngine {
         )
     }
 
+    /// The parked conflicts now, and the list after each change of it.
+    ///
+    /// Each access returns a new stream, which begins at once. Only the latest list waits for a slow reader. The
+    /// stream ends with the engine.
+    public nonisolated var openConflicts: AsyncStream<[Conflict]> {
+        let values = LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.conflicts() }
+        let last = Remembered<[Conflict]?>(nil)
+        return AsyncStream(unfolding: {
+            while let list = await values.nextReadable() {
+                let isNew = last.update { last in
+                    defer { last = list }
+                    return last != list
+                }
+                if isNew { return list }
+            }
+            return nil
+        })
+    }
+
     /// The progress of the first download now, and as it grows.
     ///
     /// It ends at ``DownloadProgress/Stage/finished``, which a device that has the zone's rows says at once.

@@ -19,7 +19,7 @@ public enum WaitError: Error, Hashable, Sendable {
     /// The time is over, and so many of the awaited change sets are still in the outbox.
     case notYet(pending: Int)
     /// The server refused a change set, which waits among the conflicts under this id.
-    case refused(conflict: String)
+    case refused(conflict: Conflict.ID)
 }
 
 extension WaitError: LocalizedError, CustomStringConvertible {

@@ -89,11 +89,11 @@ extension Device {
                     return Terminal.line("divided; sync to send the uncontested edits\(rest)")
                 }
                 let part = try await part(engine)
-                var openConflicts = try await engine.resolve(id, part?.resolution ?? choice)
+                var openConflicts = try await engine.resolve(id, with: part?.resolution ?? choice)
                 var count = 1
                 while dependents, let next = openConflicts.first {
                     let whole = try ResolvePart(next, accepts: accept)
-                    let more = try await engine.resolve(next.id, try await reviving(whole, engine).resolution)
+                    let more = try await engine.resolve(next.id, with: try await reviving(whole, engine).resolution)
                     let openIDs = Set(openConflicts.map(\.id))
                     openConflicts = openConflicts.dropFirst() + more.filter { !openIDs.contains($0.id) }
                     openConflicts.sort { $0.number < $1.number }

@@ -41,31 +41,6 @@ package enum CanonicalJSON {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns the values of a key's columns from its canonical JSON.
-    ///
-    /// - Throws: ``InvalidValue`` or an error of the JSON.
-    package static func parts(of key: String) throws -> [DatabaseValue] {
-        guard key.hasPrefix("[") else { return [try DecodedValue(json: key).databaseValue] }
-        return try topLevelElements(of: key).map { try DecodedValue(json: $0).databaseValue }
-    }
-
-    /// Divides a canonical JSON array at its commas, which are outside of strings and objects.
-    private static func topLevelElements(of array: String) -> [String] {
-        var elements: [[UInt8]] = [[]]
-        var isInString = false
-        var isEscaped = false
-        for byte in array.utf8.dropFirst().dropLast() {
-            if byte == UInt8(ascii: ","), !isInString {
-                elements.append([])
-                continue
-            }
-            if byte == UInt8(ascii: "\""), !isEscaped { isInString.toggle() }
-            isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
-            elements[elements.count - 1].append(byte)
-        }
-        return elements.map { String(decoding: $0, as: UTF8.self) }
-    }
-
     /// Appends the canonical JSON of an SQL function's argument.
     static func append(_ value: OpaquePointer?, to output: inout [UInt8]) {
         switch sqlite3_value_type(value) {
