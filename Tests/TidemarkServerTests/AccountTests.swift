@@ -31,7 +31,10 @@ import Testing
         }
     }
 
-    @Test func `edits beside a file of the user are refused, set aside or adopted, and never lost`() async throws {
+    @Test
+    func `rule 4 of the app's face: edits beside a file of the user are refused, set aside or adopted, and never lost`()
+        async throws
+    {
         try await AccountWorld.run { world in
             let person = try await world.person()
             let account = try await world.account("phone", person.credentials)
@@ -64,7 +67,10 @@ import Testing
         }
     }
 
-    @Test func `a sign-out is refused while edits wait; kept files go on, removed ones are gone`() async throws {
+    @Test
+    func `rule 4 of the app's face: a sign-out is refused while edits wait; kept files go on, removed ones are gone`()
+        async throws
+    {
         try await AccountWorld.run { world in
             let account = try await world.account("phone", try await world.credentials(of: "anna"))
             try await account.signIn()
@@ -89,7 +95,11 @@ import Testing
         }
     }
 
-    @Test func `another user's sign-in is refused while edits wait, and sees nothing of the former one`() async throws {
+    @Test
+    func
+        `rule 4 of the app's face: another user's sign-in is refused while edits wait, and sees nothing of theirs`()
+        async throws
+    {
         try await AccountWorld.run { world in
             let person = try await world.person()
             let account = try await world.account("phone", person.credentials)

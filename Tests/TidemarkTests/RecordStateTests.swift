@@ -241,6 +241,50 @@ import TidemarkTestSupport
         await #expect(throws: TidemarkError.self) { try await unknown.next() }
     }
 
+    // MARK: Rules
+
+    @Test func `rule 1 of the app's face: all that the engine writes goes through the app's own connection`()
+        async throws
+    {
+        let (cluster, anna) = try await Self.device()
+        let ben = try await cluster.device("ben")
+        // It changes with the commits of all other connections.
+        let otherCommits = {
+            try await anna.database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA data_version") }
+        }
+        let before = try await otherCommits()
+        try await ben.write("UPDATE players SET name = 'Anja' WHERE id = 1; INSERT INTO players (name) VALUES ('Dora')")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE players SET name = 'Annika' WHERE id = 1")
+        await #expect(throws: WaitError.self) { try await anna.engine.waitUntilSynced(Self.first) }
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        try await anna.engine.resolve(conflict.id, with: .retry)
+        try await anna.engine.waitUntilSynced()
+        _ = try await anna.engine.verify(repairing: true)
+        try await cluster.converge(anna, ben)
+        #expect(try await otherCommits() == before)
+    }
+
+    @Test func `rule 6 of the app's face: others' change of the row arrives, and the waiting edit stays in sight`()
+        async throws
+    {
+        let (cluster, anna) = try await Self.device()
+        let ben = try await cluster.device("ben")
+        try await ben.write("UPDATE players SET name = 'Anja' WHERE id = 1")
+        try await ben.engine.sync()
+        // The answer brings Ben's change; the request with the edit is lost.
+        anna.transport.faults.add(.none, .requestLost)
+        anna.transport.faults.whileInFlight { try await anna.write("UPDATE players SET goals = 9 WHERE id = 1") }
+        await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
+        #expect(try await anna.rows("SELECT name, goals FROM players WHERE id = 1") == ["Anja|9"])
+        #expect(try await !anna.engine.state(of: Self.first).isSynced)
+        // The server refuses it, because Anna had not seen Ben's change. Nothing of it is lost.
+        try await anna.engine.sync()
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        #expect(try await anna.engine.state(of: Self.first) == .conflict(conflict.id))
+        #expect(try conflict.records[0].versions(as: Player.self).mine?.values["goals"] == 9.databaseValue)
+    }
+
     // MARK: The views
 
     @Test func `rule 8 of the app's face: a state is read while another program holds the write lock`() async throws {
