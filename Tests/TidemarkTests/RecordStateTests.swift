@@ -219,6 +219,11 @@ import TidemarkTestSupport
             try await anna.engine.state(of: Player(id: nil, name: "Nobody"))
         }
         #expect(nameless?.code == .invalidKey)
+        // No record can have these keys, so it would be wrong to call them synced.
+        for name in [RecordName("players", "one"), RecordName("tags", 1), RecordName("regions", ["NY", 1, 2])] {
+            let error = await #expect(throws: TidemarkError.self) { try await anna.engine.state(of: name) }
+            #expect(error?.code == .invalidKey, "\(name)")
+        }
     }
 
     // MARK: Streams

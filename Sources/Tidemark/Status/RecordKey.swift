@@ -16,6 +16,14 @@ public struct RecordKey: Hashable, Sendable {
     }
 
     init(json: String) { self.json = json }
+
+    /// The number of its columns; 0 if it is no key.
+    var columnCount: Int {
+        do { return try CanonicalJSON.parts(of: json).count } catch {
+            // A text that is no JSON names no record, and the caller refuses it.
+            return 0
+        }
+    }
 }
 
 extension RecordKey: ExpressibleByIntegerLiteral {

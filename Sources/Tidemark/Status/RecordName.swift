@@ -57,9 +57,25 @@ public struct RecordName: Hashable, Sendable {
 
     /// Returns the name with the table as the file spells it.
     ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` if the file has no such synced table.
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` if the file has no such synced table, or
+    ///   ``TidemarkCore/ErrorCode/invalidKey`` if its records have keys of another kind.
     func require(in schema: SyncSchema) throws(TidemarkError) -> RecordName {
-        RecordName(try Self.table(table, in: schema).name, key)
+        let table = try Self.table(table, in: schema)
+        let fits =
+            switch table.keyKind {
+            case .integer: Int64(key.json) != nil
+            case .text: key.json.hasPrefix("\"") || key.json.hasPrefix("{")
+            case .general: key.columnCount == table.key.count
+            }
+        guard fits else {
+            throw TidemarkError(
+                .invalidKey,
+                "The key does not fit the table's key columns: \(table.key.joined(separator: ", ")).",
+                fix: "Name the record by one value for each key column, in their order.",
+                place: .init(table: table.name, key: key.json)
+            )
+        }
+        return RecordName(table.name, key)
     }
 
     private static func table(_ name: String, in schema: SyncSchema) throws(TidemarkError) -> SyncedTable {
