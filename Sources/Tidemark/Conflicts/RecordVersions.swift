@@ -56,8 +56,12 @@ extension Conflict.Record {
 }
 
 extension Conflict {
-    /// The conflict with the names of the key's columns in its records.
-    func withKeyNames(of schema: SyncSchema) -> Conflict {
+    /// Reads the parked conflicts, oldest first, as values for an app: with the names of their records' key columns.
+    static func all(_ db: Database, schema: SyncSchema) throws -> [Conflict] {
+        try all(db).map { $0.withKeyNames(of: schema) }
+    }
+
+    private func withKeyNames(of schema: SyncSchema) -> Conflict {
         var conflict = self
         for index in records.indices {
             conflict.records[index].keyNames = schema.byName[records[index].table]?.key ?? []

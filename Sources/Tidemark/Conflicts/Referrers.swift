@@ -25,7 +25,7 @@ extension Conflict {
     /// The server names only the deleted record. The device finds the referring records in its own
     /// tables, which have them since it applied the refusal.
     static func withReferrers(_ db: Database, schema: SyncSchema) throws -> [Conflict] {
-        var conflicts = try all(db).map { $0.withKeyNames(of: schema) }
+        var conflicts = try all(db, schema: schema)
         guard conflicts.contains(where: \.isReferenced) else { return conflicts }
         try EngineConnection.addFunctions(to: db)
         for index in conflicts.indices where conflicts[index].isReferenced {

@@ -29,7 +29,7 @@ package struct ResolveConflict {
         }
         let dependents = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
         try Self.forget(id, in: db)
-        return try Conflict.all(db).filter { dependents.contains($0.id) }
+        return try Conflict.all(db, schema: schema).filter { dependents.contains($0.id) }
     }
 
     /// Returns the missing records that the conflict with an id or a number updates.
@@ -37,7 +37,7 @@ package struct ResolveConflict {
         let id = try id(of: name)
         try EngineConnection.prepare(db, schema: schema)
         let values = RowValues(db: db)
-        return try Conflict.all(db).first { $0.id == id }?.records.filter { record in
+        return try Conflict.all(db, schema: schema).first { $0.id == id }?.records.filter { record in
             guard record.operation == TidemarkCore.Operation.update.rawValue, let table = schema.byName[record.table]
             else { return false }
             return try values.current(table, key: record.key) == nil
