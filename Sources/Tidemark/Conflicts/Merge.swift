@@ -1,3 +1,4 @@
+import Foundation
 public import GRDB
 import TidemarkCore
 import TidemarkSQL
@@ -91,18 +92,29 @@ public struct MergedRecord: Hashable, Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` if the text is no JSON object, or has a value that no
     ///   column can hold.
     public static func columns(json: String) throws -> [String: DatabaseValue] {
-        do {
-            return try DatabaseQueue().write { db in
-                try EngineConnection.prepare(db, schema: SyncSchema(tables: []))
-                return try RowValues(db: db).decode(json)
+        guard isObject(json) else { throw refusal(of: json, "is no object of columns") }
+        do throws(InvalidValue) {
+            var values: [String: DatabaseValue] = [:]
+            for (column, value) in try CanonicalJSON.columns(of: json) {
+                values[column] = try CanonicalJSON.value(of: value)
             }
-        } catch let error as DatabaseError {
-            throw TidemarkError(
-                .invalidArgument,
-                "\(json) is no object of columns: \(error.message ?? "it cannot be read").",
-                fix: #"Write the values in JSON, for instance {"name":"Anna","goals":7}."#
-            )
+            return values
+        } catch { throw refusal(of: json, "has a value that \(error.reason)") }
+    }
+
+    private static func isObject(_ json: String) -> Bool {
+        do { return try JSONSerialization.jsonObject(with: Data(json.utf8)) is [String: Any] } catch {
+            // The caller refuses a text that is no JSON like one that is no object.
+            return false
         }
+    }
+
+    private static func refusal(of json: String, _ reason: String) -> TidemarkError {
+        TidemarkError(
+            .invalidArgument,
+            "\(json) \(reason).",
+            fix: #"Write the values in JSON, for instance {"name":"Anna","goals":7}."#
+        )
     }
 }
 

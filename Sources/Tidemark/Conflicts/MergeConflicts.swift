@@ -149,8 +149,8 @@ struct MergeConflicts {
         else { return .ask }
         let rows = RowValues(db: db)
         let theirs = try rows.current(table, key: record.key)
-        var base = try record.base.map { try rows.decode($0) }
-        let changes = try rows.decodeChanges(record.mine)
+        var base = try record.base.map { try RecordChanges(json: $0).values }
+        let changes = try RecordChanges(json: record.mine)
         let columns = Set(table.valueColumns.map(\.name))
         guard columns.isSuperset(of: changes.columns) else { return .ask }
         guard let mine = try values(changes, over: theirs ?? base ?? [:]) else { return .ask }

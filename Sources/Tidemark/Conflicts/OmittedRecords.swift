@@ -36,7 +36,7 @@ struct OmittedRecords {
             if let current = try values.current(table, key: key) {
                 present.append(try record(table, key: key, values: current))
             } else {
-                absent.append(try record(table, key: key, values: values.decodeChanges(mine).values))
+                absent.append(try record(table, key: key, values: RecordChanges(json: mine).values))
             }
         }
         let writtenRecords = try decisions.filter { $0.operation != .delete }.map {

@@ -24,34 +24,22 @@ extension Conflict.Record {
     ///
     /// - Parameter type: The type.
     /// - Returns: The versions.
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if the file has damaged values.
+    /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` if the file's values cannot be read.
     public func versions<Record>(as type: Record.Type) throws -> RecordVersions<Record> {
-        do {
-            let changes = try mine.map { try CanonicalJSON.members(of: $0) }
-            return RecordVersions(
-                base: try part(of: base.map { try CanonicalJSON.members(of: $0) }),
-                mine: try part(of: changes?.filter { Self.addend($0.value) == nil }),
-                theirs: try part(of: theirs.map { try CanonicalJSON.members(of: $0) }),
-                added: changes.map(Self.addends) ?? [:]
-            )
-        } catch is InvalidValue { throw TidemarkError.unreadable("The conflict's record \(table) \(key)") }
+        let changes = try RecordChanges(json: mine)
+        return RecordVersions(
+            base: try base.map { try part(RecordChanges(json: $0).values) },
+            mine: try mine.map { _ in try part(changes.values) },
+            theirs: try theirs.map { try part(RecordChanges(json: $0).values) },
+            added: changes.deltas
+        )
     }
 
-    private func part<Record>(of members: [String: String]?) throws -> Partial<Record>? {
-        guard let members else { return nil }
-        var values = keyNames.isEmpty ? [:] : try CanonicalJSON.columns(keyNames, of: key)
-        for (name, json) in members { values[WireName.name(of: name)] = try CanonicalJSON.value(of: json) }
-        return Partial(values: values)
-    }
-
-    private static func addends(_ members: [String: String]) -> [String: Int64] {
-        members.reduce(into: [:]) { $0[WireName.name(of: $1.key)] = addend($1.value) }
-    }
-
-    /// Returns the number that a change set adds to a column; nil if it sets the column.
-    private static func addend(_ json: String) -> Int64? {
-        guard json.hasPrefix(#"{"$add":"#) else { return nil }
-        return Int64(json.dropFirst(8).dropLast())
+    private func part<Record>(_ values: [String: DatabaseValue]) throws(TidemarkError) -> Partial<Record> {
+        do throws(InvalidValue) {
+            let key = keyNames.isEmpty ? [:] : try CanonicalJSON.columns(keyNames, of: key)
+            return Partial(values: values.merging(key) { $1 })
+        } catch { throw TidemarkError.unreadable("The key of the conflict's record \(table) \(self.key)") }
     }
 }
 

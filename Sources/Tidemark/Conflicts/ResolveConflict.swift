@@ -113,8 +113,8 @@ package struct ResolveConflict {
         let values = RowValues(db: db)
         let key: String = try row.value("key")
         let operation: String = try row.value("operation")
-        var changes = try values.decodeChanges(row.value("mine"))
-        let base = try (row.value("base") as String?).map { try values.decode($0) }
+        var changes = try RecordChanges(json: row.value("mine"))
+        let base = try (row.value("base") as String?).map { try RecordChanges(json: $0).values }
         let current = try values.current(table, key: key)
         let exists = current != nil
         if merged == nil { try requireColumns(changes.columns, in: table, key) }

@@ -6,46 +6,6 @@ import TidemarkSQL
 struct RowValues {
     let db: Database
 
-    /// Decodes an image, which is a JSON object of columns in canonical form.
-    func decode(_ image: String) throws -> [String: DatabaseValue] {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT \(MemberSQL.name(of: "cell.key")) AS key, tidemark_decode(?1 -> cell.fullkey) AS value
-                    FROM json_each(?1) AS cell
-                    """
-            ),
-            arguments: [image]
-        )
-        return try rows.reduce(into: [:]) { try $0[$1.value("key") as String] = $1.value("value") as DatabaseValue }
-    }
-
-    /// Decodes the changes of a parked record.
-    func decodeChanges(_ changes: String?) throws -> RecordChanges {
-        guard let changes else { return RecordChanges() }
-        let isDelta = Delta.isDelta("cell")
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT \(MemberSQL.name(of: "cell.key")) AS key, \(isDelta) AS is_delta,
-                        iif(\(isDelta), \(Delta.number("cell.value")), tidemark_decode(?1 -> cell.fullkey)) AS value
-                    FROM json_each(?1) AS cell
-                    """
-            ),
-            arguments: [changes]
-        )
-        var decoded = RecordChanges()
-        for row in rows {
-            let column: String = try row.value("key")
-            if try row.value("is_delta") {
-                decoded.deltas[column] = try row.value("value")
-            } else {
-                decoded.values[column] = try row.value("value") as DatabaseValue
-            }
-        }
-        return decoded
-    }
-
     /// Returns a record's current values without the key; nil if the record does not exist.
     func current(_ table: SyncedTable, key: String) throws -> [String: DatabaseValue]? {
         let columns = (table.valueColumns.isEmpty ? table.columns : table.valueColumns).map(\.name)
@@ -70,6 +30,22 @@ struct RecordChanges {
 
     /// The names of all its columns.
     var columns: Set<String> { Set(values.keys).union(deltas.keys) }
+
+    /// Reads the changes of a parked record; nil are none.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` if the text is no row.
+    init(json: String?) throws(TidemarkError) {
+        guard let json else { return }
+        do throws(InvalidValue) {
+            for (column, value) in try CanonicalJSON.columns(of: json) {
+                if let number = Delta.number(json: value) {
+                    deltas[column] = number
+                } else {
+                    values[column] = try CanonicalJSON.value(of: value)
+                }
+            }
+        } catch { throw TidemarkError.unreadable("A record of a conflict") }
+    }
 
     /// Returns the values that the change leads to from a row.
     ///

@@ -78,6 +78,30 @@ final class LatestValues<Value: Sendable>: Sendable {
     }
 }
 
+extension LatestValues where Value: Equatable {
+    /// As ``next()``, but leaves out a value equal to `last`, which it then sets.
+    func next(otherThan last: Remembered<Value?>) async throws -> Value? {
+        while let value = try await next() { if last.replace(by: value) { return value } }
+        return nil
+    }
+
+    /// As ``nextReadable()``, but leaves out a value equal to `last`, which it then sets.
+    func nextReadable(otherThan last: Remembered<Value?>) async -> Value? {
+        while let value = await nextReadable() { if last.replace(by: value) { return value } }
+        return nil
+    }
+}
+
+extension Remembered {
+    /// Remembers a value, and returns whether it is another one than before.
+    fileprivate func replace<Wrapped: Equatable>(by value: Wrapped) -> Bool where Value == Wrapped? {
+        update { last in
+            defer { last = value }
+            return last != value
+        }
+    }
+}
+
 extension AsyncStream where Element: Sendable {
     /// A stream of state that waits while the file cannot be read.
     init(_ values: LatestValues<Element>) { self.init(unfolding: { await values.nextReadable() }) }

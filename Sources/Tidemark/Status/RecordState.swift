@@ -74,16 +74,7 @@ extension SyncEngine {
             try await self?.state(name)
         }
         let last = Remembered<RecordState?>(nil)
-        return AsyncThrowingStream(unfolding: {
-            while let state = try await values.next() {
-                let isNew = last.update { last in
-                    defer { last = state }
-                    return last != state
-                }
-                if isNew { return state }
-            }
-            return nil
-        })
+        return AsyncThrowingStream(unfolding: { try await values.next(otherThan: last) })
     }
 
     private func state(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName) async throws -> RecordState {

@@ -61,24 +61,34 @@ extension RemoteChanges {
             SELECT tbl, key, operation = 'delete' AS is_deleted, max(ord) FROM temp.tidemark_staged
             WHERE ord IN (SELECT value FROM json_each(?)) GROUP BY tbl, key
             """
-        let counts = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl"),
+        // One more than an event names shows that there are too many.
+        let rows = try Row.fetchAll(
+            db.cachedStatement(sql: "\(staged) LIMIT \(Self.namesMax + 1)"),
             arguments: [list]
         )
-        let total = try counts.reduce(0) { try $0 + ($1.value("records") as Int) }
-        let rows = total > Self.namesMax ? [] : try Row.fetchAll(db.cachedStatement(sql: staged), arguments: [list])
-        var keys: [String: (written: Set<RecordKey>, deleted: Set<RecordKey>)] = [:]
-        for row in rows {
-            let key = RecordKey(json: try row.value("key"))
-            let side =
-                try row.value("is_deleted") ? \(written: Set<RecordKey>, deleted: Set<RecordKey>).deleted : \.written
-            keys[try row.value("tbl"), default: ([], [])][keyPath: side].insert(key)
-        }
         self.revision = revision
-        tables = try counts.reduce(into: [:]) { tables, row in
-            let name: String = try row.value("tbl")
-            let named = keys[name, default: ([], [])]
-            tables[name] = Table(records: try row.value("records"), written: named.written, deleted: named.deleted)
+        if rows.count <= Self.namesMax {
+            tables = try Dictionary(grouping: rows) { try $0.value("tbl") as String }.mapValues(Table.init(naming:))
+        } else {
+            let counts = try Row.fetchAll(
+                db.cachedStatement(sql: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl"),
+                arguments: [list]
+            )
+            tables = try counts.reduce(into: [:]) {
+                $0[try $1.value("tbl") as String] = Table(records: try $1.value("records"), written: [], deleted: [])
+            }
         }
+    }
+}
+
+extension RemoteChanges.Table {
+    /// Names the records of one table.
+    fileprivate init(naming rows: [Row]) throws {
+        let keys = try rows.map {
+            (key: RecordKey(json: try $0.value("key")), isDeleted: try $0.value("is_deleted") as Bool)
+        }
+        records = rows.count
+        written = Set(keys.filter { !$0.isDeleted }.map(\.key))
+        deleted = Set(keys.filter(\.isDeleted).map(\.key))
     }
 }

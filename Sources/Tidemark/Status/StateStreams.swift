@@ -21,16 +21,7 @@ extension SyncEngine {
     public nonisolated var openConflicts: AsyncStream<[Conflict]> {
         let values = LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.conflicts() }
         let last = Remembered<[Conflict]?>(nil)
-        return AsyncStream(unfolding: {
-            while let list = await values.nextReadable() {
-                let isNew = last.update { last in
-                    defer { last = list }
-                    return last != list
-                }
-                if isNew { return list }
-            }
-            return nil
-        })
+        return AsyncStream(unfolding: { await values.nextReadable(otherThan: last) })
     }
 
     /// The progress of the first download now, and as it grows.

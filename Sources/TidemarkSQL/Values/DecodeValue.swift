@@ -60,13 +60,13 @@ enum DecodedValue: Equatable {
         return output
     }
 
-    /// The value as GRDB has it; text that is no UTF-8 gets replacement characters.
+    /// The value as GRDB reads it from a row: text to its first NUL, with replacement characters for other than UTF-8.
     var databaseValue: DatabaseValue {
         switch self {
         case .null: .null
         case .integer(let value): value.databaseValue
         case .real(let value): value.databaseValue
-        case .text(let bytes): String(decoding: bytes, as: UTF8.self).databaseValue
+        case .text(let bytes): String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self).databaseValue
         case .blob(let bytes): Data(bytes).databaseValue
         }
     }
@@ -167,16 +167,10 @@ extension DatabaseValue {
     ///
     /// - Throws: ``InvalidValue``.
     package static func decoding(_ json: String) throws(InvalidValue) -> DatabaseValue {
-        switch try DecodedValue(json: json) {
-        case .null: return .null
-        case .integer(let number): return number.databaseValue
-        case .real(let number): return number.databaseValue
-        case .blob(let bytes): return Data(bytes).databaseValue
-        case .text(let bytes):
-            guard !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) else {
-                throw InvalidValue(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep")
-            }
-            return text.databaseValue
+        let value = try DecodedValue(json: json)
+        if case .text(let bytes) = value, bytes.contains(0) || String(validating: bytes, as: UTF8.self) == nil {
+            throw InvalidValue(reason: "is text with NUL or not in UTF-8, which PostgreSQL does not keep")
         }
+        return value.databaseValue
     }
 }

@@ -30,6 +30,11 @@ package enum Delta {
     /// Returns SQL for the number in a delta, given as JSON.
     package static func number(_ json: String) -> String { "(\(json) ->> '$.\"$add\"')" }
 
+    /// Returns the number in a delta, given as JSON without white space; nil for another value.
+    package static func number(json: String) -> Int64? {
+        json.hasPrefix(prefix) ? Int64(json.dropFirst(prefix.count).dropLast()) : nil
+    }
+
     /// Whether any delta is staged.
     package static func isStaged(in db: Database) throws -> Bool {
         try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged_delta)")) ?? false

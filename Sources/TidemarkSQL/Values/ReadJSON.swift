@@ -1,3 +1,4 @@
+import Foundation
 package import GRDB
 import TidemarkCore
 
@@ -22,18 +23,19 @@ extension CanonicalJSON {
         return Dictionary(uniqueKeysWithValues: zip(names, values))
     }
 
-    /// Returns the members of an object, each as JSON.
+    /// Returns the members of an object by the columns that they stand for, each as JSON without white space.
+    ///
+    /// The text must be an object; the form of a member's value is not checked.
     ///
     /// - Throws: ``InvalidValue``.
-    package static func members(of object: String) throws(InvalidValue) -> [String: String] {
-        var members: [String: String] = [:]
+    package static func columns(of object: String) throws(InvalidValue) -> [String: String] {
+        var columns: [String: String] = [:]
         for element in elements(of: object) {
             guard let end = endOfName(in: element) else { throw InvalidValue(reason: "is no object of columns") }
-            let name = String(element[..<end])
-            let value = element[end...].drop { $0 == ":" || $0 == " " }
-            members[try DecodedValue(json: name).text] = String(value)
+            let name = try DecodedValue(json: String(element[..<end])).text
+            columns[WireName.name(of: name)] = String(element[end...].dropFirst())
         }
-        return members
+        return columns
     }
 
     /// Returns the value of a member.
@@ -43,16 +45,17 @@ extension CanonicalJSON {
         try DecodedValue(json: json).databaseValue
     }
 
-    /// Divides an array or an object at its own commas.
+    /// Divides an array or an object at its own commas, and leaves white space out.
     private static func elements(of json: String) -> [String] {
         var elements: [[UInt8]] = []
         var element: [UInt8] = []
         var scan = StringScan()
         var depth = 0
-        for byte in json.utf8.dropFirst().dropLast() {
+        for byte in json.trimmingCharacters(in: .whitespacesAndNewlines).utf8.dropFirst().dropLast() {
             let isInString = scan.isInString
             scan.read(byte)
             if !isInString {
+                if [0x20, 0x09, 0x0A, 0x0D].contains(byte) { continue }
                 if byte == UInt8(ascii: "[") || byte == UInt8(ascii: "{") { depth += 1 }
                 if byte == UInt8(ascii: "]") || byte == UInt8(ascii: "}") { depth -= 1 }
                 if byte == UInt8(ascii: ","), depth == 0 {
