@@ -13,6 +13,8 @@ import TidemarkTestSupport
         CREATE TABLE tags (name TEXT PRIMARY KEY COLLATE NOCASE, note TEXT);
         CREATE TABLE photos (id BLOB PRIMARY KEY, title TEXT);
         CREATE TABLE lines (text TEXT);
+        CREATE TABLE invoices (number TEXT, key INTEGER, kind TEXT, seq INTEGER, record TEXT,
+            PRIMARY KEY (number, key, kind, seq));
         """
     private static let seed = """
         INSERT INTO players VALUES (1, 'Anna', 0), (2, 'Ben', 0), (3, 'Eva', 0);
@@ -20,6 +22,7 @@ import TidemarkTestSupport
         INSERT INTO tags VALUES ('it''s "é"', 'a'), ('plain', 'b');
         INSERT INTO photos VALUES (x'0102ff', 'sea'), (x'0a', 'hill');
         INSERT INTO lines VALUES ('one'), ('two');
+        INSERT INTO invoices VALUES ('A', 1, 'x', 2, 'r'), ('B', 1, 'x', 2, 'r');
         """
 
     private struct Player: Codable, FetchableRecord, SyncedRecord {
@@ -226,6 +229,25 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `C6: key columns named as those of the bookkeeping keep their states, also in a conflict`() async throws
+    {
+        let (cluster, anna) = try await Self.device()
+        let ben = try await cluster.device("ben")
+        let list = """
+            SELECT number, coalesce(state, 'synced') FROM invoices
+            LEFT JOIN tidemark_state_invoices USING (number, key, kind, seq) ORDER BY number
+            """
+        try await ben.write("UPDATE invoices SET record = 'ben' WHERE number = 'A'")
+        try await ben.engine.sync()
+        try await anna.write("UPDATE invoices SET record = 'anna' WHERE number = 'A'")
+        #expect(try await anna.rows(list) == ["A|waiting", "B|synced"])
+        try await anna.engine.sync()
+        #expect(try await anna.rows(list) == ["A|conflict", "B|synced"])
+        let conflict = try #require(try await anna.engine.conflicts().first)
+        let name = RecordName("invoices", ["A", 1, "x", 2])
+        #expect(try await anna.engine.state(of: name) == .conflict(conflict.id))
+    }
+
     // MARK: Streams
 
     @Test func `rule 3 of the app's face: a record's stream begins with its state now and has each other one`()
@@ -324,7 +346,7 @@ import TidemarkTestSupport
     @Test func `C6: the views follow migrations, and break no statement of the app`() async throws {
         let (_, anna) = try await Self.device()
         let views = "SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"
-        let all = ["lines", "photos", "players", "regions", "tags"].map { "tidemark_state_\($0)" }
+        let all = ["invoices", "lines", "photos", "players", "regions", "tags"].map { "tidemark_state_\($0)" }
         #expect(try await anna.rows(views) == all)
         try await anna.write(
             """
@@ -354,7 +376,7 @@ import TidemarkTestSupport
     @Test func `C6: a file of an earlier version gets its views when it is opened`() async throws {
         let (_, anna) = try await Self.device()
         try await anna.write("UPDATE players SET goals = 1 WHERE id = 1")
-        for table in ["lines", "photos", "players", "regions", "tags"] {
+        for table in ["invoices", "lines", "photos", "players", "regions", "tags"] {
             try await anna.write("DROP VIEW tidemark_state_\(table)")
         }
         let again = try await anna.reopened()

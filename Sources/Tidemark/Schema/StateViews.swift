@@ -82,14 +82,14 @@ struct StateViews {
         let captured = captured(table)
         return """
             CREATE VIEW \(SQLText.name(name(of: table))) (\(key), \(own), tidemark_key) AS
-            WITH parked (\(key), tidemark_key, number) AS (
+            WITH parked (\(key), tidemark_key, tidemark_number) AS (
                 SELECT \(recordKey), record.key, min(parked_set.number)
                 FROM tidemark_conflict_record AS record JOIN tidemark_conflict AS parked_set ON parked_set.id = record.id
                 WHERE record.tbl = \(literal) AND record.operation <> 'unchanged' AND parked_set.kind = 'refused'
                 GROUP BY record.key)
             SELECT \(table.key.map { "parked." + SQLText.name($0) }.joined(separator: ", ")), 'conflict',
                 CAST(strftime('%s', parked_set.parked) AS INTEGER), parked_set.id, parked.tidemark_key
-            FROM parked JOIN tidemark_conflict AS parked_set ON parked_set.number = parked.number
+            FROM parked JOIN tidemark_conflict AS parked_set ON parked_set.number = parked.tidemark_number
             UNION ALL
             SELECT DISTINCT \(key), 'waiting', NULL, NULL, NULL FROM \(captured) WHERE NOT \(isIn(key, "parked"))
             UNION ALL
