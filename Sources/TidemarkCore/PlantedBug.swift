@@ -15,7 +15,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case ignoresAfter, forgetsOwnCommits, evictsUniqueHolder, swapsWithoutParking
     case refusesEverything, mistakesForDeleted, mistakesForExisting, mistakesForOrphan, mistakesForReferenced,
         mistakesForUnique
-    case lastArrivalWins, believesAnyTime, tellsNoLosers
+    case lastArrivalWins, believesAnyTime, tellsNoLosers, takesEqualValuesForOneSum
     // The server's records and answers.
     case keepsEffectsOfRefused, keepsEffectsOfRefusedRequest, commitsWithoutDeletions, leavesCascadesOutOfLog
     case forgetsAcceptedVerdict, forgetsVerdictOfSums, forgetsRefusal, ignoresContentHash, skipsRevision, reusesIds
@@ -44,6 +44,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues
+    case sendsSumsAsValuesAfterMigration, doublesRewrittenTables, parksWhatRebuildsEdit
     // The exits of a server with users.
     case forgetsCaller, namesForeignZones, titlesOfAnybody, snapshotOfAnybody, eventsAfterLeaving
     case deviceOfAnybody, recallOfAnybody, invitationTwice, acceptsOldTokenTwice, logsValues, metricsByZone

@@ -172,6 +172,79 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT name FROM team ORDER BY id") == ["Kiel (2)", "Bonn am Rhein"])
     }
 
+    // MARK: Dropped columns and chosen ids
+
+    private static let notes = "CREATE TABLE note (id INTEGER PRIMARY KEY, body TEXT NOT NULL, old TEXT);"
+    private static let notesSeed = "INSERT INTO note (body, old) VALUES ('one', 'o1'), ('two', 'o2'), ('three', 'o3')"
+    /// A rebuild that leaves `old` out, and edits.
+    private static let dropColumn = """
+        CREATE TABLE fresh (id INTEGER PRIMARY KEY, body TEXT NOT NULL); INSERT INTO fresh SELECT id, body FROM note;
+        DROP TABLE note; ALTER TABLE fresh RENAME TO note;
+        DELETE FROM note WHERE id = 2; UPDATE note SET body = 'ONE' WHERE id = 1;
+        """
+    private static let allNotes = "SELECT * FROM note ORDER BY id"
+
+    @Test(arguments: [true, false])
+    func `C3: a migration that drops a column sends what it deletes, updates and inserts`(isAlone: Bool) async throws {
+        let cluster = try Cluster(schema: Self.notes, seed: Self.notesSeed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try anna.writeOutside(
+            Self.dropColumn + "INSERT INTO note (body) VALUES ('plain'); INSERT INTO note VALUES (77, 'chosen')"
+        )
+        if !isAlone {
+            try await ben.write("UPDATE note SET old = 'O3' WHERE id = 3; INSERT INTO note (body) VALUES ('ben')")
+            try await ben.engine.sync()
+        }
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().isEmpty)
+        try await cluster.converge(ben)
+        let rows = try await cluster.rows(Self.allNotes)
+        #expect(rows.prefix(2) == ["1|ONE|o1", isAlone ? "3|three|o3" : "3|three|O3"])
+        #expect(rows.last == "77|chosen|")
+        #expect(rows.count { $0.hasSuffix("|plain|") } == 1)
+        #expect(rows.count == (isAlone ? 4 : 5))
+        // The dropped column's values wait beside the table, in case the app has it again.
+        try anna.writeOutside("ALTER TABLE note ADD COLUMN old TEXT")
+        try await anna.engine.sync()
+        #expect(try await anna.rows(Self.allNotes) == cluster.rows(Self.allNotes))
+        #expect(try await anna.engine.conflicts().isEmpty)
+    }
+
+    @Test func `rule 1: a column that an app drops and has again before the sync keeps the zone's values`() async throws
+    {
+        let cluster = try Cluster(schema: Self.notes, seed: Self.notesSeed)
+        let anna = try await cluster.device("anna")
+        try anna.writeOutside(Self.dropColumn)
+        let later = try await anna.reopened()
+        try later.writeOutside("ALTER TABLE note ADD COLUMN old TEXT")
+        try await later.engine.sync()
+        try await later.engine.sync()
+        let old = ["o1", "o2", "o3"]
+        #expect(try await cluster.rows("SELECT old FROM note ORDER BY id").allSatisfy(old.contains))
+        #expect(try await later.rows(Self.allNotes) == cluster.rows(Self.allNotes))
+    }
+
+    @Test func `a migration's row is new under the id that SQLite draws, and keeps one that the migration chose`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try rebuild(
+            anna,
+            then: """
+                INSERT INTO team (name) VALUES ('Jena'), ('Gera');
+                INSERT INTO team (id, name) VALUES (100, 'Ulm'), (101, 'Hof');
+                INSERT INTO player (team_id, name) VALUES (101, 'Jo'), (4, 'Al');
+                """
+        )
+        try await anna.engine.sync()
+        try await cluster.converge(anna, ben)
+        #expect(try await ben.rows("SELECT name FROM team WHERE id IN (100, 101) ORDER BY id") == ["Ulm", "Hof"])
+        #expect(try await ben.rows(Self.players) == ["Gera|Al", "Hof|Jo"])
+    }
+
     // MARK: Tables without a key
 
     private static let log = "CREATE TABLE log (at TEXT, note TEXT);"

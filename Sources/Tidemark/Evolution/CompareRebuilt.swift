@@ -168,7 +168,31 @@ struct CompareRebuilt {
 
     private func assignIDs(_ table: SyncedTable) throws {
         let alias = "main.\(SQLText.name(table.name))."
-        try renumber(table, where: "NOT \(isInZone(table, alias: alias)) AND \(hasNoPendingChange(table, alias))")
+        let isNew = "NOT \(isInZone(table, alias: alias)) AND \(hasNoPendingChange(table, alias))"
+        try renumber(table, where: "\(isNew) AND NOT \(isChosen(table, isNew: isNew))")
+    }
+
+    /// Returns the condition that the migration chose the id of a new row.
+    ///
+    /// SQLite draws the id above the highest one. So of new rows with consecutive ids, it drew the first id if the
+    /// id before belongs to an older row, and then the others.
+    private func isChosen(_ table: SyncedTable, isNew: String) -> String {
+        guard former == nil, table.keyKind == .integer, !table.hasRowidKey else { return "false" }
+        let key = SQLText.name(table.key[0])
+        return """
+            \(key) IN (
+                SELECT id
+                FROM (
+                    SELECT id, min(id) OVER (PARTITION BY run) AS first
+                    FROM (
+                        SELECT \(key) AS id, \(key) - row_number() OVER (ORDER BY \(key)) AS run
+                        FROM main.\(SQLText.name(table.name))
+                        WHERE \(key) BETWEEN 1 AND \(TemporaryID.permanentMax) AND \(isNew)))
+                WHERE first > 1
+                    AND first - 1 NOT IN (SELECT CAST(key AS INTEGER) FROM \(Self.source))
+                    AND first - 1 NOT IN (
+                        SELECT CAST(key AS INTEGER) FROM tidemark_base WHERE tbl = \(SQLText.literal(table.name))))
+            """
     }
 
     /// Gives rows temporary ids, also in pending changes that refer to them.

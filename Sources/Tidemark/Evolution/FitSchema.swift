@@ -7,14 +7,15 @@ import TidemarkSQL
 ///
 /// One transaction, in which nothing is lost:
 ///
-/// 1. Drain captured changes with the old tables.
+/// 1. Drain captured changes with the old tables, under the zone's policies.
 /// 2. Apply renames to pending changes, and the zone's renames to the side table.
 /// 3. Install capture again.
 /// 4. Fill newly shared tables and columns with the zone's values from the side table. Values that
 ///    this file had before become edits of this device.
 /// 5. Keep the rows of tables that the zone dropped, in case the zone has the table again later.
 /// 6. Follow the zone's views, virtual tables, triggers and numbers.
-/// 7. If the file dropped columns or tables of the zone, request a snapshot to fill the side table.
+/// 7. If the file dropped columns or tables of the zone, request a snapshot to fill the side table. If it rebuilt
+///    a table, the snapshot with which the device compares the rows does that.
 struct FitSchema {
     let db: Database
     let now: Date
@@ -58,7 +59,7 @@ struct FitSchema {
         )
         let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
         // What the comparison finds later may belong to any of these changes, so they stay together.
-        try drain(step, boundaries: rebuilt.isEmpty ? boundaries : [])
+        try drain(step, boundaries: rebuilt.isEmpty ? boundaries : [], rebuilt: rebuilt)
         let isConfirmed = try !isFirst && !rebuilt.isEmpty && hasConfirmedRows(old.common, now: new.common, file)
         if isConfirmed { try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL") }
         try EngineConnection.prepare(db, schema: new.common)
@@ -79,7 +80,7 @@ struct FitSchema {
                 try fillTables(step)
             }
         }
-        if step.needsSnapshot { try db.execute(sql: "UPDATE tidemark_device SET stale = 1") }
+        try storeLack(step)
         let formerObjects = try SchemaText.objects(in: file.fitted.served)
         if formerObjects != new.common.objects {
             try DeviceObjects.follow(new.common, from: formerObjects, sharesAllColumns: new.isZones, in: db)
@@ -128,20 +129,36 @@ struct FitSchema {
         )
     }
 
+    /// Stores which confirmed values the file lacks after the step.
+    private func storeLack(_ step: SchemaStep) throws {
+        // The values of a column that was dropped and comes back were never in the side table.
+        if !step.addedTables.isEmpty || !step.addedColumns.isEmpty {
+            try db.execute(sql: "UPDATE tidemark_device SET stale = 1 WHERE stale = 2")
+        }
+        guard step.needsSnapshot else { return }
+        let lack = planted(PlantedBug.parksWhatRebuildsEdit) ? DeviceFile.Lack.rows : .columns
+        try db.execute(sql: "UPDATE tidemark_device SET stale = ? WHERE stale = 0", arguments: [lack.rawValue])
+    }
+
     /// Drains the captured changes with the old tables.
     ///
     /// Before the first snapshot the triggers capture all tables. Captures of tables that the zone
     /// lacks are then dropped.
-    private func drain(_ step: SchemaStep, boundaries: KnownTransactions) throws {
+    private func drain(_ step: SchemaStep, boundaries: KnownTransactions, rebuilt: [String]) throws {
         let drainableTables = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
         // While the schemas did not fit, the triggers captured under the file's new names.
         let formerNames = step.formerNames
         for table in drainableTables {
             try CaptureTables.rename(formerNames[table.name, default: [:]], of: table, in: db)
         }
-        let schema = SyncSchema(tables: drainableTables)
+        let schema = SyncSchema(tables: drainableTables, policies: step.addPolicies(of: drainableTables))
+        let unaltered = step.unalteredTables.subtracting(rebuilt)
         try EngineConnection.prepare(db, schema: schema)
-        try DrainCapture(db: db, schema: schema, renumbersRows: false).drain(
+        try DrainCapture(
+            db: db,
+            schema: schema,
+            renumbering: step.isFirst ? .none : .migrated(unaltered: unaltered, renames: step.renames)
+        ).drain(
             boundaries: boundaries,
             now: now,
             newID: newID
@@ -229,7 +246,7 @@ struct FitSchema {
         let check = ForeignKeyCheck(db, schema: step.new)
         let fits = try step.addedTables.allSatisfy { try check.brokenReferences(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
-        try DrainCapture(db: db, schema: step.new, renumbersRows: false).drain(
+        try DrainCapture(db: db, schema: step.new, renumbering: .none).drain(
             boundaries: boundaries,
             now: now,
             newID: newID

@@ -64,6 +64,42 @@ struct SchemaStep {
         }
     }
 
+    /// Returns the policy `add` of columns of the former tables, under their former names.
+    ///
+    /// The zone's policies of today count: the server takes no delta in another column.
+    func addPolicies(of tables: [SyncedTable]) -> [String: ConflictPolicy] {
+        if planted(PlantedBug.sendsSumsAsValuesAfterMigration) { return [:] }
+        let adding = tables.flatMap { table -> [String] in
+            let here = new.addingColumns(of: table.name)
+            let wireNames = old.common.difference.wireNames[table.name, default: [:]]
+            let names = renames[table.name, default: [:]]
+            return table.valueColumns.map(\.name).filter {
+                here.contains(names[$0] ?? $0) || new.policies["\(table.name).\(wireNames[$0] ?? $0)"] == .add
+            }.map { "\(table.name).\($0)" }
+        }
+        return Dictionary(uniqueKeysWithValues: adding.map { ($0, ConflictPolicy.add) })
+    }
+
+    /// The names of tables whose columns, and the references to them, are as they were.
+    var unalteredTables: Set<String> {
+        let before = Self.references(in: old.common)
+        let after = Self.references(in: new)
+        let names = new.tables.filter { table in
+            old.common.byName[table.name]?.columns.map(\.name) == table.columns.map(\.name)
+                && before[table.name] == after[table.name]
+        }
+        return Set(names.map(\.name))
+    }
+
+    /// The references of all tables of the file, by the table to which they lead.
+    private static func references(in schema: SyncSchema) -> [String: Set<[String]>] {
+        (schema.tables + schema.difference.unservedTables).reduce(into: [:]) { result, child in
+            for reference in child.references {
+                result[reference.parent, default: []].insert([child.name] + reference.columns)
+            }
+        }
+    }
+
     /// Newly shared tables, parents first.
     var addedTables: [SyncedTable] { new.tables.filter { old.common.byName[$0.name] == nil } }
 

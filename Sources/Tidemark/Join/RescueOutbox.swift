@@ -75,7 +75,7 @@ struct RescueOutbox {
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
         let epoch = try RescuedIdentity(db: db).take(counters: readable)
-        try DrainCapture(db: db, schema: file.schema, renumbersRows: false).drain(
+        try DrainCapture(db: db, schema: file.schema, renumbering: .none).drain(
             boundaries: [],
             now: now,
             newID: newID

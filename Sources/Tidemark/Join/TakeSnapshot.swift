@@ -119,7 +119,7 @@ package struct TakeSnapshot {
                 try EngineConnection.prepare(db, schema: file.schema)
                 try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
                 guard header.since == nil, header.epoch == file.epoch, header.revision == file.revision,
-                    header.schema == file.served
+                    header.schema == file.served, file.lack != .rows
                 else { return }
                 do {
                     try db.inSavepoint {
@@ -127,7 +127,7 @@ package struct TakeSnapshot {
                         return .commit
                     }
                     // The next request checks that the rows are the server's now, with pending changes on top.
-                    try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL, checked = NULL")
+                    try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL, checked = NULL, stale = 0")
                 } catch let error as DatabaseError where error.isCollision {
                     // A row has a unique value that a pending change took from a confirmed row.
                     try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
@@ -150,6 +150,7 @@ package struct TakeSnapshot {
             events += try uncaptured.parkOverPending()
             try pending.rewind()
             try comparison.capture()
+            if file.lack == .columns { try UnknownValues(db: db, schema: file.schema).replaceFromSnapshot() }
         }
         try drainFound(file)
         try StagingTables.clear(in: db)
@@ -159,7 +160,7 @@ package struct TakeSnapshot {
 
     /// Drains what a comparison has found.
     private func drainFound(_ file: DeviceFile) throws {
-        try DrainCapture(db: db, schema: file.schema, renumbersRows: false, precedesPending: true).drain(
+        try DrainCapture(db: db, schema: file.schema, renumbering: .none, precedesPending: true).drain(
             boundaries: [],
             now: now,
             newID: newID

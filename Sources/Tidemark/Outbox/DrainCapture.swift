@@ -13,10 +13,8 @@ import TidemarkSQL
 struct DrainCapture {
     let db: Database
     let schema: SyncSchema
-    /// Whether rows may get other ids.
-    ///
-    /// Only where the tables have the columns of `schema`, and the rows have the pending changes.
-    var renumbersRows = true
+    /// The tables whose rows may get other ids: only while the rows have the pending changes.
+    var renumbering = Renumbering.all
     /// Whether the captured changes were made before the pending ones, and only found now.
     var precedesPending = false
 
@@ -30,7 +28,7 @@ struct DrainCapture {
     /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
         guard var range = try ReduceCapture.collectPending(schema, in: db) else { return }
-        let tables = renumbersRows ? try capturedTables() : []
+        let tables = try capturedTables().filter(renumbering.includes)
         if try FoldReinserts(db: db, schema: schema).run(tables) {
             range = try ReduceCapture.collectPending(schema, in: db) ?? range
         }
@@ -44,8 +42,8 @@ struct DrainCapture {
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
             var count = try ReduceCapture.reduce(whole, schema: schema, in: db)
-            if renumbersRows, whole.upperBound == range.upperBound {
-                count -= try FoldRewrites(db: db, schema: schema).run(run.filter(\.isOutside))
+            if whole.upperBound == range.upperBound, let names = renumbering.columnNames {
+                count -= try FoldRewrites(db: db, schema: schema, columnNames: names).run(run.filter(\.isOutside))
             }
             guard count > 0 else { continue }
             try Deltas(db: db, schema: schema).deriveReduced()
@@ -75,6 +73,36 @@ struct DrainCapture {
             throw TidemarkError.unreadable("The list of captured changes")
         }
         if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
+    }
+
+    /// The tables whose rows may get other ids when their captured changes are drained.
+    enum Renumbering {
+        /// All tables: the file has them as `schema` describes them.
+        case all
+        /// No table.
+        case none
+        /// A migration has altered the file since the edits.
+        ///
+        /// `unaltered` are the tables whose columns, and the references to them, are as before. `renames` has the
+        /// new names of renamed columns, by table and former name.
+        case migrated(unaltered: Set<String>, renames: [String: [String: String]])
+
+        func includes(_ table: SyncedTable) -> Bool {
+            switch self {
+            case .all: true
+            case .none: false
+            case .migrated(let unaltered, _): unaltered.contains(table.name)
+            }
+        }
+
+        /// The file's names of renamed columns, by table; nil if no row may get another id.
+        var columnNames: [String: [String: String]]? {
+            switch self {
+            case .all: [:]
+            case .none: nil
+            case .migrated(_, let renames): planted(PlantedBug.doublesRewrittenTables) ? nil : renames
+            }
+        }
     }
 
     /// Returns the tables with captured changes.

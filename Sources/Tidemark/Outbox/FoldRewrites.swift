@@ -12,9 +12,14 @@ import TidemarkSQL
 ///
 /// This holds only for integer keys to which nothing refers: no table declares a reference, and no
 /// value of the same change set equals the new id. Another key is the same after the rewriting.
+///
+/// A migration may have altered the file since. A table with all columns of `schema`, under whatever names, is
+/// still one that was rewritten.
 struct FoldRewrites {
     let db: Database
     let schema: SyncSchema
+    /// The file's names of renamed columns, by table and name in `schema`.
+    var columnNames: [String: [String: String]] = [:]
 
     /// Removes the pairs from `temp.tidemark_reduced`, and renames their rows.
     ///
@@ -52,7 +57,7 @@ struct FoldRewrites {
         let referenced = Set(schema.tables.flatMap(\.references).map(\.parent))
         return try counts.compactMap { row in
             guard let table = try schema.byName[row.value("tbl")], table.keyKind == .integer,
-                !referenced.contains(table.name)
+                !referenced.contains(table.name), try hasAllColumns(table), try !isReferenced(table)
             else { return nil }
             let created: Int = try row.value("created")
             // Counts one row more at most: a large table has others.
@@ -66,9 +71,37 @@ struct FoldRewrites {
         }
     }
 
+    private func hasAllColumns(_ table: SyncedTable) throws -> Bool {
+        let columns = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"),
+            arguments: [table.name]
+        )
+        let declared = table.hasRowidKey ? table.valueColumns : table.columns
+        return !columns.isEmpty && columns.isSuperset(of: declared.map { name($0.name, in: table) })
+    }
+
+    /// Whether any table of the file refers to a table, also one that does not sync.
+    private func isReferenced(_ table: SyncedTable) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (
+                        SELECT 1 FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name) AS reference
+                        WHERE child.type = 'table' AND lower(reference."table") = lower(?))
+                    """
+            ),
+            arguments: [table.name]
+        ) ?? true
+    }
+
+    /// Returns the file's name of a column.
+    private func name(_ column: String, in table: SyncedTable) -> String {
+        columnNames[table.name]?[column] ?? column
+    }
+
     /// Pairs deleted rows with equal new ones, within a change set.
     private func pair(_ table: SyncedTable, groups: String) throws {
-        let key = SQLText.name(table.key[0])
+        let key = SQLText.name(name(table.key[0], in: table))
         let ignoresValues = planted(PlantedBug.foldsChangedRows)
         let rows = { (operation: String, image: String) in
             let content = ignoresValues ? "''" : "reduced.\(image)"
@@ -81,7 +114,11 @@ struct FoldRewrites {
                     WHERE reduced.tbl = ?1 AND reduced.operation = '\(operation)'
                 """
         }
-        let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "app_row.")
+        let image = RowJSON.object(
+            table.valueColumns.map(\.name),
+            prefix: "app_row.",
+            names: columnNames[table.name] ?? [:]
+        )
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
@@ -103,7 +140,7 @@ struct FoldRewrites {
     }
 
     private func rename(_ table: SyncedTable) throws {
-        let key = SQLText.name(table.key[0])
+        let key = SQLText.name(name(table.key[0], in: table))
         try DeviceFile.whileApplying(db) {
             try db.execute(
                 sql: """

@@ -33,10 +33,31 @@ package struct DeviceFile: Sendable {
     let fitted: (local: String?, served: String?)
     /// The renames that the app declares.
     let renames: String?
-    /// Whether the file lacks confirmed rows and needs a snapshot.
-    let isStale: Bool
+    /// Which confirmed values the file lacks.
+    let lack: Lack
+    /// Whether the file lacks confirmed values and needs a snapshot.
+    var isStale: Bool { lack != .nothing }
+    /// Whether a snapshot has to replace the rows; a comparison of rebuilt tables also brings dropped columns.
+    var needsSnapshot: Bool { lack == .rows || lack == .columns && rebuilt == nil }
     /// The names of rebuilt tables to compare with the zone's, as JSON; nil if there are none.
     let rebuilt: String?
+
+    /// The confirmed values that a file lacks, as the number `stale` of its bookkeeping.
+    ///
+    /// | from | to | when |
+    /// | --- | --- | --- |
+    /// | nothing | columns | the app drops columns or tables of the zone |
+    /// | columns | rows | the app adds shared columns or tables, which then hold no value of the zone |
+    /// | columns | nothing | a comparison of rebuilt tables has brought the values of the dropped columns |
+    /// | any | rows | a row of the file stands where a row of the zone belongs |
+    /// | any | nothing | a snapshot has replaced the rows |
+    enum Lack: Int64 {
+        case nothing = 0
+        /// Rows: the device takes the zone's, and parks what differs in rebuilt tables.
+        case rows = 1
+        /// The values of columns and tables that the app has dropped; all rows are there.
+        case columns = 2
+    }
 
     /// Reads a device's file.
     ///
@@ -67,7 +88,7 @@ package struct DeviceFile: Sendable {
         self.revision = revision
         served = try row.value("schema")
         renames = try row.value("renames")
-        isStale = try row.value("stale")
+        lack = try Lack(rawValue: row.value("stale")) ?? .rows
         rebuilt = try row.value("rebuilt")
         fitted = try (row.value("fitted_local"), row.value("fitted_schema"))
         do { tables = try FileSchema(served: served, renames: renames, in: db) } catch let error as TidemarkError

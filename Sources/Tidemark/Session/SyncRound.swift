@@ -150,7 +150,7 @@ package struct SyncRound: Sendable {
             if case .request = need, schemasTaken == 0, file.served != nil, !file.tables.problems.isEmpty {
                 try requireSchema()
             }
-            if case .request = need, file.isStale { need = .snapshot(nil) }
+            if case .request = need, file.needsSnapshot { need = .snapshot(nil) }
             // An answer names rows by their numbers, which rebuilt tables without a key do not have now.
             if case .request = need, try hasLostRowids(file) { need = .comparison }
             // The snapshot may contain sent change sets, so get their verdicts first.

@@ -13,9 +13,16 @@ package enum RowJSON {
     /// Returns the SQL of a JSON object with a member for each column.
     ///
     /// `prefix` precedes the quoted name, for instance `t.`, and `side` precedes the name within the
-    /// quotes, for instance `old_`.
-    package static func object(_ columns: [String], prefix: String = "", side: String = "") -> String {
-        call("tidemark_members", columns, size: 60) { "\(member($0)), \(prefix)\(SQLText.name(side + $0))" }
+    /// quotes, for instance `old_`. Where the row has a column under another name, `names` has that one.
+    package static func object(
+        _ columns: [String],
+        prefix: String = "",
+        side: String = "",
+        names: [String: String] = [:]
+    ) -> String {
+        call("tidemark_members", columns, size: 60) {
+            "\(member($0)), \(prefix)\(SQLText.name(side + (names[$0] ?? $0)))"
+        }
     }
 
     /// Returns the SQL of a row's hashed form: a JSON object of all columns except the key, by name.
