@@ -243,6 +243,26 @@ import Testing
         #expect(unlabelledParameters(source, SwiftText("self.init(_ a, b)\n")).isEmpty)
     }
 
+    @Test func `a set in an encoded type is reported, one beside it is not`() {
+        let stored = """
+            struct A: Hashable, Codable {
+                let names: Set<String>?
+                var byKey: [Key: Int] = [:]
+                let byName: [String: Int]
+                static let all: Set<String> = []
+                var unique: Set<String> { Set(list) }
+                func f() {
+                    let names: Set<String> = []
+                }
+                struct B { let names: Set<String> }
+            }
+            struct C { let names: Set<String> }
+
+            """
+        #expect(lines(unorderedEncodings(source, SwiftText(stored))) == [2, 3])
+        #expect(unorderedEncodings("Tests/ATests.swift", SwiftText(stored)).isEmpty)
+    }
+
     @Test func `a tuple that saves a line is reported, one that a function returns is not`() {
         #expect(
             lines(tupleAssignments(source, SwiftText("(self.a, self.b) = (a, b)\nlet (a, b) = (1, 2)\n"))) == [1, 2]

@@ -46,6 +46,8 @@ import Testing
 
     @Test func `no value of a row is read in a way that can end the process`() { report(swift.flatMap(trappingReads)) }
 
+    @Test func `what is encoded has one order in all processes`() { report(swift.flatMap(unorderedEncodings)) }
+
     @Test func `nothing depends on one machine`() { report(files.flatMap { machinePaths($0.path, $0.text) }) }
 
     @Test func `every target imports downwards only`() { report(swift.flatMap(wrongImports)) }

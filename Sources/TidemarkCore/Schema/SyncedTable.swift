@@ -105,10 +105,10 @@ package struct SyncedTable: Hashable, Sendable, Codable {
     ///
     /// SQLite does not report the columns that such a value depends on.
     package let hasComputedUniques: Bool
-    /// The columns of partial unique indexes; nil if there is no such index.
+    /// The columns of partial unique indexes, sorted; nil if there is no such index.
     ///
     /// If such an index has an expression, these are all columns.
-    package let partiallyUnique: Set<String>?
+    package let partiallyUnique: [String]?
     /// The `CREATE TABLE` statement.
     package let sql: String
     /// The `CREATE INDEX` statements, in creation order.
@@ -126,7 +126,7 @@ package struct SyncedTable: Hashable, Sendable, Codable {
         references: [Reference],
         uniques: [[String]],
         hasComputedUniques: Bool = false,
-        partiallyUnique: Set<String>? = nil,
+        partiallyUnique: [String]? = nil,
         sql: String,
         indexSQL: [String],
         traits: TableTraits? = nil

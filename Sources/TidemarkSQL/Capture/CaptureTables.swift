@@ -52,10 +52,37 @@ package enum CaptureTables {
     /// With `guardsNewIds`, new integer ids must be temporary, as on a device.
     package static func install(_ schema: SyncSchema, guardsNewIds: Bool, in db: Database) throws {
         try db.execute(sql: guardsNewIds ? commonSQL + namedSQL : commonSQL)
-        let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'trigger'")
-        let triggerNames = try schema.tables.flatMap { try install($0, guardsNewIds: guardsNewIds, in: db) }
-        for name in names.subtracting(triggerNames).sorted() where prefixes.contains(where: { name.hasPrefix($0) }) {
+        let present = try Present(db)
+        let names = try schema.tables.flatMap { try install($0, guardsNewIds: guardsNewIds, over: present, in: db) }
+        for name in Set(present.triggers.keys).subtracting(names).sorted()
+        where prefixes.contains(where: { name.hasPrefix($0) }) {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(name))")
+        }
+    }
+
+    /// The triggers and indexes of a file, read once for all tables.
+    private struct Present {
+        /// The statements of the triggers, by name.
+        let triggers: [String: String]
+        /// The name and the statement of each index, by table.
+        private(set) var indexes: [String: [(name: String, sql: String)]] = [:]
+
+        init(_ db: Database) throws {
+            let rows = try Row.fetchAll(
+                db,
+                sql: "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE type IN ('trigger', 'index')"
+            )
+            var triggers: [String: String] = [:]
+            for row in rows {
+                let name: String = try row.value("name")
+                let sql = try row.value("sql") as String? ?? ""
+                if try row.value("type") == "trigger" {
+                    triggers[name] = sql
+                } else {
+                    try indexes[row.value("tbl_name"), default: []].append((name, sql))
+                }
+            }
+            self.triggers = triggers
         }
     }
 
@@ -86,20 +113,17 @@ package enum CaptureTables {
     /// A trigger that moved to another table with a rename is recreated on this one.
     ///
     /// - Returns: The names of the table's triggers.
-    private static func install(_ table: SyncedTable, guardsNewIds: Bool, in db: Database) throws -> [String] {
+    private static func install(_ table: SyncedTable, guardsNewIds: Bool, over present: Present, in db: Database)
+        throws -> [String]
+    {
         try install(shadow(table), head: "seq INTEGER PRIMARY KEY, kind", columns: shadowColumns(table), in: db)
         try KeyIndex.install(table, in: db)
         let capture = try triggers(of: table, guardsNewIds: guardsNewIds, in: db)
         let noteColumns = capture.noteNames.map { "old_" + $0 }
         try install(evicted(table), head: "row INTEGER PRIMARY KEY", columns: noteColumns, in: db)
-        try installIndexes(capture, of: table, in: db)
+        try installIndexes(capture, of: table, over: present, in: db)
         let triggers = capture.all
-        let rows = try Row.fetchAll(db, sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'")
-        let byName = try Dictionary(
-            rows.map { try ($0.value("name") as String, $0.value("sql") as String) },
-            uniquingKeysWith: { first, _ in first }
-        )
-        let changed = triggers.filter { byName[$0.name] != $0.sql }
+        let changed = triggers.filter { present.triggers[$0.name] != $0.sql }
         for trigger in changed {
             try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
             try db.execute(sql: trigger.sql)
@@ -126,25 +150,24 @@ package enum CaptureTables {
     }
 
     /// Creates the indexes for looking up copied rows, and drops all others.
-    private static func installIndexes(_ capture: CaptureTriggers, of table: SyncedTable, in db: Database) throws {
+    private static func installIndexes(
+        _ capture: CaptureTriggers,
+        of table: SyncedTable,
+        over present: Present,
+        in db: Database
+    ) throws {
         let notes = evicted(table)
         let statements = capture.noteIndexes.enumerated().map { number, columns in
             let list = columns.map { "\(SQLText.name($0.name)) COLLATE \(SQLText.name($0.collation))" }
             return "CREATE INDEX \(SQLText.name("tidemark_noted_\(number)_\(table.name)")) "
                 + "ON \(SQLText.name(notes)) (\(list.joined(separator: ", ")))"
         }
-        let indexes = try Row.fetchAll(
-            db,
-            sql: "SELECT name, sql FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ?",
-            arguments: [notes]
-        )
         var currentStatements: Set<String> = []
-        for index in indexes {
-            let sql: String = try index.value("sql") ?? ""
-            if statements.contains(sql) {
-                currentStatements.insert(sql)
+        for index in present.indexes[notes] ?? [] {
+            if statements.contains(index.sql) {
+                currentStatements.insert(index.sql)
             } else {
-                try db.execute(sql: "DROP INDEX \(SQLText.name(index.value("name") as String))")
+                try db.execute(sql: "DROP INDEX \(SQLText.name(index.name))")
             }
         }
         for sql in statements where !currentStatements.contains(sql) { try db.execute(sql: sql) }

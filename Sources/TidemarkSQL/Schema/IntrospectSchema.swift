@@ -24,27 +24,27 @@ package struct SchemaIntrospection {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT listed.name, listed.type, listed.wr, master.sql
-                FROM pragma_table_list AS listed
-                JOIN main.sqlite_master AS master ON master.name = listed.name AND master.type = 'table'
-                WHERE listed.schema = 'main' AND listed.name NOT LIKE 'sqlite~_%' ESCAPE '~'
-                    AND listed.name NOT LIKE 'tidemark~_%' ESCAPE '~'
-                ORDER BY master.rowid
+                SELECT name, sql, sql LIKE 'CREATE VIRTUAL %' AS virtual
+                FROM main.sqlite_master
+                WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
+                    AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
+                ORDER BY rowid
                 """
         )
         var tables: [SyncedTable] = []
         var skippedTables: [String] = []
         let moduleTables = try Self.moduleTables(in: db)
+        let catalog = try FileCatalog(db)
         for row in rows {
             let name: String = try row.value("name")
-            if try row.value("type") != "table" || moduleTables.contains(name) || name == MigratorTable.name {
+            if try row.value("virtual") || moduleTables.contains(name) || name == MigratorTable.name {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
                 let table = try Self.table(
                     name,
                     sql: row.value("sql"),
-                    isWithoutRowid: row.value("wr"),
                     traits: traits[name] ?? TableTraits(),
+                    catalog: catalog,
                     in: db
                 )
                 tables.append(table)
@@ -58,7 +58,13 @@ package struct SchemaIntrospection {
     ///
     /// SQLite knows those of its own modules. Those of a module that it does not have are known by name.
     package static func moduleTables(in db: Database) throws -> Set<String> {
-        try String.fetchSet(
+        let hasModules = try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL %')"
+        )
+        guard hasModules == true else { return [] }
+        try compileViews(in: db)
+        return try String.fetchSet(
             db,
             sql: """
                 SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'
@@ -75,11 +81,26 @@ package struct SchemaIntrospection {
         )
     }
 
+    /// Compiles each view by itself.
+    ///
+    /// `pragma_table_list` compiles those that are not, and GRDB gathers the tables that a statement reads, in
+    /// time quadratic in their number.
+    private static func compileViews(in db: Database) throws {
+        let names = try String.fetchAll(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'view'")
+        for name in names {
+            // Compiling it does not run it.
+            do { _ = try db.makeStatement(sql: "SELECT * FROM main.\(SQLText.name(name))") } catch is DatabaseError {
+                // The program's view names a table or function that is missing here. The pragma passes over it.
+                continue
+            }
+        }
+    }
+
     private static func table(
         _ name: String,
         sql: String,
-        isWithoutRowid: Bool,
         traits: TableTraits,
+        catalog: FileCatalog,
         in db: Database
     ) throws -> SyncedTable {
         let info = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
@@ -114,8 +135,9 @@ package struct SchemaIntrospection {
             try indexColumns($0.value("name"), in: db)
         }.filter { !$0.isEmpty && (!primaryKey.isEmpty || Set($0) != Set(key)) }
         let hasKeyIndex = try indexes.contains { try $0.value("origin") == "pk" }
-        let isRowidAlias = keyType == "INTEGER" && !isWithoutRowid && !hasKeyIndex && !primaryKey.isEmpty
-        let references = try references(of: name, in: db)
+        // A table without rowids has an index of its key, too.
+        let isRowidAlias = keyType == "INTEGER" && !hasKeyIndex && !primaryKey.isEmpty
+        let references = try references(of: name, catalog, in: db)
         // If the key is also a reference, the server does not assign it: it is the parent's key.
         let isOwnId = isRowid || isRowidAlias && !references.contains { $0.columns == key }
         var traits = traits
@@ -131,21 +153,12 @@ package struct SchemaIntrospection {
             hasComputedUniques: try hasComputedUniques(name, in: db),
             partiallyUnique: try partiallyUnique(columns.map(\.name), of: name, in: db),
             sql: sql,
-            indexSQL: try String.fetchAll(
-                db,
-                sql: """
-                    SELECT sql FROM main.sqlite_master
-                    WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL
-                        AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
-                    ORDER BY rowid
-                    """,
-                arguments: [name]
-            ),
+            indexSQL: catalog.indexSQL[name] ?? [],
             traits: traits.isEmpty ? nil : traits
         )
     }
 
-    private static func partiallyUnique(_ columns: [String], of table: String, in db: Database) throws -> Set<String>? {
+    private static func partiallyUnique(_ columns: [String], of table: String, in db: Database) throws -> [String]? {
         let parts = try Row.fetchAll(
             db,
             sql: """
@@ -157,7 +170,8 @@ package struct SchemaIntrospection {
         ).map { try $0.value("name") as String? }
         guard !parts.isEmpty else { return nil }
         let haveOnlyColumns = parts.allSatisfy { $0.map(columns.contains) ?? false }
-        return haveOnlyColumns ? Set(parts.compactMap { $0 }) : Set(columns)
+        let names = haveOnlyColumns ? Set(parts.compactMap { $0 }) : Set(columns)
+        return names.sorted()
     }
 
     private static func hasComputedUniques(_ table: String, in db: Database) throws -> Bool {
@@ -183,7 +197,32 @@ package struct SchemaIntrospection {
         )
     }
 
-    private static func references(of table: String, in db: Database) throws -> [SyncedTable.Reference] {
+    /// What describes all tables of a file, read once for all of them.
+    private struct FileCatalog {
+        /// The tables' names as declared, by name in lower case.
+        let names: [String: String]
+        /// The statements of the program's indexes in creation order, by table.
+        let indexSQL: [String: [String]]
+
+        init(_ db: Database) throws {
+            let tables = try String.fetchAll(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'")
+            names = Dictionary(tables.map { ($0.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
+            let indexes = try Row.fetchAll(
+                db,
+                sql: """
+                    SELECT tbl_name, sql FROM main.sqlite_master
+                    WHERE type = 'index' AND sql IS NOT NULL AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
+                    ORDER BY rowid
+                    """
+            )
+            indexSQL = try Dictionary(grouping: indexes) { try $0.value("tbl_name") as String }
+                .mapValues { try $0.map { try $0.value("sql") as String } }
+        }
+    }
+
+    private static func references(of table: String, _ catalog: FileCatalog, in db: Database) throws
+        -> [SyncedTable.Reference]
+    {
         let rows = try Row.fetchAll(
             db,
             sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq",
@@ -198,15 +237,10 @@ package struct SchemaIntrospection {
                 sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
                 arguments: [parent]
             )
-            // SQLite compares table names without case; a reference keeps the spelling of CREATE TABLE.
-            let parentName = try String.fetchOne(
-                db,
-                sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)",
-                arguments: [parent]
-            )
             return SyncedTable.Reference(
                 columns: try parts.map { try $0.value("from") },
-                parent: parentName ?? parent,
+                // SQLite compares table names without case; a reference keeps the spelling of CREATE TABLE.
+                parent: catalog.names[parent.lowercased()] ?? parent,
                 parentColumns: namedColumns.isEmpty ? keyColumns : namedColumns,
                 onDelete: try .init(rawValue: parts[0].value("on_delete")) ?? .noAction
             )

@@ -36,6 +36,12 @@ final class StepBudget: Sendable {
         try await body()
     }
 
+    /// Returns the number of steps that `body` takes.
+    func count(_ body: () async throws -> Void) async throws -> Int {
+        try await spending(atMost: .max, body)
+        return state.withLock { $0.spent }
+    }
+
     /// Returns whether a statement may continue after more steps.
     fileprivate func goesOn() -> Bool {
         state.withLock { state in
