@@ -94,6 +94,25 @@ import TidemarkCore
         #expect(try await Self.stock(zone) == "10")
     }
 
+    @Test(arguments: Store.all) func `rule 39: two tills that write the same rest of the stock have not sold one item`(
+        store: Store
+    ) async throws {
+        // Under `lastWriter`, too, the second value would hide that two were sold.
+        for policy in [ConflictPolicy.reject, .columns, .lastWriter, .latest] {
+            let zone = try await Self.zone(store, ["item": policy])
+            let first = try await zone.sync(at: 1, device: "a", Self.update(#""stock":8"#))
+            let second = try await zone.sync(at: 1, device: "b", Self.update(#""stock":8"#))
+            #expect(first.changeSets.map(\.isConflict) == [false])
+            #expect(second.changeSets.last?.rules == ["changed"], "\(policy)")
+            #expect(second.changeSets.last?.reasons.first?["columns"] as? [String] == ["stock"], "\(policy)")
+            let overSale = try await zone.sync(at: 2, device: "a", Self.add(-2), Self.update(#""stock":6"#))
+            #expect(overSale.changeSets.map(\.isConflict) == [false, false], "an author has seen his own")
+            let late = try await zone.sync(at: 2, device: "b", Self.update(#""stock":6,"name":"mug""#))
+            #expect(late.changeSets.last?.reasons.first?["columns"] as? [String] == ["stock"], "\(policy)")
+            #expect(try await Self.stock(zone) == "6")
+        }
+    }
+
     @Test(arguments: Store.all) func `rule 1: an author's own sale does not make others' unseen sale a seen one`(
         store: Store
     ) async throws {

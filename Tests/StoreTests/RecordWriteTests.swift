@@ -90,6 +90,30 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
+    func `rule 39: an old tag is refused for a counter, also when the value is the present one`(store: Store)
+        async throws
+    {
+        let client = try await RowClient(store, policies: ["player.goals": .add])
+        _ = try await client.write(.patch, "player/1", #"{"goals":3}"#, ifMatch: RowClient.tag(1))
+        let problem = try await RowClient.problem {
+            _ = try await client.write(.patch, "player/1", #"{"goals":3}"#, ifMatch: RowClient.tag(1))
+        }
+        #expect(problem?.error.code == .preconditionFailed)
+        let inBatch = try await RowClient.problem {
+            _ = try await client.batch(
+                #"""
+                [{"method":"POST","path":"tables/team","body":{"name":"Lemgo"}},
+                 {"method":"PATCH","path":"tables/player/1","ifMatch":"1-1b60e08c","body":{"goals":3}}]
+                """#
+            )
+        }
+        #expect(inBatch?.error.code == .preconditionFailed)
+        #expect(try await client.zone.column("SELECT name FROM team ORDER BY id") == ["Kiel", "Flensburg"])
+        let again = try await client.write(.patch, "player/1", #"{"goals":5}"#, ifMatch: RowClient.tag(2))
+        #expect(again.status == 200)
+    }
+
+    @Test(arguments: Store.all)
     func `a repeated request gets the first verdict, and has no second effect`(store: Store) async throws {
         let client = try await RowClient(store)
         let created = try await client.write(.post, "team", #"{"name":"Lemgo"}"#, id: RowClient.id(1))

@@ -161,6 +161,25 @@ import TidemarkCore
         #expect(judge(gone, policy: policy, columns: columns) == .conflict(rule: .deleted, columns: []))
     }
 
+    @Test(arguments: ConflictPolicy.allCases.filter { $0 != .add })
+    func `add: a value meets every unseen change of its column, also one to the same value`(policy: ConflictPolicy) {
+        let value = { (unseen: [UnseenChange]) in
+            Contention(
+                table: "item",
+                key: "1",
+                operation: .update,
+                differingColumns: [],
+                absoluteColumns: ["stock"],
+                unseen: unseen,
+                exists: true
+            )
+        }
+        let columns = ["stock": ConflictPolicy.add, "name": .lastWriter]
+        let refusal = Judgement.conflict(rule: .changed, columns: ["stock"])
+        #expect(judge(value([Self.update(9, "stock")]), policy: policy, columns: columns) == refusal)
+        #expect(judge(value([Self.update(9, "name")]), policy: policy, columns: columns) == .merge)
+    }
+
     @Test func `add: an own sum replaces no unseen value, while another own value does`() {
         let theirs = Self.update(1, "stock", "name")
         let history = [(change: theirs, isSeen: false), (change: Self.update(2, "stock", "name"), isSeen: true)]

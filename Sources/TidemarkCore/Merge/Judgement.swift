@@ -76,6 +76,10 @@ package struct Contention: Hashable, Sendable {
     ///
     /// A column that the update adds to differs only if the server has no integer there.
     package let differingColumns: Set<String>
+    /// The columns with the policy ``ConflictPolicy/add`` that the incoming change sets to a value.
+    ///
+    /// Two equal values are not one: each author may have added the same amount.
+    package let absoluteColumns: Set<String>
     /// Whether the incoming update only adds to columns.
     package let isSum: Bool
     /// The changes to the record since the base that the author has not seen, oldest first.
@@ -95,6 +99,7 @@ package struct Contention: Hashable, Sendable {
         key: String,
         operation: Operation,
         differingColumns: Set<String>,
+        absoluteColumns: Set<String> = [],
         isSum: Bool = false,
         unseen: [UnseenChange],
         exists: Bool,
@@ -106,6 +111,7 @@ package struct Contention: Hashable, Sendable {
         self.key = key
         self.operation = operation
         self.differingColumns = differingColumns
+        self.absoluteColumns = absoluteColumns
         self.isSum = isSum
         self.unseen = unseen
         self.exists = exists
@@ -116,6 +122,11 @@ package struct Contention: Hashable, Sendable {
 
     /// The columns that unseen updates set.
     var unseenColumns: Set<String> { unseen.reduce(into: []) { $0.formUnion($1.columns) } }
+
+    /// The columns of the incoming change that unseen values meet.
+    var meetingColumns: Set<String> {
+        planted(PlantedBug.takesEqualValuesForOneSum) ? differingColumns : differingColumns.union(absoluteColumns)
+    }
 
     /// Whether the record was deleted or created since the base, so that it may be another one.
     var isRenewed: Bool { unseen.contains { $0.operation != .update } }
@@ -183,7 +194,7 @@ package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [S
         let isNew = contention.unseen.contains { $0.operation == .create }
         let isSameRecord = !contention.isNumbered || planted(PlantedBug.overrulesOtherRecords)
         guard policy.decides, isNew, isSameRecord else { return .conflict(rule: .exists, columns: []) }
-        let sharedColumns = contention.differingColumns
+        let sharedColumns = contention.meetingColumns
         let decision = decide(contention, sharedColumns: sharedColumns, rule: .exists, columnPolicy)
         // The record exists, so the creation becomes an update.
         return decision == .merge ? .overrule(mine: [], theirs: []) : decision
@@ -197,7 +208,7 @@ package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [S
         return decision
     case .update:
         guard contention.exists else { return .conflict(rule: .deleted, columns: []) }
-        let sharedColumns = contention.differingColumns.intersection(contention.unseenColumns)
+        let sharedColumns = contention.meetingColumns.intersection(contention.unseenColumns)
         if policy == .columns, planted(PlantedBug.mergesSameColumn) { return .merge }
         let isUntouched = !columns.isEmpty && contention.unseenColumns.allSatisfy { columns[$0] != nil }
         guard policy != .reject || isUntouched || contention.isSum, !contention.isRenewed else {

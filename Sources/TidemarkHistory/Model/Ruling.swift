@@ -100,7 +100,8 @@ extension ZoneModel {
         let differing = Set(
             change.cells.filter { column, cell in
                 if Rules.delta(cell) != nil { return row[column].flatMap { Int64($0) } == nil }
-                return row[column] != cell
+                // Equal counts of two authors are not one count.
+                return row[column] != cell || adding.contains(column)
             }.keys
         )
         let meeting: Set<String>

@@ -84,6 +84,7 @@ extension StagedRequest {
     /// Returns the contended records with the changes that their author has not seen, oldest first.
     package func contentions(_ histories: [RecordName: History], stamp: Stamp, isCascade: Bool) throws -> [Contention] {
         let differing = isCascade ? [:] : try differingColumns()
+        let absolute = isCascade ? [:] : try absoluteColumns()
         let sums = isCascade ? [] : try sums()
         return try Row.fetchAll(
             db.cachedStatement(
@@ -114,6 +115,7 @@ extension StagedRequest {
                 key: record.key,
                 operation: operation,
                 differingColumns: isCascade ? Set(references) : differing[record] ?? [],
+                absoluteColumns: absolute[record] ?? [],
                 isSum: sums.contains(record),
                 unseen: missed,
                 exists: exists,
@@ -150,30 +152,48 @@ extension StagedRequest {
     ///
     /// A column to which an update adds differs if it has no integer now.
     private func differingColumns() throws -> [RecordName: Set<String>] {
-        var differing: [RecordName: Set<String>] = [:]
-        let rows = try Row.fetchCursor(
-            db.cachedStatement(
-                sql: """
-                    SELECT contended.tbl, contended.key, cell.col
-                    FROM temp.tidemark_contended AS contended, json_each(contended.image) AS member
-                    JOIN temp.tidemark_staged_cell AS cell
-                        ON cell.rec = contended.rec AND cell.col = \(MemberSQL.name(of: "member.key"))
-                    WHERE contended.operation <> 'delete'
-                        AND tidemark_key(cell.value) IS NOT (contended.image -> member.fullkey)
-                    UNION ALL
-                    SELECT contended.tbl, contended.key, delta.col
-                    FROM temp.tidemark_contended AS contended
-                    JOIN temp.tidemark_staged_delta AS delta ON delta.rec = contended.rec
-                    JOIN json_each(contended.image) AS member ON \(MemberSQL.name(of: "member.key")) = delta.col
-                    WHERE member.type <> 'integer'
-                    """
-            )
+        try columns(
+            """
+            SELECT contended.tbl, contended.key, cell.col
+            FROM temp.tidemark_contended AS contended, json_each(contended.image) AS member
+            JOIN temp.tidemark_staged_cell AS cell
+                ON cell.rec = contended.rec AND cell.col = \(MemberSQL.name(of: "member.key"))
+            WHERE contended.operation <> 'delete'
+                AND tidemark_key(cell.value) IS NOT (contended.image -> member.fullkey)
+            UNION ALL
+            SELECT contended.tbl, contended.key, delta.col
+            FROM temp.tidemark_contended AS contended
+            JOIN temp.tidemark_staged_delta AS delta ON delta.rec = contended.rec
+            JOIN json_each(contended.image) AS member ON \(MemberSQL.name(of: "member.key")) = delta.col
+            WHERE member.type <> 'integer'
+            """
         )
+    }
+
+    /// Returns the columns with the policy `add` that staged updates and creations set to a value.
+    private func absoluteColumns() throws -> [RecordName: Set<String>] {
+        guard schema.policies.values.contains(.add) else { return [:] }
+        return try columns(
+            """
+            SELECT contended.tbl, contended.key, cell.col
+            FROM temp.tidemark_contended AS contended
+            JOIN temp.tidemark_staged_cell AS cell ON cell.rec = contended.rec
+            JOIN temp.tidemark_column AS known_column
+                ON known_column.tbl = contended.tbl AND known_column.col = cell.col AND known_column.adds
+            WHERE contended.operation <> 'delete'
+            """
+        )
+    }
+
+    /// Returns the columns of contended records that a query finds, as `tbl`, `key` and `col`.
+    private func columns(_ query: String) throws -> [RecordName: Set<String>] {
+        var columns: [RecordName: Set<String>] = [:]
+        let rows = try Row.fetchCursor(db.cachedStatement(sql: query))
         while let row = try rows.next() {
-            try differing[RecordName(table: row.value("tbl"), key: row.value("key")), default: []].insert(
+            try columns[RecordName(table: row.value("tbl"), key: row.value("key")), default: []].insert(
                 row.value("col")
             )
         }
-        return differing
+        return columns
     }
 }
