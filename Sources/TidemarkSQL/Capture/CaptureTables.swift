@@ -64,6 +64,8 @@ package enum CaptureTables {
     private struct Present {
         /// The statements of the triggers, by name.
         let triggers: [String: String]
+        /// The names of the triggers in lower case, in which SQLite compares them.
+        let triggerNames: Set<String>
         /// The name and the statement of each index, by table.
         private(set) var indexes: [String: [(name: String, sql: String)]] = [:]
 
@@ -83,6 +85,7 @@ package enum CaptureTables {
                 }
             }
             self.triggers = triggers
+            triggerNames = Set(triggers.keys.map { $0.lowercased() })
         }
     }
 
@@ -125,7 +128,9 @@ package enum CaptureTables {
         let triggers = capture.all
         let changed = triggers.filter { present.triggers[$0.name] != $0.sql }
         for trigger in changed {
-            try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
+            if present.triggerNames.contains(trigger.name.lowercased()) {
+                try db.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))")
+            }
             try db.execute(sql: trigger.sql)
         }
         // Without the triggers, the copied rows missed updates: they are stale.
