@@ -61,6 +61,15 @@ package struct ParseFilter {
                 guard let name = text.text(upTo: [".", ",", ")"]), text.take(".") else {
                     throw Self.unreadable("The list of conditions", table)
                 }
+                guard name.isQuoted || name.content != "not" || table.columns.contains(where: { $0.name == "not" })
+                else {
+                    throw TidemarkError(
+                        .invalidFilter,
+                        "A condition begins with not, and a column comes first.",
+                        fix: "Write or=(name.not.like.x,…), or the filter name=not.like.x.",
+                        place: .init(table: table.name)
+                    )
+                }
                 parts.append(try condition(on: try column(name.content), &text, endings: [",", ")"]))
             }
         } while text.take(",")
@@ -100,7 +109,7 @@ package struct ParseFilter {
         }
         if text.take(word: "like.") {
             guard let pattern = text.text(upTo: endings) else { throw Self.unreadable("The pattern", table) }
-            return .isLike(try textual(column), pattern.content)
+            return .isLike(try textual(column), try bounded(pattern.content, column))
         }
         for comparison in RowFilter.Comparison.allCases where text.take(word: comparison.rawValue + ".") {
             return .compare(column, comparison, try operand(&text, of: column, endings: endings))
@@ -125,6 +134,19 @@ package struct ParseFilter {
             )
         }
         return column
+    }
+
+    private func bounded(_ pattern: String, _ column: SyncedTable.Column) throws(TidemarkError) -> String {
+        let count = pattern.unicodeScalars.count
+        guard count <= TextPattern.charactersMax else {
+            throw TidemarkError(
+                .invalidFilter,
+                "The pattern of like has \(count) characters, and at most \(TextPattern.charactersMax) are allowed.",
+                fix: "Look for a part of the text.",
+                place: .init(table: table.name, column: column.name)
+            )
+        }
+        return pattern
     }
 
     private func operand(_ text: inout QueryText, of column: SyncedTable.Column, endings: Set<Unicode.Scalar>)

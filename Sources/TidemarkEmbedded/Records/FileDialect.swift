@@ -22,10 +22,9 @@ struct FileDialect: RowDialect {
         "\(operand(column)) IN (\(values.joined(separator: ", ")))"
     }
 
-    /// `GLOB` heeds case, as PostgreSQL's `LIKE` does; its other special characters stand in brackets.
+    /// SQLite's `GLOB` would take a step for each byte of the value and of the pattern, and could not be stopped.
     func like(_ column: SyncedTable.Column, _ pattern: String, at index: Int) -> BoundSQL {
-        let escaped = pattern.unicodeScalars.map { "?[".unicodeScalars.contains($0) ? "[\($0)]" : String($0) }.joined()
-        return BoundSQL("\(operand(column)) GLOB tidemark_decode(?\(index + 1))", JSONText.quote(escaped))
+        BoundSQL("tidemark_like(\(operand(column)), ?\(index + 1))", pattern)
     }
 
     func mayBeNull(_ column: SyncedTable.Column) -> Bool { !column.isNotNull && !table.key.contains(column.name) }

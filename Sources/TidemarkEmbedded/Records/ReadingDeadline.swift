@@ -2,10 +2,12 @@ import GRDB
 import GRDBSQLite
 import TidemarkCore
 import TidemarkEngine
+import TidemarkSQL
 
 /// Ends statements of a connection that run too long.
 ///
 /// SQLite calls the handler every some thousand steps of its machine, and stops the statement when it returns true.
+/// A function that reads long values is one step, and asks ``TidemarkSQL/StatementTime``.
 final class ReadingDeadline {
     private static let steps: Int32 = 4_000
     private let end: ContinuousClock.Instant
@@ -28,7 +30,8 @@ final class ReadingDeadline {
             sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil)
             withExtendedLifetime(deadline) {}
         }
-        return try body()
+        let end = deadline.end
+        return try StatementTime.$isOver.withValue({ ContinuousClock.now >= end }) { try body() }
     }
 
     private init() { end = .now + .milliseconds(ZoneReaderLimits.millisecondsMax) }

@@ -27,13 +27,31 @@ struct PostgresDialect: RowDialect {
 
     func isOneOf(_ column: SyncedTable.Column, _ values: [String]) -> String { compared(column).isOneOf(values) }
 
+    /// `LIKE` takes a step for each byte of the value and of the pattern, and looks for the timeout between rows only.
+    ///
+    /// A regular expression is an automaton that reads each byte once, and looks for the timeout while it reads. For
+    /// short values it is slower, so these have `LIKE`.
     func like(_ column: SyncedTable.Column, _ pattern: String, at index: Int) -> BoundSQL {
-        var escaped = String.UnicodeScalarView()
-        for scalar in pattern.unicodeScalars {
-            if "%_\\".unicodeScalars.contains(scalar) { escaped.append("\\") }
-            escaped.append(scalar == "*" ? "%" : scalar)
-        }
-        return BoundSQL("\(compared(column).text) LIKE \(placeholder(index))::text", String(escaped))
+        let text = compared(column).text
+        let parts = TextPattern(pattern)
+        let like = parts.parts.map { Self.escape($0, "%_\\") }.joined(separator: "%")
+        guard !parts.isAnchored else { return BoundSQL("\(text) LIKE \(placeholder(index))::text", like) }
+        let expression = parts.parts.map { Self.escape($0, "\\^$.[]()|*+?{}") }.joined(separator: ".*")
+        let patterns = "(\(placeholder(index))::text[])"
+        return BoundSQL(
+            """
+            (octet_length(\(text)) <= \(Self.likeBytesMax) AND \(text) LIKE \(patterns)[1]
+                OR octet_length(\(text)) > \(Self.likeBytesMax) AND \(text) COLLATE "C" ~ \(patterns)[2])
+            """,
+            PostgresArray.quoted([like, "^\(expression)$"])
+        )
+    }
+
+    /// The longest value that is compared by `LIKE`, in bytes.
+    private static let likeBytesMax = 4_096
+
+    private static func escape(_ text: String, _ special: String) -> String {
+        text.unicodeScalars.map { special.unicodeScalars.contains($0) ? "\\\($0)" : String($0) }.joined()
     }
 
     func mayBeNull(_ column: SyncedTable.Column) -> Bool { compared(column).mayBeNull }

@@ -51,6 +51,7 @@ package enum SQLFunctions {
         try add("tidemark_refusal", to: db) { context, _, values in SQLFunctions.refusal(context, values) }
         try add("tidemark_canonical", to: db) { context, _, values in SQLFunctions.canonical(context, values) }
         try CutValues.register(on: db)
+        try MatchPatterns.register(on: db)
         try Sums.register(on: db)
         try PickMembers.register(on: db)
     }
