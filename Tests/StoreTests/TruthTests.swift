@@ -67,6 +67,31 @@ import TidemarkCore
         #expect(some["screens"] == [749])
     }
 
+    @Test(arguments: Store.all)
+    func `a refused deletion of ten thousand children takes ten times the work of a thousand`(store: Store) async throws
+    {
+        func work(_ children: Int) async throws -> Int {
+            let zone = try await Zone(
+                store,
+                """
+                CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE TABLE screens (id INTEGER PRIMARY KEY, player_id INTEGER REFERENCES players ON DELETE CASCADE);
+                CREATE INDEX screens_player ON screens (player_id);
+                INSERT INTO players VALUES (100, 'Hall 1');
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(children))
+                INSERT INTO screens SELECT i, 100 FROM n;
+                """
+            )
+            _ = try await zone.sync(at: 1, #"{"players":{"update":[100],"attributes":{"100":{"name":"Hall 2"}}}}"#)
+            return try await zone.steps {
+                let answer = try await zone.sync(#"{"maxRevision":1,"changeSets":[\#(Self.deletion)]}"#)
+                #expect(answer.changeSets.last?.isConflict == true)
+                #expect(answer.changeSets.last?.ids("update", "screens")?.count == children)
+            }
+        }
+        #expect(try await work(10_000) < 15 * work(1_000))
+    }
+
     @Test(arguments: Store.all, ["-1", #""0""#, "true", "1.5"])
     func `an invalid number of related records is refused`(store: Store, related: String) async throws {
         let zone = try await Self.zone(store)

@@ -49,10 +49,11 @@ extension PostgresTransaction {
             if result.isTrue(1) { throw Overtaken() }
             try db.cachedStatement(
                 sql: """
-                    UPDATE temp.tidemark_truth AS truth
-                    SET image = latest.value ->> 1, revision = latest.value ->> 2
-                    FROM json_each(?2) AS latest
-                    WHERE truth.tbl = ?1 AND truth.key = latest.value ->> 0
+                    INSERT INTO temp.tidemark_truth (tbl, key, follows, image, revision)
+                    SELECT ?1, value ->> 0, 0, value ->> 1, value ->> 2
+                    FROM json_each(?2)
+                    WHERE true
+                    ON CONFLICT (tbl, key) DO UPDATE SET image = excluded.image, revision = excluded.revision
                     """
             ).execute(arguments: [table.table.name, result[0] ?? "[]"])
         }
