@@ -49,6 +49,8 @@ public final class EmbeddedStore: SyncService {
     private let metrics: ServerMetrics
     private let warn: @Sendable (String) -> Void
     private let pulls: Pulls
+    private let places = ReaderPlaces(readers: ZoneFile.readersMax)
+    private let digests = DigestCache()
 
     /// Opens a zone's file, and adopts it if it is not a zone yet.
     ///
@@ -240,21 +242,30 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
-    /// The content hash of every table, at one revision.
+    /// The content hash of every table, at one revision; callers share one computation.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
-        let zone = access.zone
-        try check(zone)
-        let schema = try await file.committing { _, current in current.schema }
-        return try await file.reading { db in
-            let revision = try Int64.fetchOne(db, sql: "SELECT revision FROM tidemark_zone") ?? 0
-            return try Digest.compute(db, schema: schema, zone: zone, revision: revision)
+        try check(access.zone)
+        let (zone, file) = (zone, file)
+        let state = try await file.readingZone { try FileReader($0, schema: $1.schema, hash: $1.hash).state }
+        let digest = try await digests.digest(of: zone, at: state) {
+            try await file.readingZone { db, served in
+                let state = try FileReader(db, schema: served.schema, hash: served.hash).state
+                return try Digest.compute(db, schema: served.schema, zone: zone, revision: state.revision)
+            }
         }
+        guard let digest else { throw ZoneTransaction.notAZone }
+        return digest
     }
 
     /// Answers a question about the zone in one read transaction, beside the writer.
     public func read<Answer>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
         try check(access.zone)
-        return try await file.readingZone { db, served in
+        guard !question.isPartOfWrite else { return try await answer(question) }
+        return try await places.run(for: .init(access)) { try await answer(question) }
+    }
+
+    private func answer<Answer>(_ question: ZoneQuestion<Answer>) async throws -> Answer {
+        try await file.readingZone { db, served in
             try ReadingDeadline.run(db) { try question.ask(FileReader(db, schema: served.schema, hash: served.hash)) }
         }
     }

@@ -39,6 +39,8 @@ public final class PostgresStore: SyncService {
     private let metrics: ServerMetrics
     private let pulls: Pulls
     private let snapshots: ZoneSnapshots
+    private let places: ReaderPlaces
+    private let digests = DigestCache()
 
     /// Opens a database, and prepares it if no store has served it yet.
     ///
@@ -58,6 +60,7 @@ public final class PostgresStore: SyncService {
         self.fanOut = fanOut
         self.zones = zones
         handler = SyncHandler(limits: options.limits)
+        places = ReaderPlaces(readers: options.connectionsMax)
         snapshots = ZoneSnapshots(folder: options.folder, now: options.now ?? SystemClock.milliseconds)
         let group = GroupHandler(limits: options.limits)
         let limits = options.limits
@@ -78,6 +81,26 @@ public final class PostgresStore: SyncService {
             load: { try await zones.recent($0, $1, bytesMax: $2) }
         )
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
+        await establishFingerprints()
+    }
+
+    /// Computes the fingerprints of adopted rows now: otherwise the first commit does it, while all others wait.
+    private func establishFingerprints() async {
+        for zone in options.zones {
+            do {
+                try await zones.inTransaction(zone) { transaction in
+                    let revision = transaction.state.revision
+                    let isKnown = try revision == 0 || transaction.storedFingerprint(at: revision) != nil
+                    transaction.isVoid = isKnown
+                    if !isKnown { try transaction.establishFingerprint() }
+                }
+            } catch {
+                options.logger.warning(
+                    "the zone's first commit has to compute its fingerprint",
+                    metadata: ["zone": "\(zone)", "error": "\(error)"]
+                )
+            }
+        }
     }
 
     /// Answers one sync request; every change set that the answer acknowledges is on disk.
@@ -158,9 +181,11 @@ public final class PostgresStore: SyncService {
             }
             if let base, let file = try await delta(since: base, at: state, zone) { return file }
             let cache = await snapshots.cache(of: zone)
-            let file = try await cache.snapshot(at: state, behind: behind) { [zones] path in
-                try await zones.reading { pg, served in
-                    try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
+            let file = try await cache.snapshot(at: state, behind: behind) { [zones, places] path in
+                try await places.run(for: .maker) {
+                    try await zones.reading { pg, served in
+                        try BuildSnapshot(pg: pg, served: served, zone: zone).build(at: path)
+                    }
                 }
             }
             if let file { return file }
@@ -171,9 +196,11 @@ public final class PostgresStore: SyncService {
     /// Returns a delta file of the changes since `base`; nil if a full snapshot is better.
     private func delta(since base: DeltaBase, at state: ZoneState, _ zone: String) async throws -> SnapshotFile? {
         guard base.epoch == state.epoch, base.schema == state.schema, base.revision < state.revision else { return nil }
-        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) { [zones] path in
-            try await zones.reading { pg, served in
-                try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
+        return try await snapshots.cache(of: zone).delta(since: base.revision, at: state) { [zones, places] path in
+            try await places.run(for: .maker) {
+                try await zones.reading { pg, served in
+                    try BuildSnapshot(pg: pg, served: served, zone: zone, base: base).build(at: path)
+                }
             }
         }
     }
@@ -200,15 +227,19 @@ public final class PostgresStore: SyncService {
         }
     }
 
-    /// Computes the content hash of every table, at one revision.
+    /// Computes the content hash of every table, at one revision; callers share one computation.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
-        let zone = access.zone
+        let (zone, zones, places) = (access.zone, zones, places)
         let path = "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
-        defer { removeIfThere(path) }
         for _ in 0..<ZoneConnections.attemptsMax {
-            try await zones.inTransaction(zone) { try $0.absorbOutsideChanges() }
-            let digest = try await zones.reading { pg, served in
-                try BuildSnapshot(pg: pg, served: served, zone: zone).digest(at: path)
+            let state = try await zones.read(zone, ZoneQuestion { $0.state })
+            let digest = try await digests.digest(of: zone, at: state) {
+                defer { removeIfThere(path) }
+                return try await places.run(for: .maker) {
+                    try await zones.reading { pg, served in
+                        try BuildSnapshot(pg: pg, served: served, zone: zone).digest(at: path)
+                    }
+                }
             }
             if let digest { return digest }
         }
@@ -217,7 +248,8 @@ public final class PostgresStore: SyncService {
 
     /// Answers a question about a zone in one read transaction, beside its commits.
     public func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
-        try await zones.read(access.zone, question)
+        guard !question.isPartOfWrite else { return try await zones.read(access.zone, question) }
+        return try await places.run(for: .init(access)) { [zones] in try await zones.read(access.zone, question) }
     }
 
     /// Writes the contacts of all zones' devices, in one statement.

@@ -23,6 +23,7 @@ extension IntegrationTests {
                 try await workshop.sqlite3("zone.sqlite", ProxyTests.schema)
                 server = try await workshop.serve([
                     "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0", "--verbose", "--host", Proxy.name,
+                    "--behind-proxy", "127.0.0.1",
                 ])
                 proxy = try await Proxy.start(kind, before: server, token: ProxyTests.token, in: workshop)
                 try workshop.write("\(ProxyTests.token)\n", to: "token")

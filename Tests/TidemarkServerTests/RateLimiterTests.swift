@@ -60,9 +60,18 @@ import TidemarkEngine
 
     @Test func `a body larger than the burst fits a full bucket, which then takes longer to fill`() {
         var limiter = RateLimiter(Self.limits(60, burst: 10))
-        #expect(limiter.take([Self.cost(25)], now: 0) == nil)
-        #expect(limiter.take([Self.cost(1)], now: 0) == 16_000)
-        #expect(limiter.take([Self.cost(1)], now: 16_000) == nil)
+        #expect(limiter.take([Self.cost(15)], now: 0) == nil)
+        #expect(limiter.take([Self.cost(1)], now: 0) == 6_000)
+        #expect(limiter.take([Self.cost(1)], now: 6_000) == nil)
+    }
+
+    @Test func `nobody owes more than one burst`() {
+        var limiter = RateLimiter(Self.limits(60, burst: 10))
+        #expect(limiter.take([Self.cost(.max)], now: 0) == nil)
+        #expect(limiter.take([Self.cost(1)], now: 0) == 11_000)
+        #expect(limiter.spendWithinDebt(Self.cost(5), now: 11_000) == nil)
+        #expect(limiter.spendWithinDebt(Self.cost(7), now: 11_000) == 20_000)
+        #expect(limiter.take([Self.cost(1)], now: 22_000) == nil)
     }
 
     @Test func `a body of the greatest length that a client can state makes no overflow`() {

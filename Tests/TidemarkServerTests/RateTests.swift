@@ -13,6 +13,7 @@ import TidemarkEngine
     /// A gate that knows the token `good`, and counts the tokens that it looks at.
     private final class CountingGate: AccessGate {
         private let looks = Mutex(0)
+        private let known = Mutex<Set<String>>([])
 
         var looked: Int { looks.withLock { $0 } }
 
@@ -22,8 +23,11 @@ import TidemarkEngine
             guard token.hasPrefix("good") else {
                 throw TidemarkError(.signInNeeded, "The token is not valid.", fix: "Send a valid one.")
             }
+            known.withLock { _ = $0.insert(token) }
             return .user(Caller.User(id: token, device: token == "good-d" ? "phone" : nil))
         }
+
+        func remembers(token: String) -> Bool { known.withLock { $0.contains(token) } }
 
         func access(
             to zone: String,
@@ -32,7 +36,7 @@ import TidemarkEngine
         ) async throws -> ZoneAccess {
             let caller = try await caller(token: token)
             try admit(caller)
-            return ZoneAccess(zone: zone, caller: caller, role: .reader)
+            return ZoneAccess(zone: zone, caller: caller, role: .writer)
         }
 
         func moment() async throws -> AccessMoment { AccessMoment(time: 0, version: 0) }
@@ -142,6 +146,106 @@ import TidemarkEngine
         }
     }
 
+    @Test func `digests and comparisons of parts of tables count as expensive, too`() async throws {
+        let limit: (inout RateLimits) -> Void = { $0[.snapshotsPerDevice] = RateLimits.Rate(perMinute: 1, burst: 2) }
+        try await Self.run(limit) { server, _, _, _ in
+            let body = HTTPClientRequest.Body.bytes(ByteBuffer(string: "{}"))
+            for (method, path) in [(HTTPMethod.GET, "/digest"), (.GET, "/zones/a/digest"), (.POST, "/compare/t")] {
+                let token = "good\(method)\(path.hasPrefix("/zones") ? "zone" : "")"
+                let ask = { @Sendable in
+                    let sent = method == .POST ? body : nil
+                    return try await server.send(method, path, headers: Self.headers(token), body: sent).status
+                }
+                let statuses = [try await ask(), try await ask(), try await ask()]
+                #expect(statuses.map { $0 == 429 } == [false, false, true], "\(path)")
+            }
+        }
+    }
+
+    @Test func `a device that no token proves shares the snapshots of its user, whatever it calls itself`() async throws
+    {
+        let limit: (inout RateLimits) -> Void = { $0[.snapshotsPerDevice] = RateLimits.Rate(perMinute: 1, burst: 2) }
+        try await Self.run(limit) { server, _, _, _ in
+            let get = { @Sendable (token: String?, device: String) in
+                let headers = token.map(Self.headers) ?? [:]
+                return try await server.send(.GET, "/snapshot?device=\(device)", headers: headers).status
+            }
+            for token in ["good", nil] {
+                var refused: [Bool] = []
+                for device in ["a", "b", "c", "d", "a"] { refused.append(try await get(token, device) == 429) }
+                #expect(refused == [false, false, true, true, true])
+            }
+            // The device of a token has snapshots of its own.
+            #expect(try await get("good-d", "c") != 429)
+        }
+    }
+
+    @Test func `bodies of every method count`() async throws {
+        let limit: (inout RateLimits) -> Void = {
+            $0[.uploadBytesPerUser] = RateLimits.Rate(perMinute: 60_000, burst: 1_000)
+        }
+        try await Self.run(limit) { server, _, _, _ in
+            for method in [HTTPMethod.PUT, .PATCH] {
+                let send = { @Sendable in
+                    var headers = Self.headers("good\(method)")
+                    headers.add(name: "If-Match", value: "*")
+                    headers.add(name: "Content-Type", value: "application/json")
+                    let body = HTTPClientRequest.Body.bytes(ByteBuffer(repeating: UInt8(ascii: " "), count: 600))
+                    return try await server.send(method, "/tables/t/1", headers: headers, body: body).status
+                }
+                let statuses = [try await send(), try await send()]
+                #expect(statuses.map { $0 == 429 } == [false, true], "\(method)")
+            }
+        }
+    }
+
+    @Test func `an announced length costs nothing until bytes arrive, and one beyond every limit is refused`()
+        async throws
+    {
+        let limit: (inout RateLimits) -> Void = {
+            $0[.uploadBytesPerUser] = RateLimits.Rate(perMinute: 60_000, burst: 1_000)
+        }
+        try await Self.run(limit) { server, service, _, _ in
+            let head = "POST /sync HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer good\r\n"
+            for length in ["9223372036854775807", "90000000"] {
+                let wait = "Expect: 100-continue\r\nContent-Length: \(length)\r\n\r\n"
+                let answer = try await server.exchange(head + wait, until: "}\n")
+                #expect(answer.hasPrefix("HTTP/1.1 413 "), "\(answer)")
+            }
+            for _ in 1...20 { try await server.send(head + "Content-Length: 900\r\n\r\n") }
+            let body = HTTPClientRequest.Body.bytes(ByteBuffer(repeating: UInt8(ascii: "x"), count: 900))
+            let honest = try await server.send(.POST, "/sync", headers: Self.headers("good"), body: body)
+            #expect(honest.status == 200)
+            #expect(service.calls.map(\.body.count) == [900])
+        }
+    }
+
+    @Test func `a body without a stated length ends when its sender owes a burst, and the debt is no larger`()
+        async throws
+    {
+        let limit: (inout RateLimits) -> Void = {
+            $0[.uploadBytesPerUser] = RateLimits.Rate(perMinute: 60_000, burst: 1_000)
+        }
+        try await Self.run(limit) { server, service, _, time in
+            let pieces = AsyncStream { continuation in
+                for _ in 1...50 { continuation.yield(ByteBuffer(repeating: UInt8(ascii: "x"), count: 600)) }
+                continuation.finish()
+            }
+            let long = try await server.send(
+                .POST,
+                "/sync",
+                headers: Self.headers("good"),
+                body: .stream(pieces, length: .unknown)
+            )
+            #expect(long.status == 429)
+            #expect(service.calls.isEmpty)
+            // A burst is due in a second, so a debt of one ends after another.
+            time.advance(by: 2_000)
+            let body = HTTPClientRequest.Body.bytes(ByteBuffer(repeating: UInt8(ascii: "x"), count: 900))
+            #expect(try await server.send(.POST, "/sync", headers: Self.headers("good"), body: body).status == 200)
+        }
+    }
+
     @Test func `uploads count by their bytes, with and without a stated length`() async throws {
         let limit: (inout RateLimits) -> Void = {
             $0[.uploadBytesPerUser] = RateLimits.Rate(perMinute: 60_000, burst: 1_000)
@@ -170,6 +274,7 @@ import TidemarkEngine
             let get = { @Sendable (path: String, token: String) in
                 try await server.send(.GET, path, headers: Self.headers(token))
             }
+            #expect(try await get("/schema", "good2").status == 200)
             for _ in 1...10 { #expect(try await get("/sync", "bad").status == 401) }
             let looks = gate.looked
             for path in ["/sync", "/zones/x/schema", "/metrics"] {
@@ -180,11 +285,30 @@ import TidemarkEngine
             for _ in 1...200 { _ = try await get("/sync", "bad") }
             #expect(try await get("/schema", "good").status == 429)
             #expect(gate.looked == looks)
+            // A token that the server remembers is none that a stranger tries.
+            #expect(try await get("/schema", "good2").status == 200)
             // Without a token there is nothing to guess.
             #expect(try await server.send(.GET, "/schema").status == 200)
             #expect(try await server.send(.GET, "/healthz", headers: Self.headers("bad")).status == 200)
             time.advance(by: 6_000)
             #expect(try await get("/schema", "good").status == 200)
+        }
+    }
+
+    @Test(arguments: [("X-Forwarded-For", "192.0.2.1"), ("Via", "1.1 proxy")])
+    func `a server with limits says once that a proxy hides its clients`(name: String, value: String) async throws {
+        try await Self.run { server, _, _, _ in
+            _ = try await server.send(.GET, "/schema")
+            #expect(!server.log.all.contains { $0.contains("--behind-proxy") })
+            for _ in 1...3 { _ = try await server.send(.GET, "/schema", headers: [name: value]) }
+            #expect(server.log.all.filter { $0.hasPrefix("warning") && $0.contains("--behind-proxy") }.count == 1)
+        }
+        try await TestServer.run(ScriptedService()) { server in
+            _ = try await server.send(.GET, "/schema", headers: [name: value])
+            #expect(
+                !server.log.all.contains { $0.contains("--behind-proxy") },
+                "a server without limits has none to share"
+            )
         }
     }
 

@@ -34,6 +34,8 @@ final class ZoneFile: Sendable {
     let warnings: [SchemaProblem]
     /// The name in error messages to clients, which never see the path.
     private static let name = "the zone's file"
+    /// The most connections that read at a time, besides the writer's; each is opened when it is needed first.
+    static let readersMax = 8
 
     private let pool: DatabasePool
     private let place: FilePlace
@@ -61,6 +63,7 @@ final class ZoneFile: Sendable {
         var configuration = Configuration()
         configuration.busyMode = .timeout(10)
         configuration.label = "tidemark.zone"
+        configuration.maximumReaderCount = Self.readersMax
         configuration.prepareDatabase { db in
             ProgramFunctions.addStandIns(declaredIn: db)
             try EngineConnection.addFunctions(to: db)

@@ -28,6 +28,11 @@ public protocol AccessGate: Sendable {
         admitting admit: @Sendable (Caller) throws -> Void
     ) async throws -> ZoneAccess
 
+    /// Whether the gate remembers a token as valid, without a look at a database or a signature.
+    ///
+    /// A request with such a token passes although too many other tokens of its address were refused.
+    func remembers(token: String) -> Bool
+
     /// Returns the present state of the decisions.
     ///
     /// Cheap enough for several calls a second.
@@ -38,6 +43,11 @@ public protocol AccessGate: Sendable {
     /// It does not count as a use of the token: a device may have replaced the token of a request that
     /// lasts.
     func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool
+}
+
+extension AccessGate {
+    /// Returns false: the gate remembers no tokens.
+    public func remembers(token: String) -> Bool { false }
 }
 
 /// The gate of a server without identity: each request acts as the owner.

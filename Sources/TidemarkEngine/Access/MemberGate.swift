@@ -13,6 +13,8 @@ public final class MemberGate: AccessGate {
     /// Makes and shares zones; nil at a server with one zone.
     package let registry: ZoneRegistry?
     private let decisions = Mutex(Decisions())
+    /// The moments when the tokens end that were good at their last use, by their hashes, whatever changed since.
+    private let goodTokens = Mutex(LeastRecent<String, Int64>(countMax: Decisions.countMax))
     private let policy: PolicyInForce
 
     /// The decisions in favour of senders that hold for one version of the database.
@@ -102,6 +104,14 @@ public final class MemberGate: AccessGate {
         return .user(try await user(showing: shown, at: try await database.version()))
     }
 
+    /// Whether the token was good at its last use, and has not ended.
+    public func remembers(token: String) -> Bool {
+        guard Token.isOwn(token) else { return policy.current.verifier?.remembers(token) ?? false }
+        guard let token = Token(token) else { return false }
+        let (hash, now) = (token.hash, now())
+        return goodTokens.withLock { ($0.value(of: hash) ?? now) > now }
+    }
+
     /// Returns the form of a token; a text that no server issued costs no look into the database.
     private func shown(_ text: String) async throws -> Shown {
         let policy = policy.current
@@ -122,6 +132,7 @@ public final class MemberGate: AccessGate {
             return user
         case .own(let token):
             guard let holder = try await holder(of: token, at: version) else { throw Self.signInNeeded }
+            goodTokens.withLock { $0.set(holder.expires, for: token.hash) }
             return Caller.User(
                 id: holder.user,
                 expires: holder.expires,

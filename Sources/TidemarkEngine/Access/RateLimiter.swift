@@ -44,7 +44,7 @@ package struct RateLimiter: Sendable {
 
     /// Takes all costs of a request, or none if one of them does not fit.
     ///
-    /// A cost greater than the burst fits a full bucket, which then takes longer to fill.
+    /// A cost greater than the burst fits a full bucket, which then takes longer to fill: up to twice as long.
     ///
     /// - Parameters:
     ///   - costs: The costs.
@@ -62,6 +62,16 @@ package struct RateLimiter: Sendable {
         var bucket = bucket(of: cost, now: now)
         bucket.spend(cost.amount, rate: limits[cost.rule])
         buckets[cost.rule]?.set(bucket, for: cost.sender)
+    }
+
+    /// Takes a cost that has already occurred, unless its sender then owes more than one burst.
+    ///
+    /// - Returns: Nil if it is taken; otherwise the milliseconds until a burst fits.
+    package mutating func spendWithinDebt(_ cost: Cost, now: Int64) -> Int64? {
+        let burst = limits[cost.rule].burst
+        let isWithin = bucket(of: cost, now: now).isWithinDebt(cost.amount, rate: limits[cost.rule])
+        spend(cost, now: now)
+        return isWithin ? nil : wait(for: Cost(cost.rule, of: cost.sender, amount: burst), now: now)
     }
 
     /// Returns the milliseconds until a cost fits, 0 if it fits now; it takes nothing.
@@ -102,9 +112,13 @@ package struct RateLimiter: Sendable {
             return needed <= 0 ? 0 : (needed + rate.perMinute - 1) / rate.perMinute
         }
 
+        func isWithinDebt(_ amount: Int64, rate: RateLimits.Rate) -> Bool {
+            level - min(amount, RateLimits.Rate.valueMax) * Self.parts >= -rate.burst * Self.parts
+        }
+
         mutating func spend(_ amount: Int64, rate: RateLimits.Rate) {
-            // A client names the length of its body, so the debt is bounded.
-            level -= min(amount, RateLimits.Rate.valueMax) * Self.parts
+            // Nobody owes more than one burst.
+            level = max(level - min(amount, RateLimits.Rate.valueMax) * Self.parts, -rate.burst * Self.parts)
         }
     }
 }

@@ -7,4 +7,12 @@ public protocol TokenVerifier: Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` with the reason, for a token that is not valid;
     ///   ``TidemarkCore/ErrorCode/unavailable`` while the provider's keys cannot be read.
     func user(_ token: String) async throws -> Caller.User
+
+    /// Whether the token was verified already and has not ended.
+    func remembers(_ token: String) -> Bool
+}
+
+extension TokenVerifier {
+    /// Returns false: the verifier remembers no tokens.
+    public func remembers(_ token: String) -> Bool { false }
 }

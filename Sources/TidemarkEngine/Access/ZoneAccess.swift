@@ -13,6 +13,8 @@ public struct ZoneAccess: Hashable, Sendable {
     public let role: Role
     /// The name of the device that the request states, for operators; it gives no rights.
     package var deviceName: String?
+    /// The network of the sender's address, by which senders without a token share readers; it gives no rights.
+    package var network: String?
 
     package init(zone: String, caller: Caller, role: Role) {
         self.zone = zone

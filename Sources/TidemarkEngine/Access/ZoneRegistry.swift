@@ -100,6 +100,13 @@ package final class ZoneRegistry: Sendable {
         try await transaction { statements, now in
             let zones = Zones(statements, now: now)
             guard let zone = try zones.zone(access.zone) else { throw Self.fixedZone }
+            guard zone.kind == .shared else {
+                throw TidemarkError(
+                    .notAllowed,
+                    "A private zone stays for as long as its user.",
+                    fix: "Delete its records; the server's operator removes the user with the zone."
+                )
+            }
             try zones.record(.deleted, of: zone, by: user)
         }
     }

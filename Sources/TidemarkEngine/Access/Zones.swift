@@ -223,7 +223,7 @@ package struct Zones: AccessCell {
             throw TidemarkError(
                 .invalidArgument,
                 "A zone's title has 1 to \(titleBytesMax) bytes.",
-                fix: "Choose a shorter title."
+                fix: title.isEmpty ? "Give the zone a title, or leave it out." : "Choose a shorter title, without NUL."
             )
         }
     }

@@ -5,7 +5,14 @@
 public struct ZoneQuestion<Answer: Sendable>: Sendable {
     /// Answers from a read transaction.
     package let ask: @Sendable (any ZoneReader) throws -> Answer
+    /// Whether the question is a part of a write, and looks at the write's records only.
+    ///
+    /// It then needs no place among the readers of a zone, so that no list keeps a write waiting.
+    package let isPartOfWrite: Bool
 
     /// Creates a question.
-    package init(_ ask: @escaping @Sendable (any ZoneReader) throws -> Answer) { self.ask = ask }
+    package init(isPartOfWrite: Bool = false, _ ask: @escaping @Sendable (any ZoneReader) throws -> Answer) {
+        self.isPartOfWrite = isPartOfWrite
+        self.ask = ask
+    }
 }

@@ -91,6 +91,13 @@ package final class ProviderTokens: TokenVerifier {
         } catch let refusal as TokenRefusal { throw refusal.error }
     }
 
+    /// Whether the token was verified already and has not ended.
+    package func remembers(_ token: String) -> Bool {
+        guard token.utf8.count <= SignedToken.bytesMax else { return false }
+        let (hash, generation, now) = (VerifiedTokens.hash(of: token), generation, now())
+        return memory.withLock { $0.generation == generation && $0.tokens.user(hash, now: now) != nil }
+    }
+
     private var generation: Int { providers.reduce(0) { $0 + $1.generation } }
 
     /// Verifies a token: provider and audience, algorithm, key, signature, then the claims.

@@ -9,6 +9,8 @@ struct Admission: Sendable {
     let gate: any AccessGate
     /// The rates; nil for a server without limits.
     let rates: RequestRates?
+    /// The largest body that a client may announce, in bytes.
+    let bodyBytesMax: Int
 
     /// Returns the sender of a request, and takes the request's costs.
     ///
@@ -48,7 +50,13 @@ struct Admission: Sendable {
         _ context: ServerRequestContext
     ) throws(TidemarkError) {
         try Self.requireUser(of: request, caller)
-        if let rates { try rates.take(costs(of: request, by: caller, context)) }
+        if let length = Self.length(of: request), length > bodyBytesMax {
+            throw BodyReader.tooLarge(bodyBytesMax).error
+        }
+        guard let rates else { return }
+        // The bytes count when they arrive: who announces them and goes away has used nothing.
+        if let upload = upload(of: request, by: caller, context) { try rates.require(upload) }
+        try rates.take(costs(of: request, by: caller, context))
     }
 
     /// Refuses a device whose file belongs to another user than its token.
@@ -67,12 +75,16 @@ struct Admission: Sendable {
 
     /// Refuses a request with a token if too many tokens of its address were refused.
     ///
-    /// The server does not look at the token, so that guessing and flooding cost it nothing.
+    /// The server looks at such a token only if it remembers it, so that guessing and flooding cost it nothing, and the
+    /// devices behind one address that it knows go on.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``.
     func requireSignIn(_ request: Request, _ context: ServerRequestContext) throws(TidemarkError) {
-        guard request.headers[.authorization] != nil else { return }
-        try rates?.require(Self.failure(context))
+        guard request.headers[.authorization] != nil, let rates else { return }
+        do { try rates.require(Self.failure(context)) } catch {
+            // A header that is no token is none that the server remembers.
+            guard let token = try? BearerToken.text(in: request), gate.remembers(token: token) else { throw error }
+        }
     }
 
     /// Counts an error if it is the refusal of a token.
@@ -88,30 +100,43 @@ struct Admission: Sendable {
         )
     }
 
-    /// Returns a request whose body's bytes count when they arrive, if the sender does not state their number.
+    /// Returns a request whose body's bytes count when they arrive, and end with a refusal if they are too many.
     func counting(_ request: Request, by caller: Caller, _ context: ServerRequestContext) -> Request {
-        guard let rates, request.method == .post, Self.length(of: request) == nil else { return request }
+        guard let rates, upload(of: request, by: caller, context) != nil else { return request }
         var request = request
         let user = user(caller, context)
         let body = request.body
         request.body = RequestBody(
             asyncSequence: body.map { piece in
-                rates.spend(.init(.uploadBytesPerUser, of: user, amount: Int64(piece.readableBytes)))
+                try rates.spendWithinDebt(.uploadBytesPerUser, of: user, amount: Int64(piece.readableBytes))
                 return piece
             }
         )
         return request
     }
 
+    /// What must be free for a request's body: its stated length, or one byte without one; nil without a body.
+    private func upload(
+        of request: Request,
+        by caller: Caller,
+        _ context: ServerRequestContext
+    ) -> RateLimiter.Cost? {
+        let length = Self.length(of: request) ?? (Self.bodiless.contains(request.method) ? 0 : 1)
+        guard length > 0 else { return nil }
+        return RateLimiter.Cost(.uploadBytesPerUser, of: user(caller, context), amount: length)
+    }
+
+    private static let bodiless: Set<HTTPRequest.Method> = [.get, .head, .delete, .options]
+
     private func costs(of request: Request, by caller: Caller, _ context: ServerRequestContext) -> [RateLimiter.Cost] {
         let user = user(caller, context)
         var costs = [RateLimiter.Cost(.requestsPerUser, of: user)]
         let device = Self.device(of: request, by: caller).map { "\(user)\n\($0)" }
         if let device { costs.append(RateLimiter.Cost(.requestsPerDevice, of: device)) }
-        if Self.isExpensive(context) { costs.append(RateLimiter.Cost(.snapshotsPerDevice, of: device ?? user)) }
-        if request.method == .post {
-            // Without a stated length, the bytes count when they arrive, and must leave room for one now.
-            costs.append(.init(.uploadBytesPerUser, of: user, amount: Self.length(of: request) ?? 1))
+        if Self.isExpensive(context) {
+            // A device that no token proves can have any number of names.
+            let proven = Self.provenDevice(of: caller).map { "\(user)\n\($0)" }
+            costs.append(RateLimiter.Cost(.snapshotsPerDevice, of: proven ?? user))
         }
         return costs
     }
@@ -122,17 +147,24 @@ struct Admission: Sendable {
     }
 
     private static func device(of request: Request, by caller: Caller) -> String? {
-        if case .user(let user) = caller, let device = user.device { return device }
-        return request.uri.queryParameters["device"].map { String($0.prefix(deviceCharactersMax)) }
+        if let device = provenDevice(of: caller) { return device }
+        return request.query("device").map { String($0.prefix(deviceCharactersMax)) }
+    }
+
+    private static func provenDevice(of caller: Caller) -> String? {
+        guard case .user(let user) = caller else { return nil }
+        return user.device
     }
 
     private static let deviceCharactersMax = 64
 
-    /// Whether the route makes a snapshot, compares rows, or writes into each zone of the sender.
+    /// Whether the route reads all rows of a zone, compares rows, or writes into each zone of the sender.
     private static func isExpensive(_ context: ServerRequestContext) -> Bool {
         guard let path = context.endpointPath else { return false }
-        return path.hasSuffix("/snapshot") || path.hasSuffix("/fingerprints") || path.hasPrefix("/devices/")
+        return expensive.contains { path.hasSuffix($0) } || path.hasPrefix("/devices/")
     }
+
+    private static let expensive = ["/snapshot", "/fingerprints", "/digest", "/compare/{table}"]
 
     private static func length(of request: Request) -> Int64? {
         request.headers[.contentLength].flatMap { Int64($0) }

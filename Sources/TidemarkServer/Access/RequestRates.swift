@@ -42,6 +42,15 @@ public final class RequestRates: Sendable {
     }
 
     /// Takes a cost that has already occurred.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited`` if its sender then owes more than one burst.
+    func spendWithinDebt(_ rule: RateLimits.Rule, of sender: String, amount: Int64) throws(TidemarkError) {
+        let now = now()
+        let cost = RateLimiter.Cost(rule, of: sender, amount: amount)
+        if let wait = limiter.withLock({ $0.spendWithinDebt(cost, now: now) }) { throw refusal(wait) }
+    }
+
+    /// Takes a cost that has already occurred.
     func spend(_ cost: RateLimiter.Cost) {
         let now = now()
         limiter.withLock { $0.spend(cost, now: now) }

@@ -11,7 +11,7 @@ struct BodyReader {
     /// The longest time for a body to arrive.
     let durationMax: Duration
     /// The remedy for a body that is too large.
-    var tooLargeFix = "Send fewer change sets at a time, or have the server's limit raised."
+    var tooLargeFix = Self.tooLargeFix
 
     /// Reads the whole body from a channel, and reserves its memory in advance.
     ///
@@ -27,7 +27,7 @@ struct BodyReader {
         do {
             try await UploadPermission.grant(request, on: channel)
             for try await piece in request.body { guard await intake.take(piece) else { break } }
-        } catch { throw ClientGone(cause: error) }
+        } catch let error as TidemarkError { throw Refusal.ofRest(error) } catch { throw ClientGone(cause: error) }
         if let refusal = intake.refusal { throw refusal }
         guard intake.receivedBytes == contentLength ?? intake.receivedBytes else {
             throw ClientGone(cause: ChannelError.eof)
@@ -53,13 +53,18 @@ struct BodyReader {
         return tooLarge
     }
 
-    private var tooLarge: Refusal {
+    private var tooLarge: Refusal { Self.tooLarge(bytesMax, fix: tooLargeFix) }
+
+    /// The refusal of a body of more bytes.
+    static func tooLarge(_ bytesMax: Int, fix: String = Self.tooLargeFix) -> Refusal {
         Refusal(
             .tooLarge,
             "The body holds more than \(bytesMax) bytes, counted after decompression.",
-            fix: tooLargeFix
+            fix: fix
         )
     }
+
+    private static let tooLargeFix = "Send fewer change sets at a time, or have the server's limit raised."
 
     private var tooSlow: Refusal {
         Refusal(

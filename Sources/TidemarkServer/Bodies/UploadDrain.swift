@@ -28,7 +28,7 @@ struct UploadDrain {
         do {
             for try await piece in request.body where !drain.drop(piece) { return false }
             return true
-        } catch { throw ClientGone(cause: error) }
+        } catch is TidemarkError { return false } catch { throw ClientGone(cause: error) }
     }
 }
 

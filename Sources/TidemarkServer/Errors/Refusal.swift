@@ -15,6 +15,13 @@ struct Refusal: Error {
         self.headers = headers
     }
 
+    /// Makes the refusal of a body while it arrives; the rest stays unread.
+    static func ofRest(_ error: TidemarkError) -> Refusal {
+        var refusal = Refusal(error)
+        refusal.leavesBodyUnread = true
+        return refusal
+    }
+
     /// Makes the refusal of a sender.
     init(_ error: TidemarkError) {
         self.error = error

@@ -35,4 +35,4 @@ struct PeerMiddleware: RouterMiddleware {
     }
 }
 
-extension HTTPField.Name { fileprivate static let forwardedFor = customName("X-Forwarded-For") }
+extension HTTPField.Name { static let forwardedFor = customName("X-Forwarded-For") }

@@ -19,11 +19,14 @@ struct OfferWrites: Sendable {
         let seen = seen
         let changeSet = try await service.read(
             access,
-            ZoneQuestion { try PlanWrites($0).changeSet(of: requests, id: id, seen: seen) }
+            ZoneQuestion(isPartOfWrite: true) { try PlanWrites($0).changeSet(of: requests, id: id, seen: seen) }
         )
         let verdict = try await verdict(on: changeSet, access)
         if isMinimal, case .committed = verdict { return try AnswerWrites(changeSet, nil).answers(verdict) }
-        return try await service.read(access, ZoneQuestion { try AnswerWrites(changeSet, $0).answers(verdict) })
+        return try await service.read(
+            access,
+            ZoneQuestion(isPartOfWrite: true) { try AnswerWrites(changeSet, $0).answers(verdict) }
+        )
     }
 
     private func verdict(on changeSet: RecordChangeSet, _ access: ZoneAccess) async throws -> WriteVerdict {

@@ -7,8 +7,8 @@ internal import TidemarkEngine
 struct RouteGuard: Sendable {
     let admission: Admission
 
-    init(gate: any AccessGate, rates: RequestRates?) {
-        admission = Admission(gate: gate, rates: rates)
+    init(gate: any AccessGate, rates: RequestRates?, bodyBytesMax: Int) {
+        admission = Admission(gate: gate, rates: rates, bodyBytesMax: bodyBytesMax)
     }
 
     /// Answers a request, if its sender may send it.
@@ -20,10 +20,11 @@ struct RouteGuard: Sendable {
             let access = try await decide(request) { try await zoneAccess(of: request, context, role: role) }
             var named = access
             named.deviceName = StatedName.name(in: request)
+            named.network = ClientNetwork.name(of: context.clientAddress)
             return try await answer(admission.counting(request, by: access.caller, context), context, named)
         case .users(let answer):
             let user = try await decide(request) { try await signedInUser(request, context) }
-            return try await answer(request, context, user)
+            return try await answer(admission.counting(request, by: .user(user), context), context, user)
         case .administrators(let answer):
             try await decide(request) { try await requireAdministrator(request, context) }
             return try await answer(request, context)
@@ -39,9 +40,10 @@ struct RouteGuard: Sendable {
         if planted(PlantedBug.snapshotOfAnybody), SnapshotPart(request) != nil { return .local(try context.zone) }
         let access = try await admission.access(to: context.zone, request, context)
         guard access.role >= role else {
+            let needed = "\(role == .owner ? "an" : "a") \(role.rawValue)"
             throw TidemarkError(
                 .notAllowed,
-                "In this zone you are a \(access.role.rawValue), and the request needs a \(role.rawValue).",
+                "In this zone you are a \(access.role.rawValue), and the request needs \(needed).",
                 fix: "Ask an owner of the zone for the role."
             )
         }
