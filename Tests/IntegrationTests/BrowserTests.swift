@@ -109,6 +109,9 @@ extension IntegrationTests {
                 said.push(fresh.text);
                 try { await zone.patch('notes', note, { text: 'too late' }); }
                 catch (problem) { said.push(problem.status + ' ' + problem.code + ', now ' + problem.current.text); }
+                for await (const page of zone.list('notes', { text: 'eq.by a page' })) {
+                    said.push('found ' + page.records.length);
+                }
                 for await (const page of zone.changes(fresh.$revision - 1, { tables: 'notes' })) {
                     said.push('heard ' + page.changes[0].record.text);
                     break;
@@ -140,7 +143,7 @@ extension IntegrationTests {
             #expect(try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "first")
             pages.show(Self.clientScript(server))
             let allowed = try await Self.visit("http://127.0.0.1:\(pages.port)/", pages, workshop)
-            #expect(allowed == "by a page; 412 preconditionFailed, now by a page; heard by a page; sent")
+            #expect(allowed == "by a page; 412 preconditionFailed, now by a page; found 1; heard by a page; sent")
             #expect(try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes") == "raw")
             try await others.stop()
             try await pages.stop()

@@ -13,7 +13,9 @@ package enum RecordPath {
         decode: (String) -> String?
     ) throws(TidemarkError) -> String {
         let parts = Substring(segment).split(separator: ",", omittingEmptySubsequences: false).map(String.init)
-        guard parts.count == table.key.count else { throw wrong("has \(parts.count) parts", table) }
+        guard parts.count == table.key.count else {
+            throw wrong("has \(parts.count) of \(table.key.count) parts", table)
+        }
         var values: [String] = []
         for (name, part) in zip(table.key, parts) {
             guard let column = table.columns.first(where: { $0.name == name }), let text = decode(part),
@@ -68,7 +70,7 @@ package enum RecordPath {
     private static func wrong(_ reason: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(
             .invalidKey,
-            "The key in the path \(reason).",
+            "The key of \(table.name) \(reason).",
             fix: "Write \(table.key.joined(separator: ",")), each part percent-encoded.",
             place: .init(table: table.name)
         )

@@ -98,7 +98,11 @@ enum QueryParameters {
 
     // MARK: Private
 
-    private static let conditions: JSONTree = ["type": "string", "pattern": #"^\([\s\S]+\)$"#]
+    private static let conditions: JSONTree = [
+        "type": "string",
+        "pattern":
+            #"^\((?:(?:and|or)\(|[^.,()]+\.(?:not\.)?(?:is\.null|in\.\(|(?:eq|neq|gt|gte|lt|lte|like)\.))[\s\S]*\)$"#,
+    ]
 
     private static let ownNames: Set<String> = [
         "select", "order", "limit", "after", "count", "truncate", "or", "and",

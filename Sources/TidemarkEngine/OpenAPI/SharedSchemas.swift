@@ -176,7 +176,9 @@ enum SharedSchemas {
         [
             (
                 "requests",
-                list(ComponentNames.shared("BatchEntry")).with(["maxItems": .integer(Int64(WriteBatch.entriesMax))])
+                list(ComponentNames.shared("BatchEntry")).with([
+                    "minItems": 1, "maxItems": .integer(Int64(WriteBatch.entriesMax)),
+                ])
             )
         ],
         optional: [("atomic", ["type": "boolean", "default": true])],

@@ -20,6 +20,7 @@ enum ValueSchemas {
     /// The schema of a column in requests, without NULL.
     static func input(_ column: SyncedTable.Column, of table: SyncedTable) -> JSONTree {
         if table.keyKind == .integer, table.key == [column.name] { return ComponentNames.shared("Integer") }
+        if table.key.contains(column.name) { return ComponentNames.shared("KeyInput") }
         guard table.isStrict, let type = column.strictType else { return ComponentNames.shared("AnyInput") }
         return ComponentNames.shared(type == "Blob" ? "Blob" : "\(type)Input")
     }
@@ -93,6 +94,17 @@ enum ValueSchemas {
                     ["type": "string"], integer, ["type": "number"], ["type": "boolean"],
                     ComponentNames.shared("Blob"), ComponentNames.shared("TextBytes"),
                     ComponentNames.shared("LargeInteger"), ComponentNames.shared("Infinity"),
+                ],
+            ]
+        ),
+        (
+            "KeyInput",
+            [
+                "description": "A value of a key.",
+                "anyOf": [
+                    ["type": "string"], integer, ["type": "number"], ComponentNames.shared("Blob"),
+                    ComponentNames.shared("TextBytes"), ComponentNames.shared("LargeInteger"),
+                    ComponentNames.shared("Infinity"),
                 ],
             ]
         ),

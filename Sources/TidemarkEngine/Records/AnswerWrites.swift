@@ -87,11 +87,10 @@ package struct AnswerWrites {
                 || write.precondition == .absent && reason.rule == ConflictRule.exists.rawValue
         }
         let first = indices.compactMap(\.self).first ?? (changeSet.writes.count == 1 ? 0 : nil)
-        let place = first.map {
-            TidemarkError.Place(table: changeSet.writes[$0].table.name, key: changeSet.keys[$0])
-        }
+        let place = first.map(changeSet.place)
+        let isDeletion = first.map { changeSet.writes[$0].operation == .delete } ?? false
         return Problem(
-            isPrecondition ? Self.preconditionFailed(place) : Self.conflict(place),
+            isPrecondition ? Self.preconditionFailed(place) : Self.conflict(place, isDeletion: isDeletion),
             reasons: reasons.map { $0.json(reader?.schema) },
             current: try first.flatMap(current),
             index: first
@@ -109,14 +108,15 @@ package struct AnswerWrites {
         )
     }
 
-    private static func conflict(_ place: TidemarkError.Place?) -> TidemarkError {
-        TidemarkError(
+    private static func conflict(_ place: TidemarkError.Place?, isDeletion: Bool) -> TidemarkError {
+        let cure =
+            isDeletion
+            ? "After a look at records that the deletion takes along, send Tidemark-Seen with their revision."
+            : "Send other values with a new Idempotency-Key, or change the record that is in the way."
+        return TidemarkError(
             .conflict,
             "The write breaks a rule of the zone, so nothing was done.",
-            fix: """
-                The reasons name the rule and the record. After a look at records that the deletion takes along, send \
-                Tidemark-Seen with their revision.
-                """,
+            fix: "The reasons name the rule and the record. \(cure)",
             place: place ?? .init()
         )
     }

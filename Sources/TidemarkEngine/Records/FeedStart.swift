@@ -43,7 +43,7 @@ package struct FeedStart {
             throw TidemarkError(
                 .invalidCursor,
                 "`since` is neither a revision, nor a time, nor a cursor of the feed.",
-                fix: "Write 1041, 2026-11-01T00:00:00Z, or the `next` of the previous page."
+                fix: "Write 1041, 2026-11-01T00:00:00Z, or the `next` of the previous page. In a query, + is %2B."
             )
         }
         guard cursor.tag.isOf(reader.state.epoch) else {
@@ -57,7 +57,10 @@ package struct FeedStart {
     }
 
     /// The time of a text in ISO 8601, in milliseconds since 1970; nil for another text.
+    ///
+    /// A space before the offset, `00:00:00 01:00`, can only be a `+` that the client did not encode.
     static func milliseconds(_ text: String) -> Int64? {
+        let text = text.replacing(#/(T\S+) (\d\d:?\d\d)$/#) { "\($0.output.1)+\($0.output.2)" }
         for style in [Date.ISO8601FormatStyle(includingFractionalSeconds: true), .iso8601] {
             do {
                 let seconds = try style.parse(text).timeIntervalSince1970

@@ -28,6 +28,22 @@ struct PartRequest: Decodable {
     /// The ranges, in the order of keys.
     let ranges: [Range]?
 
+    private enum CodingKeys: String, CodingKey { case filter, since, rows, fingerprint, ranges }
+
+    init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        filter = try members.decodeIfPresent(String.self, forKey: .filter)
+        // Lists name their revision as a number, feeds their place as a text.
+        if let revision = try? members.decodeIfPresent(Int64.self, forKey: .since) {
+            since = String(revision)
+        } else {
+            since = try members.decodeIfPresent(String.self, forKey: .since)
+        }
+        rows = try members.decodeIfPresent(Int.self, forKey: .rows)
+        fingerprint = try members.decodeIfPresent(Fingerprint.self, forKey: .fingerprint)
+        ranges = try members.decodeIfPresent([Range].self, forKey: .ranges)
+    }
+
     /// The most ranges.
     static let rangesMax = 2_000
     /// The most keys in all `have` together, and the most rows of the server's in such ranges.

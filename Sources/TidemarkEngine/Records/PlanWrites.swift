@@ -40,6 +40,10 @@ package struct PlanWrites {
             seen: seen,
             merging: merging
         )
+        // A write that says nothing has no verdict that a repetition could have.
+        for (index, write) in writes.enumerated() where write.operation != .create && write.precondition == .missing {
+            try placing(index) { try check(write, current[index]) }
+        }
         guard try reader.verdict(of: id) == nil else { return changeSet }
         for (index, write) in writes.enumerated() where write.operation != .create {
             try placing(index) { try check(write, current[index]) }

@@ -64,6 +64,16 @@ package struct RecordChangeSet: Hashable, Sendable {
         writes.indices.first { writes[$0].table.name == table && (keys[$0] == key || writes[$0].key == key) }
     }
 
+    /// Returns the place of a write; a new record whose id the server gives has no key yet.
+    func place(_ index: Int) -> TidemarkError.Place {
+        let (write, key) = (writes[index], keys[index])
+        let isTemporary = write.operation == .create && Int64(key).map(TemporaryID.isTemporary) ?? false
+        return TidemarkError.Place(
+            table: write.table.name,
+            key: isTemporary && write.table.keyKind == .integer ? nil : key
+        )
+    }
+
     /// Returns the problem about an error that refuses the change set, with the position of the faulty write.
     ///
     /// Of a CHECK that fails the database names the table alone. Then the position is that of its only write, if any.

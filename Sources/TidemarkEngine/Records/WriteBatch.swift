@@ -24,6 +24,7 @@ package struct WriteBatch: Hashable, Sendable {
         else { throw Self.malformed("The body is not a batch.") }
         let atomic = members.first { $0.name == "atomic" }?.value ?? "true"
         guard ["true", "false"].contains(atomic) else { throw Self.malformed("atomic is neither true nor false.") }
+        guard !entries.isEmpty else { throw Self.malformed("The batch has no entries.") }
         guard entries.count <= Self.entriesMax else { throw Self.tooLarge }
         isAtomic = atomic == "true"
         requests = entries.enumerated().map { index, entry in

@@ -32,12 +32,23 @@ package struct WriteRequest: Hashable, Sendable {
 
     /// Returns a body without the white space between its values.
     ///
-    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` for a body that nests too deep, is not UTF-8, or has
-    ///   control characters.
+    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` for a body that is no JSON, nests too deep, is not UTF-8,
+    ///   or has control characters.
     package static func json(of body: [UInt8]) throws(TidemarkError) -> [UInt8] {
-        _ = try JSONScan(body, limits: .standard)
+        do { _ = try JSONScan(body, limits: .standard) } catch {
+            throw TidemarkError(error.code, error.message, fix: fix)
+        }
+        guard JSONFault.offset(in: body) == nil else {
+            throw TidemarkError(
+                .malformedRequest,
+                "The body cannot be read: \(JSONFault.cause(in: body))",
+                fix: fix
+            )
+        }
         return JSONParts.compact(body)
     }
+
+    private static let fix = #"Send JSON in UTF-8, such as {"name": "Anna", "goals": 7}; REST.md has the forms."#
 }
 
 /// The state of a record that the author of a write has seen.

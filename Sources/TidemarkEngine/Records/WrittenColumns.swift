@@ -7,7 +7,7 @@ package struct WrittenColumns: Hashable, Sendable {
 
     /// Reads the members of a record.
     ///
-    /// `$revision` and `$key` mean nothing here, so that a client can send back the record that it got.
+    /// `$revision`, `$key` and `$overruled` mean nothing here, so that a client can send back the record that it got.
     ///
     /// - Parameters:
     ///   - json: The record, an object without white space between its values.
@@ -48,7 +48,7 @@ package struct WrittenColumns: Hashable, Sendable {
     }
 
     /// The members of an answer that are not columns.
-    private static let answered: Set<String> = ["$revision", "$key"]
+    private static let answered: Set<String> = ["$revision", "$key", "$overruled"]
 
     /// Returns a value in the protocol's JSON; nil for a text that is no value of a column.
     private static func value(_ json: String) -> String? {

@@ -3,7 +3,16 @@ internal import TidemarkCore
 internal import TidemarkEngine
 
 extension Request {
-    /// The names and values of the query, in their order, without percent-encoding.
+    /// Returns the value of the first parameter of a name; nil without one, or if it is no text.
+    func query(_ name: String) -> String? {
+        for part in (uri.query ?? "").split(separator: "&") {
+            let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if sides.count == 2, QueryItems.text(sides[0]) == name { return QueryItems.text(sides[1]) }
+        }
+        return nil
+    }
+
+    /// The names and values of the query, in their order, decoded as forms are.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidFilter`` for a part that is no `name=value`.
     var queryItems: [ListQuery.Item] { get throws(TidemarkError) { try QueryItems.read(uri.query ?? "") } }

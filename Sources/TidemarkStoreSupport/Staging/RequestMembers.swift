@@ -107,15 +107,9 @@ struct RequestMembers {
 
     /// Explains where a body is not JSON, for people who write it by hand.
     private static func malformed(_ body: [UInt8]) -> TidemarkError {
-        var cause = "it is not a JSON object"
-        do { _ = try JSONSerialization.jsonObject(with: Data(body)) } catch {
-            let descriptionKey = "NSDebugDescription"
-            let detail = (error as NSError).userInfo[descriptionKey] as? String
-            cause = detail ?? "it is not JSON"
-        }
-        return TidemarkError(
+        TidemarkError(
             .malformedRequest,
-            "The body cannot be read: \(cause)",
+            "The body cannot be read: \(JSONFault.cause(in: body))",
             fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#
         )
     }
