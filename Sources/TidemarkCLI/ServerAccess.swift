@@ -71,7 +71,9 @@ struct ServerAccess: ParsableArguments {
     /// Returns the file of this account's tokens.
     private static func defaultTokens(_ environment: [String: String]) -> String {
         let folder = environment["XDG_CONFIG_HOME"].flatMap { $0.hasPrefix("/") ? $0 : nil }
-        let home = FileManager.default.homeDirectoryForCurrentUser.appending(path: ".config").path
+        // HOME counts first, as for other programs; a service may have none.
+        let own = environment["HOME"].flatMap { $0.hasPrefix("/") ? URL(filePath: $0) : nil }
+        let home = (own ?? FileManager.default.homeDirectoryForCurrentUser).appending(path: ".config").path
         return "\(folder ?? home)/tidemark/tokens.json"
     }
 }

@@ -180,7 +180,7 @@ public struct TidemarkServerApplication: Sendable {
         let plain = HTTPServerBuilder.http1(
             configuration: .init(
                 additionalChannelHandlers: [
-                    StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
+                    HostHeaderInstaller(), StalledWriteHandler(timeout: Self.stalledWriteTimeout), HangUpHandler(),
                     FlushBeforeCloseHandler(timeout: Self.stalledWriteTimeout),
                 ],
                 idleTimeout: Self.idleTimeout
@@ -200,9 +200,12 @@ public struct TidemarkServerApplication: Sendable {
 
     private func router(_ readiness: Readiness, _ accessWatch: AccessWatch) -> Router<ServerRequestContext> {
         let router = Router(context: ServerRequestContext.self, options: .autoGenerateHeadEndpoints)
-        router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness))
+        router.add(
+            middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness, isEncrypted: tls != nil)
+        )
         if let proxies { router.add(middleware: PeerMiddleware(proxies: proxies)) }
         router.add(middleware: BrowserMiddleware(policy: browsers, isLoopback: Loopback.contains(host)))
+        if rates != nil, proxies == nil, Loopback.contains(host) { router.add(middleware: UnseenProxyMiddleware()) }
         router.add(middleware: ErrorMiddleware())
         routes(readiness, accessWatch).add(to: router)
         return router

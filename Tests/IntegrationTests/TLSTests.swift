@@ -78,6 +78,14 @@ extension IntegrationTests {
                 )
                 // 52 is an empty reply and 56 a reset; 28 would be the end of curl's patience.
                 #expect([52, 56].contains(plain.status), "\(plain.status) \(plain.errors)")
+                for suites in ["AES256-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA"] {
+                    // Without forward secrecy, or without authenticated encryption.
+                    let weak = try server.startCurl("/healthz", token: nil, ["--tls-max", "1.2", "--ciphers", suites])
+                    #expect(try await weak.finished().status == 35, "\(suites)")
+                }
+                let good = ["--tls-max", "1.2", "--ciphers", "ECDHE-RSA-AES128-GCM-SHA256", "-i"]
+                let strict = try await server.startCurl("/healthz", token: nil, good).finished()
+                #expect(strict.status == 0 && strict.output.lowercased().contains("strict-transport-security"))
                 let old = try server.startCurl("/healthz", token: nil, ["--tls-max", "1.1"])
                 #expect(try await old.finished().status == 35)
             }

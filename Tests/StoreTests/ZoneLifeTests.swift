@@ -206,6 +206,8 @@ import TidemarkEngine
             await Self.code { _ = try await place.registry.invite(annas, as: .reader, uses: 1, days: 1) } == .notAllowed
         )
         #expect(await Self.code { try await place.registry.set(.reader, of: "ben", annas) } == .notAllowed)
+        #expect(await Self.code { try await place.registry.delete(annas) } == .notAllowed, "it would be gone for days")
+        #expect(try await place.registry.ownZone(of: "anna").name == own.name)
     }
 
     @Test(arguments: Store.all)

@@ -90,13 +90,74 @@ import TidemarkCore
             let put = try await server.send(.PUT, "/zones/teams/sync")
             #expect(put.status == 405)
             #expect(put.headers.first(name: "Allow") == "GET, HEAD, POST")
-            #expect(try put.error.fix == "Use POST /zones/teams/sync.")
+            #expect(try put.error.fix == "It answers to GET, HEAD, POST.")
             let get = try await server.send(.GET, "/fingerprints")
             #expect(get.headers.first(name: "Allow") == "POST")
             let post = try await server.send(.POST, "/snapshot", body: .bytes(ByteBuffer(string: "{}")))
             #expect(post.status == 405)
             #expect(post.headers.first(name: "Allow") == "GET, HEAD")
             #expect(try post.error.code == .methodNotAllowed)
+            let record = try await server.send(.POST, "/tables/note/5", body: .bytes(ByteBuffer(string: "{}")))
+            #expect(record.headers["Content-Type"] == ["application/problem+json"])
+            #expect(
+                try record.error.fix == "It answers to GET, HEAD, PATCH, PUT, DELETE. POST a new record to its table."
+            )
+            let table = try await server.send(.PATCH, "/tables/note", body: .bytes(ByteBuffer(string: "{}")))
+            #expect(try table.error.fix.hasSuffix("Add the key of the record.") == true)
+        }
+    }
+
+    @Test func `a path that people try first says where to go`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            for (path, hint) in [
+                ("/", "/dashboard/"), ("/dashboard/snapshot/x", "Leave /dashboard/ out"), ("/zones", "--users"),
+            ] {
+                let answer = try await server.send(.GET, path)
+                #expect(answer.status == 404)
+                #expect(try answer.error.fix.contains(hint), "\(path)")
+            }
+        }
+    }
+
+    @Test func `every answer forbids guessing at its type`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            for path in ["/healthz", "/schema", "/nowhere", "/tables"] {
+                let answer = try await server.send(.GET, path)
+                #expect(answer.headers["X-Content-Type-Options"] == ["nosniff"], "\(path)")
+                #expect(answer.headers["Strict-Transport-Security"].isEmpty, "this server does not encrypt")
+            }
+        }
+    }
+
+    @Test(arguments: ["", "Host: localhost\r\nHost: localhost\r\n", "Host: localhost\r\nhost: evil.example\r\n"])
+    func `a request without a host name, or with two, is refused and the connection closed`(hosts: String) async throws
+    {
+        let service = ScriptedService()
+        try await TestServer.run(service) { server in
+            let body = "Content-Length: 2\r\n\r\n{}"
+            let answer = try await server.exchange("POST /sync HTTP/1.1\r\n\(hosts)\(body)", until: "}")
+            #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(answer)")
+            #expect(answer.contains("Connection: close") && answer.contains("malformedRequest"))
+            #expect(service.calls.isEmpty)
+            let old = try await server.exchange("GET /healthz HTTP/1.0\r\n\r\n", until: "ok\n")
+            #expect(old.hasPrefix("HTTP/1.") && old.contains(" 200 "), "\(old)")
+        }
+    }
+
+    @Test func `a token that somebody pastes into a path is not in the log`() async throws {
+        let own = "tmd_23456789_" + String(repeating: "z", count: 52)
+        let foreign = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0.c2lnbmF0dXJl"
+        try await TestServer.run(ScriptedService()) { server in
+            for token in [own, foreign] {
+                for path in [
+                    "/nosuch/\(token)", "/zones/\(token)/schema", "/\(String(repeating: "x", count: 180))/\(token)",
+                ] {
+                    _ = try await server.send(.GET, path)
+                }
+            }
+            let lines = server.log.all.joined(separator: "\n")
+            #expect(lines.contains("path=/nosuch/TOKEN") && lines.contains("zone=TOKEN"), "\(lines)")
+            #expect(!lines.contains("zzzz") && !lines.contains("eyJ"), "\(lines)")
         }
     }
 

@@ -89,6 +89,34 @@ import TidemarkTestSupport
         }
     }
 
+    /// A file that begins as a SQLite file of so many pages of 4,096 bytes does.
+    private static func database(pages: UInt32, bytes: Int) -> [UInt8] {
+        var file = Array("SQLite format 3\0".utf8) + [0x10, 0x00] + [UInt8](repeating: 0, count: bytes - 18)
+        for place in 0..<4 { file[28 + place] = UInt8(truncatingIfNeeded: pages >> (24 - 8 * UInt32(place))) }
+        return file
+    }
+
+    @Test(arguments: [
+        // Longer than its header says: the rest of what a hostile server sends is not written.
+        (gzip(database(pages: 2, bytes: 3 * 4_096)), ErrorCode.invalidResponse),
+        // Its header says what no disk holds.
+        (gzip(database(pages: .max, bytes: 4_096)), .storageFailed),
+    ]) func `a snapshot that would fill the disk is refused as soon as that shows, and removed`(
+        file: [UInt8],
+        code: ErrorCode
+    ) async throws {
+        try await withSnapshot(file) { service, directory in
+            try await TestServer.run(service) { server in
+                let transport = try HTTPTransport(url: server.url)
+                let error = await #expect(throws: TidemarkError.self) {
+                    try await transport.snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") { _, _ in }
+                }
+                #expect(error?.code == code)
+                #expect(try names(in: directory) == ["snapshot.gz"])
+            }
+        }
+    }
+
     @Test func `a login page is not taken for a snapshot`() async throws {
         try await withTemporaryDirectory { directory in
             try await CannedServer.run(status: "200 OK", headers: ["Content-Type: text/html"], content: "<html></html>")

@@ -22,6 +22,13 @@ struct PartFile: Sendable {
         }
     }
 
+    /// The free bytes of the file's disk; nil if the system does not say.
+    var freeBytes: Int64? {
+        var disk = statvfs()
+        guard statvfs(part, &disk) == 0 else { return nil }
+        return Int64(clamping: UInt64(disk.f_bavail)).multipliedReportingOverflow(by: Int64(disk.f_frsize)).partialValue
+    }
+
     /// Appends bytes.
     func write(_ bytes: [UInt8]) async throws {
         try await blocking { [handle, part] in

@@ -1,6 +1,7 @@
 internal import AsyncHTTPClient
 internal import NIOCore
 internal import NIOHTTP1
+internal import TidemarkCore
 internal import TidemarkGzip
 
 /// The state of a snapshot download, kept across connections.
@@ -22,12 +23,14 @@ final class SnapshotIntake {
     private let file: PartFile
     private let bytesMax: Int
     private var gunzip: Gunzip
+    private var size: SnapshotSize
 
     init(address: ServerAddress, file: PartFile, bytesMax: Int) {
         self.address = address
         self.file = file
         self.bytesMax = bytesMax
         gunzip = Gunzip(bytesMax: bytesMax)
+        size = SnapshotSize(freeBytes: file.freeBytes)
     }
 
     /// Begins with an answer's head: a whole file, or the rest of the current one.
@@ -42,7 +45,24 @@ final class SnapshotIntake {
         received += Int64(piece.readableBytes)
         guard received <= total ?? .max else { throw address.foreign("more than it announced") }
         gunzip.feed(Array(piece.readableBytesView))
-        while let block = try gunzip.next() { try await file.write(block) }
+        while let block = try gunzip.next() {
+            if let fault = size.take(block, received: received) { throw refusal(fault) }
+            try await file.write(block)
+        }
+    }
+
+    private func refusal(_ fault: SnapshotSize.Fault) -> TidemarkError {
+        switch fault {
+        case .longerThanItsHeader: address.foreign("a snapshot that is longer than it says")
+        case .noDatabase: address.foreign("a large file that is no snapshot")
+        case .inflated: address.foreign("a snapshot that is many times as large as what was sent")
+        case .tooLargeForDisk(let bytes, let free):
+            TidemarkError(
+                .storageFailed,
+                "The snapshot has \(bytes >> 20) MiB, and the disk has \(free >> 20) MiB of free space.",
+                fix: "Free twice as much as the snapshot has, and try again."
+            )
+        }
     }
 
     /// Checks at the end of the answer that the file is complete.
@@ -55,6 +75,7 @@ final class SnapshotIntake {
         if received > 0 {
             try await file.empty()
             gunzip = Gunzip(bytesMax: bytesMax)
+            size = SnapshotSize(freeBytes: file.freeBytes)
             received = 0
         }
         total = head.headers.first(name: "Content-Length").flatMap { Int64($0) }

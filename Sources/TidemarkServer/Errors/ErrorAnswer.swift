@@ -83,7 +83,7 @@ enum ErrorAnswer {
         -> Response
     {
         let code = problem.error.code
-        guard code != .methodNotAllowed, RouteTable.isAboutRecords(RouteTable.route(context.endpointPath)) else {
+        guard RouteTable.isAboutRecords(RouteTable.route(context.endpointPath)) else {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
             let json = Array(try encoder.encode(WireError(problem.error)))
@@ -99,7 +99,18 @@ enum ErrorAnswer {
     }
 
     private static func unknownPath(_ request: Request) -> Refusal {
-        Refusal(.unknownPath, "This server has no \(request.uri.path).", fix: "It has \(RouteTable.summary).")
+        Refusal(.unknownPath, "This server has no \(request.uri.path).", fix: fix(for: request.uri.path))
+    }
+
+    private static func fix(for path: String) -> String {
+        let first = path.split(separator: "/").first.map(String.init)
+        switch first {
+        case nil: return "A browser finds the dashboard at /dashboard/, if the server shows it. \(RouteTable.paths)"
+        case "dashboard": return "Leave /dashboard/ out of the server's address."
+        case "zones", "me", "token", "invitations", "members":
+            return "A server without users has no such path: serve with --users. \(RouteTable.paths)"
+        default: return RouteTable.paths
+        }
     }
 
     private static func defect(_ context: ServerRequestContext) -> TidemarkError {

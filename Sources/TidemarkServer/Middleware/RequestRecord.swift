@@ -43,8 +43,11 @@ final class RequestRecord: Sendable {
             "method": "\(request.method)", "route": "\(route)", "status": "\(status)",
             "milliseconds": "\(Int(duration / .milliseconds(1)))",
         ]
-        metadata["zone"] = RouteTable.zone(in: request.uri.path, of: route).map { "\($0)" }
-        metadata["path"] = route == RouteTable.unknown ? "\(request.uri.path.prefix(Self.pathMax))" : nil
+        let path = request.uri.path
+        let zone = RouteTable.zone(in: path, of: route).map { Self.withoutTokens($0, charactersMax: Self.zoneMax) }
+        let unknown = route == RouteTable.unknown ? Self.withoutTokens(path, charactersMax: Self.pathMax) : nil
+        metadata["zone"] = zone.map { "\($0)" }
+        metadata["path"] = unknown.map { "\($0)" }
         if context.logger.logLevel <= .info { metadata["client"] = otherMachine.map { "\($0)" } }
         metadata["received"] = request.headers[.contentLength].map { "\($0.prefix(20))" }
         metadata["bytes"] = bytes.map { "\($0)" }
@@ -57,6 +60,22 @@ final class RequestRecord: Sendable {
         context.clientAddress.flatMap { Loopback.contains($0) ? nil : $0 }
     }
 
-    /// The most characters of a path in a log line.
+    /// Returns the beginning of a path, in which nothing has the form of a token.
+    ///
+    /// People paste tokens into addresses, and other programs read logs. Tokens are replaced before the path is cut.
+    private static func withoutTokens(_ path: some StringProtocol, charactersMax: Int) -> String {
+        guard path.utf8.count >= tokenBytesMin else { return String(path) }
+        let own = #/tm[a-z]_[0-9A-Za-z]+_?[0-9A-Za-z]*/#
+        let providers = #/[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}(?:\.[0-9A-Za-z_-]*)?/#
+        let text = String(path.prefix(readMax)).replacing(own, with: "TOKEN").replacing(providers, with: "TOKEN")
+        return String(text.prefix(charactersMax))
+    }
+
+    /// The fewest bytes of a token: the search costs more than the rest of a log line.
+    private static let tokenBytesMin = 32
+    /// The most characters of a path that are looked through.
+    private static let readMax = 8_192
+    /// The most characters of a path, and of a zone, in a log line.
     private static let pathMax = 200
+    private static let zoneMax = 64
 }

@@ -12,6 +12,11 @@ struct RequestRecordMiddleware: RouterMiddleware {
 
     let metrics: ServerMetrics
     let readiness: Readiness
+    /// Whether the server encrypts its connections itself.
+    let isEncrypted: Bool
+
+    /// How long a browser then asks for nothing but `https`, in seconds.
+    private static let strictSeconds = 31_536_000
 
     func handle(
         _ request: Request,
@@ -21,6 +26,8 @@ struct RequestRecordMiddleware: RouterMiddleware {
         let record = RequestRecord(request, context: context, metrics: metrics)
         // If `next` throws, the client disconnected, and the record ends when it is released.
         var response = try await next(request, context)
+        response.headers[.xContentTypeOptions] = "nosniff"
+        if isEncrypted { response.headers[.strictTransportSecurity] = "max-age=\(Self.strictSeconds)" }
         if readiness.isStopping { response.headers[.connection] = "close" }
         let status = response.status
         let body = response.body

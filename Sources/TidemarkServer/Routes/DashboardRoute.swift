@@ -45,7 +45,6 @@ struct DashboardRoute: Sendable {
         response.headers[.cacheControl] = "no-cache"
         response.headers[.eTag] = files.entityTag
         response.headers[.contentSecurityPolicy] = WebPages.contentSecurityPolicy
-        response.headers[.xContentTypeOptions] = "nosniff"
         response.headers[.referrerPolicy] = "no-referrer"
         return response
     }

@@ -1,5 +1,5 @@
-internal import Foundation
 internal import Hummingbird
+internal import TidemarkEngine
 
 /// `?device=NAME`: the device of a request without a body.
 enum DeviceQuery {
@@ -8,7 +8,7 @@ enum DeviceQuery {
     /// Returns the device that a query names; nil if the query has anything else.
     static func device(in request: Request) -> String? {
         guard let query = request.uri.query, query.hasPrefix(name), !query.contains("&"),
-            let device = query.dropFirst(name.count).removingPercentEncoding, !device.isEmpty, !device.contains("\0")
+            let device = QueryItems.text(query.dropFirst(name.count)), !device.isEmpty
         else { return nil }
         return device
     }

@@ -30,6 +30,9 @@ struct RouteTable {
         GET and POST /zones/{zone}/invitations, DELETE /zones/{zone}/invitations/{id} and POST /invitations
         """
 
+    /// The list of paths as a sentence.
+    static let paths = "It has \(summary)."
+
     let service: any SyncService
     let gate: any AccessGate
     let rates: RequestRates?
@@ -190,7 +193,7 @@ struct RouteTable {
 
     /// Adds every route to a router, and to each path a refusal of every other method.
     func add(to router: Router<ServerRequestContext>) {
-        let sender = RouteGuard(gate: gate, rates: rates)
+        let sender = RouteGuard(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax)
         let routes = routes
         for route in routes {
             // The router adds `HEAD` for each `GET`.
@@ -209,25 +212,30 @@ struct RouteTable {
         in router: Router<ServerRequestContext>
     ) {
         let allow = allowed.map(\.rawValue).joined(separator: ", ")
-        let suggestion: HTTPRequest.Method = allowed.contains(.post) ? .post : .get
         for other in Self.methods where !allowed.contains(other) {
             router.on(RouterPath(path), method: other) { request, _ -> Response in
-                throw try await methodRefusal(request, suggesting: suggestion, allow: allow)
+                throw try await methodRefusal(request, at: path, allow: allow)
             }
         }
     }
 
-    private func methodRefusal(_ request: Request, suggesting suggestion: HTTPRequest.Method, allow: String)
-        async throws -> Refusal
-    {
+    private func methodRefusal(_ request: Request, at path: String, allow: String) async throws -> Refusal {
         var refusal = Refusal(
             .methodNotAllowed,
             "\(request.uri.path) does not answer to \(request.method).",
-            fix: "Use \(suggestion) \(request.uri.path).",
+            fix: "It answers to \(allow).\(Self.otherPath(for: request.method, than: path))",
             headers: [.allow: allow]
         )
         refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
         return refusal
+    }
+
+    /// Where a client finds the method that it sent to the other path of a table.
+    private static func otherPath(for method: HTTPRequest.Method, than path: String) -> String {
+        let changes: [HTTPRequest.Method] = [.patch, .put, .delete]
+        if path.hasSuffix("/tables/{table}/{key}"), method == .post { return " POST a new record to its table." }
+        if path.hasSuffix("/tables/{table}"), changes.contains(method) { return " Add the key of the record." }
+        return ""
     }
 
     private static let methods = [
@@ -246,7 +254,6 @@ extension RouteTable {
         "/compare/{table}",
     ]
     private static let zonePrefix = "/zones/"
-    private static let zoneMax = 64
 
     /// The first parts of the paths for clients without rows, beneath the zone's.
     private static let recordPaths: Set<Substring> = [
@@ -271,6 +278,6 @@ extension RouteTable {
         guard route.hasPrefix(zonePrefix) else {
             return zoneRoutes.contains(route) ? Substring(defaultZone) : nil
         }
-        return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }.prefix(zoneMax)
+        return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }
     }
 }

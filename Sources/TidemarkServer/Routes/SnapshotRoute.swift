@@ -16,7 +16,7 @@ struct SnapshotRoute {
         -> Response
     {
         let requestedPart = SnapshotPart(request)
-        let base = Self.base(request.uri.queryParameters)
+        let base = Self.base(request)
         let earlierSnapshot = try await findSnapshot(of: requestedPart, access: access)
         let snapshot =
             if let earlierSnapshot { earlierSnapshot } else { try await service.snapshot(access, since: base) }
@@ -41,10 +41,12 @@ struct SnapshotRoute {
     /// Reads the device's base from the query.
     ///
     /// An invalid query counts as no base, because the whole snapshot is always correct.
-    private static func base(_ query: Parameters) -> DeltaBase? {
-        guard let revision = query["since"].flatMap({ Int64($0) }), revision >= 0 else { return nil }
-        guard let epoch = query["epoch"], let schema = query["schema"] else { return revision == 0 ? .nothing : nil }
-        return DeltaBase(epoch: String(epoch), revision: revision, schema: String(schema))
+    private static func base(_ request: Request) -> DeltaBase? {
+        guard let revision = request.query("since").flatMap({ Int64($0) }), revision >= 0 else { return nil }
+        guard let epoch = request.query("epoch"), let schema = request.query("schema") else {
+            return revision == 0 ? .nothing : nil
+        }
+        return DeltaBase(epoch: epoch, revision: revision, schema: schema)
     }
 
     private func contents(of snapshot: SnapshotFile, _ part: ClosedRange<Int>?, context: ServerRequestContext)

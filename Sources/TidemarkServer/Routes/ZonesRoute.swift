@@ -46,7 +46,7 @@ struct ZonesRoute: Sendable {
     /// `?kind=shared` selects the zones of one kind. The answer has an `ETag`, and 304 tells that nothing is new.
     @Sendable func list(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws -> Response
     {
-        let kind = try request.uri.queryParameters["kind"].map(Self.kind)
+        let kind = try request.query("kind").map(Self.kind)
         let memberships = try await registry.memberships(of: user.id).filter { kind == nil || $0.zone.kind == kind }
         let accesses = memberships.map { ZoneAccess(zone: $0.zone.name, caller: .user(user), role: $0.role) }
         // A zone that nobody has used yet has no tables and no revision.

@@ -29,6 +29,7 @@ public struct ServerTLS: Sendable {
             privateKey: .privateKey(privateKey)
         )
         configuration.minimumTLSVersion = .tlsv12
+        configuration.cipherSuiteValues = Self.ciphers
         configuration.applicationProtocols = ["http/1.1"]
         do { _ = try NIOSSLContext(configuration: configuration) } catch NIOSSLError.failedToLoadPrivateKey {
             throw TidemarkError(
@@ -47,6 +48,13 @@ public struct ServerTLS: Sendable {
         expires = Int64(chain[0].notValidAfter) * 1_000
         warnings = Self.isReadableByEverybody(key) ? [Self.warning(about: key)] : []
     }
+
+    /// The suites of TLS 1.2 with forward secrecy and authenticated encryption; those of TLS 1.3 all have both.
+    private static let ciphers: [NIOTLSCipher] = [
+        .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, .TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+        .TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, .TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+        .TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, .TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    ]
 
     private static func chain(in path: String) throws(TidemarkError) -> [NIOSSLCertificate] {
         let bytes = try content(of: path, purpose: "certificate")
