@@ -245,7 +245,8 @@ public final class EmbeddedStore: SyncService {
     /// The content hash of every table, at one revision; callers share one computation.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
         try check(access.zone)
-        let (zone, file) = (zone, file)
+        let zone = zone
+        let file = file
         let state = try await file.readingZone { try FileReader($0, schema: $1.schema, hash: $1.hash).state }
         let digest = try await digests.digest(of: zone, at: state) {
             try await file.readingZone { db, served in

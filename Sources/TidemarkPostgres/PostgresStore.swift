@@ -229,7 +229,9 @@ public final class PostgresStore: SyncService {
 
     /// Computes the content hash of every table, at one revision; callers share one computation.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest {
-        let (zone, zones, places) = (access.zone, zones, places)
+        let zone = access.zone
+        let zones = zones
+        let places = places
         let path = "\(options.folder)/.tidemark-digest-\(ProcessInfo.processInfo.globallyUniqueString)"
         for _ in 0..<ZoneConnections.attemptsMax {
             let state = try await zones.read(zone, ZoneQuestion { $0.state })

@@ -67,7 +67,7 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
-    func `twelve digests at once are one digest, and the next one knows what was written meanwhile`(
+    func `twelve digests at once are one digest, and the next one has the rows that a program wrote meanwhile`(
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)

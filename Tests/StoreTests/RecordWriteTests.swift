@@ -253,7 +253,7 @@ import TidemarkEngine
         Refusal(name: "an $int that is none", code: .invalidValue, column: "goals") {
             _ = try await $0.write(.patch, "player/1", #"{"goals":{"$int":"9223372036854775808"}}"#, ifMatch: "*")
         },
-        Refusal(name: "a value that is no JSON", code: .invalidValue, column: "name") {
+        Refusal(name: "a value that is no JSON", code: .malformedRequest, column: nil) {
             _ = try await $0.write(.patch, "player/1", #"{"name":'a'}"#, ifMatch: "*")
         },
         Refusal(name: "a value that ends another change set", code: .malformedRequest) {

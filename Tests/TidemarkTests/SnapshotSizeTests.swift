@@ -37,7 +37,7 @@ import Testing
         #expect(smaller.take(Self.head(pages: 12, size: 4_096), received: 100) == nil)
     }
 
-    @Test func `what is no SQLite file ends after some mebibytes, and what expands absurdly after some more`() {
+    @Test func `another file than SQLite's ends after some mebibytes, and an absurd expansion after some more`() {
         var other = SnapshotSize(freeBytes: nil)
         let first = (1...1_000).first { _ in other.take(Self.mebibyte, received: 1 << 30) != nil }
         #expect(first == 65)

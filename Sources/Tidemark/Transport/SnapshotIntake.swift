@@ -55,7 +55,7 @@ final class SnapshotIntake {
         switch fault {
         case .longerThanItsHeader: address.foreign("a snapshot that is longer than it says")
         case .noDatabase: address.foreign("a large file that is no snapshot")
-        case .inflated: address.foreign("a snapshot that is many times as large as what was sent")
+        case .inflated: address.foreign("a snapshot that expands too many times")
         case .tooLargeForDisk(let bytes, let free):
             TidemarkError(
                 .storageFailed,

@@ -27,7 +27,7 @@ struct SnapshotSize {
 
     init(freeBytes: Int64?) { self.freeBytes = freeBytes }
 
-    /// Takes the next decompressed bytes, of which there were `received` compressed ones so far.
+    /// Takes the next decompressed bytes; `received` is the number of compressed bytes so far.
     ///
     /// - Returns: The fault by which the bytes must not be written; nil if they may.
     mutating func take(_ block: [UInt8], received: Int64) -> Fault? {

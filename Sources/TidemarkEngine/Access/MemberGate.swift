@@ -108,7 +108,8 @@ public final class MemberGate: AccessGate {
     public func remembers(token: String) -> Bool {
         guard Token.isOwn(token) else { return policy.current.verifier?.remembers(token) ?? false }
         guard let token = Token(token) else { return false }
-        let (hash, now) = (token.hash, now())
+        let hash = token.hash
+        let now = now()
         return goodTokens.withLock { ($0.value(of: hash) ?? now) > now }
     }
 

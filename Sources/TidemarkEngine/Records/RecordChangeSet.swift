@@ -66,7 +66,8 @@ package struct RecordChangeSet: Hashable, Sendable {
 
     /// Returns the place of a write; a new record whose id the server gives has no key yet.
     func place(_ index: Int) -> TidemarkError.Place {
-        let (write, key) = (writes[index], keys[index])
+        let write = writes[index]
+        let key = keys[index]
         let isTemporary = write.operation == .create && Int64(key).map(TemporaryID.isTemporary) ?? false
         return TidemarkError.Place(
             table: write.table.name,

@@ -94,7 +94,9 @@ package final class ProviderTokens: TokenVerifier {
     /// Whether the token was verified already and has not ended.
     package func remembers(_ token: String) -> Bool {
         guard token.utf8.count <= SignedToken.bytesMax else { return false }
-        let (hash, generation, now) = (VerifiedTokens.hash(of: token), generation, now())
+        let hash = VerifiedTokens.hash(of: token)
+        let generation = generation
+        let now = now()
         return memory.withLock { $0.generation == generation && $0.tokens.user(hash, now: now) != nil }
     }
 

@@ -15,7 +15,7 @@ enum MatchPatterns {
     private struct Ended: Error {}
 
     /// A pattern that SQLite keeps for as long as a statement runs with it.
-    private final class Kept {
+    private final class PatternHolder {
         let pattern: TextPattern
 
         init(_ pattern: TextPattern) { self.pattern = pattern }
@@ -23,27 +23,27 @@ enum MatchPatterns {
 
     private static func match(_ context: OpaquePointer?, _ values: UnsafeMutablePointer<OpaquePointer?>?) {
         guard let value = values?[0], sqlite3_value_type(value) != SQLITE_NULL,
-            let kept = kept(context, values?[1])
+            let holder = holder(context, values?[1])
         else { return sqlite3_result_null(context) }
         guard let text = sqlite3_value_text(value) else { return sqlite3_result_error_nomem(context) }
         do throws(Ended) {
-            let fits = try kept.pattern.matches(CanonicalJSON.bytes(text, of: value)) { () throws(Ended) in
+            let fits = try holder.pattern.matches(CanonicalJSON.bytes(text, of: value)) { () throws(Ended) in
                 if StatementTime.isOver() { throw Ended() }
             }
             sqlite3_result_int(context, fits ? 1 : 0)
         } catch { sqlite3_result_error_code(context, SQLITE_INTERRUPT) }
     }
 
-    private static func kept(_ context: OpaquePointer?, _ value: OpaquePointer?) -> Kept? {
+    private static func holder(_ context: OpaquePointer?, _ value: OpaquePointer?) -> PatternHolder? {
         if let known = sqlite3_get_auxdata(context, 1) {
-            return Unmanaged<Kept>.fromOpaque(known).takeUnretainedValue()
+            return Unmanaged<PatternHolder>.fromOpaque(known).takeUnretainedValue()
         }
         guard let text = sqlite3_value_text(value) else { return nil }
-        let kept = Kept(TextPattern(String(decoding: CanonicalJSON.bytes(text, of: value), as: UTF8.self)))
-        sqlite3_set_auxdata(context, 1, Unmanaged.passRetained(kept).toOpaque()) { pointer in
-            if let pointer { Unmanaged<Kept>.fromOpaque(pointer).release() }
+        let holder = PatternHolder(TextPattern(String(decoding: CanonicalJSON.bytes(text, of: value), as: UTF8.self)))
+        sqlite3_set_auxdata(context, 1, Unmanaged.passRetained(holder).toOpaque()) { pointer in
+            if let pointer { Unmanaged<PatternHolder>.fromOpaque(pointer).release() }
         }
-        return kept
+        return holder
     }
 }
 

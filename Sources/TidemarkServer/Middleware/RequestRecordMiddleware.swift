@@ -26,8 +26,11 @@ struct RequestRecordMiddleware: RouterMiddleware {
         let record = RequestRecord(request, context: context, metrics: metrics)
         // If `next` throws, the client disconnected, and the record ends when it is released.
         var response = try await next(request, context)
-        response.headers[.xContentTypeOptions] = "nosniff"
-        if isEncrypted { response.headers[.strictTransportSecurity] = "max-age=\(Self.strictSeconds)" }
+        if response.body.contentLength != 0 {
+            // An answer without content has nothing to guess at, and stays short.
+            response.headers[.xContentTypeOptions] = "nosniff"
+            if isEncrypted { response.headers[.strictTransportSecurity] = "max-age=\(Self.strictSeconds)" }
+        }
         if readiness.isStopping { response.headers[.connection] = "close" }
         let status = response.status
         let body = response.body

@@ -41,7 +41,7 @@ package actor DigestCache {
             {
                 return known.digest
             }
-            let next = computing ?? begin(zone, state, compute)
+            let next = computing ?? begin(zone, at: state, compute: compute)
             guard next.zone == zone, next.state == state else {
                 // The callers who asked for this one receive its error.
                 _ = await next.task.result
@@ -51,7 +51,7 @@ package actor DigestCache {
         }
     }
 
-    private func begin(_ zone: Name, _ state: ZoneState, _ compute: @escaping Compute) -> Computing {
+    private func begin(_ zone: Name, at state: ZoneState, compute: @escaping Compute) -> Computing {
         let task = Task {
             defer { computing = nil }
             let digest = try await compute()

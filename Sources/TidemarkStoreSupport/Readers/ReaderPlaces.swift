@@ -20,7 +20,7 @@ package actor ReaderPlaces {
     private var taken: [Reader: Int] = [:]
     private var waiting: [(reader: Reader, continuation: CheckedContinuation<Void, Never>)] = []
 
-    /// Creates places, of which one sender has at most a share.
+    /// Creates places; one sender has at most a share of them.
     package init(_ placesMax: Int, share: Int) {
         self.placesMax = max(1, placesMax)
         self.share = max(1, share)
