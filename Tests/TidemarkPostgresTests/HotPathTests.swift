@@ -39,6 +39,20 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `the rows of a new database are summed up when it is opened, so that its first commit reads no table`()
+        async throws
+    {
+        let rows =
+            "INSERT INTO team VALUES (1, 'Kiel', 1); INSERT INTO player (id, team_id, name) VALUES (1, 1, 'Anna');"
+        let zone = try await PostgresZone(schema: PostgresZone.schema + rows)
+        let observer = try await zone.database.connect()
+        #expect(try await observer.column("SELECT zone || revision FROM tidemark.fingerprint") == ["main1"])
+        let statements = try await recorded(zone) {
+            _ = try await zone.sync(at: 1, #"{"team":{"update":[1],"attributes":{"1":{"name":"Kiel!"}}}}"#)
+        }
+        #expect(!statements.contains { $0.sql.contains("sum(row_hash.high)") })
+    }
+
     @Test func `a push of a thousand rows takes as many statements as a push of one`() async throws {
         let zone = try await PostgresZone()
         func push(_ count: Int) async throws -> Int {
