@@ -21,7 +21,7 @@ struct Simulate: AsyncParsableCommand {
     @Option(help: "The first seed.") var seed: UInt64 = 1
     @Option(help: "The number of seeds.") var seeds: UInt64 = 1
     @Option(help: "The number of effective events per seed.") var rounds = 200
-    @Option(help: "The kinds of faults: all, network, crash, storage, schema, live, policies, restore, shapes or rest.")
+    @Option(help: "The kinds of faults: \(Profile.allCases.map(\.rawValue).joined(separator: ", ")).")
     var profile = "all"
     @Option(help: "Plant a bug by name, or all, and show the check that detects it. Debug builds only.")
     var planted: String?

@@ -199,6 +199,12 @@ struct Regression: Sendable, CustomTestStringConvertible {
             profile: .live,
             defect: "the checker did not know a parked predecessor that was made again in the same step"
         ),
+        Regression(
+            seed: 903_100_009_006,
+            profile: .rest,
+            rounds: 60,
+            defect: "the checker took a client's tag from before its own deletion, which emptied a reference, for valid"
+        ),
     ]
 }
 

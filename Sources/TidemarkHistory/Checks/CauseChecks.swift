@@ -22,7 +22,9 @@ extension HistoryChecker {
             case "changed":
                 // The author's base belongs to another history, so it proves nothing.
                 guard authored.incarnation == zone.incarnation else { continue }
-                isSo = hasChanged(reason.record, by: author, ancestors: ancestors(of: authored), scene: scene)
+                isSo =
+                    hasChanged(reason.record, by: author, ancestors: ancestors(of: authored), scene: scene)
+                    || hasOutdatedTag(reason.record, by: author, of: id, scene: scene)
             // A device shows a record again whose deletion does not fit yet, so a later edit may meet that deletion.
             case "deleted": isSo = scene.isDeleted(reason.record, authored.own.subtracting(authored.after))
             case "exists": isSo = scene.isThere(reason.record)
@@ -60,6 +62,20 @@ extension HistoryChecker {
         let change = named ?? RecordChange(record, operation: .delete)
         let zone = scene.zone
         return zone.ruling(on: change, isNamed: named != nil, by: author, rules).unseen != nil
+    }
+
+    /// Whether a client holds a tag from before an own change set that changed the record without naming it, as a
+    /// deletion does that empties references.
+    ///
+    /// The client has not seen that version of the record. A device has, because it replays its changes on its rows.
+    private func hasOutdatedTag(_ record: RecordID, by author: Author, of id: String, scene: Scene) -> Bool {
+        guard offers[id] != nil else { return false }
+        let naming = author.own.filter { own in
+            guard own != id, let changes = sets[own]?.changes else { return own == id }
+            let ids = offers[own]?.identities ?? [:]
+            return changes.contains { rules.translated($0.record, ids) == record }
+        }
+        return hasChanged(record, by: author.having(made: naming), ancestors: [], scene: scene)
     }
 
     /// The change sets that a change set builds on, directly or through others.

@@ -18,7 +18,9 @@ final class SimulatedServer {
     static let now: Int64 = 1_767_312_000_000
 
     let storage: any SimulatedStorage
-    private(set) var schema: SyncSchema
+    private(set) var schema: SyncSchema { didSet { schemaHash = nil } }
+    /// The hash of the schema, since to compute it takes longer than to answer a short question.
+    private var schemaHash: String?
     /// The version of its tables.
     private(set) var version: Int
     private let handler: GroupHandler
@@ -45,6 +47,17 @@ final class SimulatedServer {
         database = try storage.open(Self.fileName)
     }
 
+    private func hash() throws -> String {
+        if let schemaHash { return schemaHash }
+        let hash = try SchemaText.hash(schema)
+        schemaHash = hash
+        return hash
+    }
+
+    private func transaction(_ db: Database) throws -> ZoneTransaction {
+        try ZoneTransaction(db, schema: schema, hash: hash(), now: wall)
+    }
+
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
         try handle([ZoneRequest(.sync, body: body, access: .local("main"))], crash: crash)[0].get().body
@@ -69,7 +82,7 @@ final class SimulatedServer {
         try inTransaction { db in
             let areFull = shorts.allSatisfy { $0 == nil }
             let planned = areFull && group.count > 1 ? try plan(group, db) : nil
-            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
+            let transaction = try self.transaction(db)
             for (index, request) in group.enumerated() {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
                     results.append(try news(short, request: request, db: db))
@@ -106,7 +119,7 @@ final class SimulatedServer {
         guard !PlantedBug.isAnyPlanted else { return nil }
         var answers: [Result<ZoneAnswer, any Error>]?
         try db.inSavepoint {
-            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
+            let transaction = try self.transaction(db)
             answers = try transaction.answer(group, planningBy: handler)
             return GroupHandler.isWorthCommitting(answers ?? []) ? end : .rollback
         }
@@ -146,7 +159,7 @@ final class SimulatedServer {
         let reading = Result { try PullRequests.read(request.body, limits: limits, in: db) }
         if case .failure(let error) = reading { return [.failure(error)] }
         guard let pull = try reading.get() else { return nil }
-        let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
+        let file = ReadRecent(db, schema: schema, hash: try hash())
         guard let head = try file.head(for: pull.device) else { return nil }
         let outcome = try remembering(file, head: head) { $0.answer(pull, at: head, limits: limits) }
         guard case .answer(let answer) = outcome else { return nil }
@@ -160,7 +173,7 @@ final class SimulatedServer {
         ZoneAnswer, any Error
     > {
         let refusal = TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
-        let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
+        let file = ReadRecent(db, schema: schema, hash: try hash())
         guard let head = try file.head(for: short.device) else { return .failure(refusal) }
         let outcome = try remembering(file, head: head) {
             $0.news(for: short.device, since: short.tag, at: head, limits: limits)
@@ -177,7 +190,7 @@ final class SimulatedServer {
     func change(after base: ZoneRevision) throws -> ZoneChange? {
         var change: ZoneChange?
         try inTransaction { db in
-            let file = ReadRecent(db, schema: schema, hash: try SchemaText.hash(schema))
+            let file = ReadRecent(db, schema: schema, hash: try hash())
             guard let head = try file.head(for: nil) else { return .rollback }
             let outcome = try remembering(file, head: head) { $0.change(after: base, at: head, limits: limits) }
             if case .answer(let recentChange) = outcome { change = recentChange }
@@ -202,7 +215,7 @@ final class SimulatedServer {
     private func compare(_ body: [UInt8], request: ZoneRequest, db: Database) throws {
         var slow: [UInt8]?
         try db.inSavepoint {
-            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
+            let transaction = try self.transaction(db)
             let results = try handler.handle([request], in: transaction)
             if case .success(let answer) = results.first { slow = answer.body }
             return .rollback
@@ -216,7 +229,7 @@ final class SimulatedServer {
     ///
     /// - Returns: Whether they are fewer than all rows.
     func delta(since base: DeltaBase, to path: String) throws -> Bool {
-        let zoneSchema = try database.read { try ZoneTransaction($0, schema: schema, now: wall).zone().schema }
+        let zoneSchema = try database.read { try transaction($0).zone().schema }
         guard zoneSchema == base.schema else { return false }
         let zone = storage.path(of: Self.fileName)
         return try SnapshotBuilder(zonePath: zone, schema: schema, since: base).copy(to: path) != nil
@@ -235,7 +248,7 @@ final class SimulatedServer {
     /// Makes a revision of other programs' writes.
     func absorb() throws {
         try inTransaction { db in
-            let transaction = try ZoneTransaction(db, schema: schema, now: wall)
+            let transaction = try self.transaction(db)
             try transaction.absorbOutsideChanges()
             // A snapshot carries it.
             _ = try transaction.fingerprint(at: transaction.zone().revision)
@@ -348,7 +361,7 @@ final class SimulatedServer {
     func ask<Answer>(_ question: (any ZoneReader) throws -> Answer) throws -> Answer {
         var answer: Result<Answer, any Error>?
         try inTransaction { db in
-            answer = Result { try question(ZoneTransaction(db, schema: schema, now: wall).reader()) }
+            answer = Result { try question(transaction(db).reader()) }
             return .rollback
         }
         guard let answer else { throw Finding("live", actor: "server", detail: "a question was not asked") }
