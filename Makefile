@@ -22,7 +22,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify lint format bench real-software kills damage-fuzz node-kills demo demo-dashboard demo-postgres demo-sharing demo-verify prove proofs clean
+.PHONY: help setup setup-tests build build-tests release test verify campaigns lint format bench real-software kills damage-fuzz node-kills demo demo-dashboard demo-postgres demo-sharing demo-verify prove proofs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,10 +45,16 @@ build-tests: setup
 
 test: setup-tests lint build-tests ## Lint, build and run the tests: an answer in ten minutes after the build
 	@$(STAGE) "Running the tests" $(SERVICES) $(TESTS)
-	@printf '\nEverything passed, in %d s. make verify runs the long tests too.\n' \
+	@printf '\nEverything passed, in %d s. make verify runs real applications, too.\n' \
 		$$(( $$(date +%s) - $(STARTED) ))
 
-verify: setup-tests lint build-tests ## As test, with the long ones: more worlds, kills and fuzz, and real applications
+verify: setup-tests lint build-tests ## As test, and real applications: the gate
+	@$(STAGE) "Running the tests" $(SERVICES) $(TESTS)
+	@$(STAGE) "Running real applications" env TIDEMARK_REAL_SOFTWARE_SECONDS=300 $(REAL_SOFTWARE)
+	@printf '\nEverything passed, in %d s. make campaigns runs the long tests.\n' \
+		$$(( $$(date +%s) - $(STARTED) ))
+
+campaigns: setup-tests build-tests ## The tests at full length: more worlds, kills, fuzz and secrets; an hour or more
 	@$(STAGE) "Running the tests at full length" $(SERVICES) env TIDEMARK_LONG=1 $(TESTS)
 	@$(STAGE) "Running real applications at full length" \
 		env TIDEMARK_LONG=1 TIDEMARK_REAL_SOFTWARE_SECONDS=300 $(REAL_SOFTWARE)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests.sh [--filter NAME | --skip NAME]...: runs the built tests, at most one per core at a time.
 # Without arguments, it runs all tests in three groups, fastest first. The last group is two processes.
+# It prints how long each group took, and the slowest tests.
 #
 # With hundreds of tests at once, each waits for all others, and on a slow machine the load alone
 # exceeds time limits.
@@ -8,6 +9,10 @@ set -euo pipefail
 
 cores=$(getconf _NPROCESSORS_ONLN)
 built=$(swift build --show-bin-path)/tidemarkPackageTests.xctest
+log=$(mktemp)
+chain_log=$(mktemp)
+chain=''
+trap '[ -z "$chain" ] || kill "$chain" 2>/dev/null || true; rm -f "$log" "$chain_log"' EXIT
 
 # run WIDTH OPTION...: runs tests, so many at a time.
 run() {
@@ -22,25 +27,48 @@ run() {
     fi
 }
 
+# slowest COUNT: prints the tests that took longest, from the log. A test that waits for others counts its waiting.
+slowest() {
+    printf '\nThe slowest tests, in seconds:\n'
+    sed -nE '/Test run with/d; s/^[^ ]+ +Test (.*) (passed|failed) after ([0-9.]+) seconds.*/\3 \1/p' "$log" |
+        sort -rn | head -n "$1" | awk '{ time = $1; sub(/^[^ ]+ /, ""); printf "%9.1f  %s\n", time, $0 }'
+}
+
+# group NAME WIDTH OPTION...: runs a group of tests, and prints what runs and how long it took.
+group() {
+    local name=$1 start=$SECONDS status=0
+    shift
+    printf -- '--> %s\n' "$name"
+    run "$@" 2>&1 | tee -a "$log" || status=$?
+    printf -- '--> %s: %d s\n' "$name" $((SECONDS - start))
+    return "$status"
+}
+
 if [ $# -gt 0 ]; then
-    run "$cores" "$@"
-    exit
+    status=0
+    run "$cores" "$@" 2>&1 | tee -a "$log" || status=$?
+    slowest 5
+    exit "$status"
 fi
 
 # The simulation keeps all cores busy, which would exceed the HTTP tests' time limits. So it runs
 # separately.
 quick=(TidemarkCoreTests TidemarkGzipTests TidemarkServerTests TidemarkHistoryTests TidyTests)
-run "$cores" "${quick[@]/#/--filter=}"
-run "$cores" --filter=SimulationTests
+group "quick tests" "$cores" "${quick[@]/#/--filter=}"
+group "simulated worlds" "$cores" --filter=SimulationTests
 
 # The integration tests are one chain. In one process with hundreds of others, each test of the chain would wait for all
 # of these, and the chain would run alone at the end. So it has a process of its own, whose output follows the others'.
-chain_log=$(mktemp)
-run 1 --filter=IntegrationTests >"$chain_log" 2>&1 &
+printf -- '--> integration tests, beside the next group\n'
+start=$SECONDS
+{ run 1 --filter=IntegrationTests; } >"$chain_log" 2>&1 &
 chain=$!
-trap 'kill "$chain" 2>/dev/null || true; rm -f "$chain_log"' EXIT
 status=0
-run "$cores" "${quick[@]/#/--skip=}" --skip=SimulationTests --skip=IntegrationTests || status=$?
+group "all other tests" "$cores" "${quick[@]/#/--skip=}" --skip=SimulationTests --skip=IntegrationTests || status=$?
 wait "$chain" || status=$?
+chain=''
 cat "$chain_log"
+cat "$chain_log" >>"$log"
+printf -- '--> integration tests: %d s\n' $((SECONDS - start))
+slowest 15
 exit "$status"

@@ -2,7 +2,7 @@ import Foundation
 
 /// The amount of work of a test that can run for minutes or for hours.
 ///
-/// `make test` uses the short counts. `make verify` sets `TIDEMARK_LONG=1` and uses the long ones.
+/// `make test` and `make verify` use the short counts. `make campaigns` sets `TIDEMARK_LONG=1` and uses the long ones.
 /// A variable of its own sets one count alone, for instance `TIDEMARK_KILLS=10000`.
 public enum Effort {
     /// Whether the long tests run.
@@ -13,7 +13,7 @@ public enum Effort {
     /// - Parameters:
     ///   - variable: The environment variable that sets this count alone, if it has one.
     ///   - short: The count of `make test`.
-    ///   - long: The count of `make verify`.
+    ///   - long: The count of `make campaigns`.
     /// - Returns: A number from 1.
     public static func count(_ variable: String? = nil, short: Int, long: Int) -> Int {
         max(1, variable.flatMap(number) ?? (isLong ? long : short))

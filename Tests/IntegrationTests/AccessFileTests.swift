@@ -3,7 +3,7 @@ import Testing
 
 extension IntegrationTests {
     /// `tidemark serve --access` with the tokens of an app's own identity provider.
-    @Suite(.timeLimit(.minutes(10))) struct AccessFileTests {
+    @Suite(.timeLimit(.minutes(30))) struct AccessFileTests {
         /// A folder with a zone, the provider's keys and the access file.
         private struct Site {
             let workshop: Workshop

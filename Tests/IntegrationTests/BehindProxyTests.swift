@@ -3,7 +3,7 @@ import Testing
 
 extension IntegrationTests {
     /// Rule 8: a server that other machines reach through a proxy only, by this machine's outer address.
-    @Suite(.timeLimit(.minutes(10))) struct BehindProxyTests {
+    @Suite(.timeLimit(.minutes(30))) struct BehindProxyTests {
         @Test(.enabled(if: OuterAddress.first != nil, "this machine has no address but the loopback"))
         func `only the named proxy may connect without TLS, and the log has the address of its client`() async throws {
             let outer = try #require(OuterAddress.first)

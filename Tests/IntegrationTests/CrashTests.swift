@@ -206,7 +206,7 @@ extension IntegrationTests {
                 try await workshop.sqlite3("zone.sqlite", Self.edit(2, "zone-\(round)"))
                 let sync = try workshop.startTidemark(
                     ["device", "sync", workshop.path("a.sqlite")],
-                    within: .milliseconds(1 + round * 6)
+                    killedAfter: .milliseconds(1 + round * 6)
                 )
                 let result = try await sync.finished()
                 if result.status == 128 + SIGKILL { killed += 1 }
@@ -228,7 +228,7 @@ extension IntegrationTests {
             for round in 0..<8 {
                 let join = try workshop.startTidemark(
                     ["device", "join", server.url, workshop.path("a.sqlite")],
-                    within: .milliseconds(1 + round * 8)
+                    killedAfter: .milliseconds(1 + round * 8)
                 )
                 let result = try await join.finished()
                 if result.status == 0 { break }

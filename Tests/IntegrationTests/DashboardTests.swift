@@ -4,7 +4,7 @@ import Testing
 extension IntegrationTests {
     /// The dashboard of a real server in a real Chromium.
     @Suite(
-        .timeLimit(.minutes(10)),
+        .timeLimit(.minutes(30)),
         .enabled(if: Tool.chromium.isThere, "there is no Chromium here; Scripts/setup.sh tests installs it")
     )
     struct DashboardTests {

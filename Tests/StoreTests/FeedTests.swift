@@ -8,7 +8,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// `GET /changes`: the feed of changes, over HTTP.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct FeedTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct FeedTests {
     private static let dishes = """
         CREATE TABLE dish (id INTEGER PRIMARY KEY, city_id INTEGER NOT NULL, name TEXT NOT NULL);
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9)
@@ -172,7 +172,7 @@ import TidemarkTestSupport
             request.headers = ["Accept": "text/event-stream", "Connection": "close"]
             if let lastID { request.headers.add(name: "Last-Event-ID", value: lastID) }
             do {
-                let response = try await HTTPClient.shared.execute(request, timeout: .seconds(30))
+                let response = try await HTTPClient.shared.execute(request, timeout: .minutes(10))
                 var text = ""
                 for try await part in response.body {
                     text += String(buffer: part)

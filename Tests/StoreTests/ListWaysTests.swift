@@ -4,7 +4,7 @@ import Testing
 import TidemarkCore
 
 /// The ways of bringing a list to a client over plain HTTP, each with what it gets wrong.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ListWaysTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ListWaysTests {
     private static let dishes = """
         CREATE TABLE dish (id INTEGER PRIMARY KEY, name TEXT NOT NULL, updated TEXT NOT NULL);
         CREATE INDEX dish_updated ON dish (updated, id);

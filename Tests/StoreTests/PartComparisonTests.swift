@@ -4,7 +4,7 @@ import Testing
 import TidemarkCore
 
 /// E5: `POST /compare/{table}`: a client that keeps some rows gets the difference, whatever it has.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct PartComparisonTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct PartComparisonTests {
     private static let dishes = """
         CREATE TABLE dish (id INTEGER PRIMARY KEY, city_id INTEGER NOT NULL, name TEXT NOT NULL, price INTEGER);
         CREATE INDEX dish_city ON dish (city_id);

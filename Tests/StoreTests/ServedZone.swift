@@ -67,7 +67,7 @@ struct ServedZone: Sendable {
     private func url(_ path: String) -> String { "http://127.0.0.1:\(port)\(path)" }
 
     private func send(_ request: HTTPClientRequest) async throws -> Reply {
-        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        let response = try await HTTPClient.shared.execute(request, timeout: .minutes(10))
         let body = try await response.body.collect(upTo: 64 << 20)
         let tag = response.headers.first(name: "ETag")
         return try Reply(status: Int(response.status.code), text: String(buffer: body), tag: tag)

@@ -8,7 +8,7 @@ import TidemarkEngine
 import TidemarkTestSupport
 
 /// Rule 33: the token of a device, and its behaviour when the token is refused.
-@Suite(.timeLimit(.minutes(5))) struct CredentialsTests {
+@Suite(.timeLimit(.minutes(30))) struct CredentialsTests {
     private static let secret = "hunter2.of-the_device~1+/=="
     private static let tag = ZoneTag(revision: 1, hash: "0123456789abcdef")
 

@@ -8,7 +8,7 @@ import TidemarkGzip
 @testable import TidemarkServer
 
 /// The dashboard's files over HTTP.
-@Suite(.timeLimit(.minutes(5))) struct DashboardRouteTests {
+@Suite(.timeLimit(.minutes(30))) struct DashboardRouteTests {
     @Test func `a browser gets the page, may run nothing but its files, and asks again with the tag`() async throws {
         try await TestServer.run(ScriptedService()) { server in
             let page = try await server.send(.GET, "/dashboard/")

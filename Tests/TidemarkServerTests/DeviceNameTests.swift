@@ -8,7 +8,7 @@ import TidemarkEngine
 import TidemarkTestSupport
 
 /// A device tells its name with each request, for the server's operators.
-@Suite(.timeLimit(.minutes(10))) struct DeviceNameTests {
+@Suite(.timeLimit(.minutes(30))) struct DeviceNameTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
         INSERT INTO notes (text) VALUES ('first');

@@ -8,7 +8,7 @@ import TidemarkTestSupport
 @testable import TidemarkServer
 
 /// Every route of a server with users: a stranger gets nothing from any of them.
-@Suite(.timeLimit(.minutes(5))) struct EveryRouteTests {
+@Suite(.timeLimit(.minutes(30))) struct EveryRouteTests {
     /// A route, the decision about its sender, and the status of an answer to a sender with the right.
     private struct Listing {
         let route: String

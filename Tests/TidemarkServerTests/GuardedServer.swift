@@ -88,7 +88,7 @@ extension TestServer {
         request.method = method
         if let authorization { request.headers.add(name: "Authorization", value: authorization) }
         if let body { request.body = .bytes(ByteBuffer(string: body)) }
-        return Int(try await HTTPClient.shared.execute(request, timeout: .seconds(60)).status.code)
+        return Int(try await HTTPClient.shared.execute(request, timeout: .minutes(10)).status.code)
     }
 
     /// The whole answer to a request, as bytes on the wire, without the line of the time.

@@ -9,7 +9,7 @@ import TidemarkTestSupport
 @testable import TidemarkServer
 
 /// Rule 30: events over real HTTP for users who may lose their access meanwhile.
-@Suite(.timeLimit(.minutes(10))) struct ListenerAccessTests {
+@Suite(.timeLimit(.minutes(30))) struct ListenerAccessTests {
     /// The time, in milliseconds since 1970.
     private final class Clock: Sendable {
         private let time = Mutex<Int64>(1_000_000)

@@ -7,7 +7,7 @@ import TidemarkTestSupport
 @testable import TidemarkServer
 
 /// `GET /openapi.json`: programs learn a zone's interface from its schema.
-@Suite(.timeLimit(.minutes(2))) struct OpenAPITests {
+@Suite(.timeLimit(.minutes(30))) struct OpenAPITests {
     private static let nasty = """
         CREATE TABLE player (id INTEGER PRIMARY KEY, name TEXT NOT NULL CHECK (length(name) > 1), goals INT DEFAULT 0);
         CREATE TABLE "pl/ayer" (id INTEGER PRIMARY KEY);

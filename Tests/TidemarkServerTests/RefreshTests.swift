@@ -7,7 +7,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// D6: a token ends at any step of a round, and nothing is lost or doubled.
-@Suite(.timeLimit(.minutes(5))) struct RefreshTests {
+@Suite(.timeLimit(.minutes(30))) struct RefreshTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
         INSERT INTO notes (text) VALUES ('first'), ('second');

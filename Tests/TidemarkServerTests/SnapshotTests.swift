@@ -36,7 +36,7 @@ import TidemarkTestSupport
             try await TestServer.run(service) { server in
                 let request = HTTPClientRequest(url: server.url + "/zones/main/snapshot")
                 let reading = Task {
-                    let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+                    let response = try await HTTPClient.shared.execute(request, timeout: .minutes(10))
                     var pieces = response.body.makeAsyncIterator()
                     #expect(try await pieces.next() != nil)
                     throw CancellationError()

@@ -75,7 +75,7 @@ struct TestServer: Sendable {
         request.method = method
         request.headers = headers
         request.body = body
-        let response = try await plainClient.execute(request, timeout: .seconds(60))
+        let response = try await plainClient.execute(request, timeout: .minutes(10))
         let content = try await response.body.collect(upTo: 256 << 20)
         return Answer(
             status: Int(response.status.code),

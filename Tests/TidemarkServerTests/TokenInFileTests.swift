@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// A token is in no file but the store of tokens, and in no text that a person or a log sees.
-@Suite(.timeLimit(.minutes(5))) struct TokenInFileTests {
+@Suite(.timeLimit(.minutes(30))) struct TokenInFileTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
         INSERT INTO notes (text) VALUES ('first');

@@ -8,7 +8,7 @@ import TidemarkTestSupport
 @testable import TidemarkServer
 
 /// Where a token may be found after a run: nowhere but with its holder.
-@Suite(.timeLimit(.minutes(5))) struct TokenSecrecyTests {
+@Suite(.timeLimit(.minutes(30))) struct TokenSecrecyTests {
     @Test func `no log line, error, metric or file has a token, good or bad, or the header that it came in`()
         async throws
     {

@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// A11: an app shows the versions of a refused record as values of its own types.
-@Suite(.timeLimit(.minutes(5))) struct ConflictValueTests {
+@Suite(.timeLimit(.minutes(30))) struct ConflictValueTests {
     private static let schema = """
         CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT, goals INTEGER NOT NULL, weight REAL, photo BLOB);
         CREATE TABLE cities (country TEXT, code INTEGER, "a, {b}: é" TEXT, revision TEXT, PRIMARY KEY (country, code));

@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// A11: the progress of the first download.
-@Suite(.timeLimit(.minutes(5))) struct DownloadProgressTests {
+@Suite(.timeLimit(.minutes(30))) struct DownloadProgressTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
         CREATE TABLE tags (id INTEGER PRIMARY KEY, name TEXT);

@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// An app merges records of its own types.
-@Suite(.timeLimit(.minutes(5))) struct RecordMergeTests {
+@Suite(.timeLimit(.minutes(30))) struct RecordMergeTests {
     private static let schema =
         "CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT NOT NULL, goals INTEGER, note TEXT)"
     private static let seed = "INSERT INTO players VALUES (1, 'Anna', 0, 'base')"

@@ -6,7 +6,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// C6: an app shows at each record whether it is safe on the server, in Swift and in SQL.
-@Suite(.timeLimit(.minutes(5))) struct RecordStateTests {
+@Suite(.timeLimit(.minutes(30))) struct RecordStateTests {
     private static let schema = """
         CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT UNIQUE, goals INTEGER);
         CREATE TABLE regions (state TEXT, since DATE, number INTEGER NOT NULL, PRIMARY KEY (state, since));

@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// A11: an app learns which tables and records others changed, for instance the one that an editor shows.
-@Suite(.timeLimit(.minutes(5))) struct RemoteChangesTests {
+@Suite(.timeLimit(.minutes(30))) struct RemoteChangesTests {
     private static let schema = """
         CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
         CREATE TABLE tags (name TEXT PRIMARY KEY, note TEXT);

@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// A11: streams of state say the truth about now.
-@Suite(.timeLimit(.minutes(5))) struct StatusTests {
+@Suite(.timeLimit(.minutes(30))) struct StatusTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
     private static func device() async throws -> (cluster: Cluster, anna: TestDevice) {

@@ -5,7 +5,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// D5: after `stop()` the file is free, and the next sync goes on.
-@Suite(.timeLimit(.minutes(5))) struct StopTests {
+@Suite(.timeLimit(.minutes(30))) struct StopTests {
     private static let schema = "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)"
 
     @Test func `rule 7 of the app's face: after stop no round holds the file, whatever it was doing`() async throws {

@@ -7,7 +7,7 @@ import TidemarkCore
 import TidemarkTestSupport
 
 /// B10: an app waits until a record is on the server.
-@Suite(.timeLimit(.minutes(5))) struct WaitTests {
+@Suite(.timeLimit(.minutes(30))) struct WaitTests {
     private static let schema = """
         CREATE TABLE teams (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
         CREATE TABLE players (id INTEGER PRIMARY KEY, team_id INTEGER REFERENCES teams, name TEXT,

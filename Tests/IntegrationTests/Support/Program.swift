@@ -4,7 +4,9 @@ import Synchronization
 /// A real process: starts it, reads its lines, sends signals and ends it.
 ///
 /// One thread a pipe reads the output and wakes the tests that wait for a line. Every wait is
-/// bounded: a process that outlives its deadline is killed, which ends its lines.
+/// bounded by progress: a process is killed, which ends its lines, once it has neither written nor worked for as long
+/// as the limit, or has worked for longer. On a busy machine a slow process has more time, and one that hangs or spins
+/// has not.
 final class Program: @unchecked Sendable {
     // `init` alone changes the process; all else is locked.
 
@@ -40,21 +42,27 @@ final class Program: @unchecked Sendable {
     private let process = Process()
     private let input = Pipe()
     private let state = Mutex(State())
-    private let deadline: ContinuousClock.Instant
+    private let limit: Duration
+    private let killTime: ContinuousClock.Instant?
     let name: String
 
     /// Starts a program, found in PATH unless its name is a path.
+    ///
+    /// `limit` is the longest time without output or processor time, and the most processor time. After `delay` the
+    /// process is killed in any case.
     init(
         _ name: String,
         _ arguments: [String],
         in folder: URL,
         environment: [String: String] = [:],
-        within limit: Duration = .seconds(300)
+        within limit: Duration = .seconds(300),
+        killedAfter delay: Duration? = nil
     ) throws {
         // A write to an ended process must not end the tests.
         signal(SIGPIPE, SIG_IGN)
         self.name = name
-        deadline = .now + limit
+        self.limit = limit
+        killTime = delay.map { .now + $0 }
         let output = Pipe()
         let errors = Pipe()
         process.executableURL = URL(filePath: name.hasPrefix("/") ? name : "/usr/bin/env")
@@ -207,12 +215,40 @@ final class Program: @unchecked Sendable {
         ended(status, bySignal: info.si_code != CLD_EXITED)
     }
 
-    /// Whether there is something to read, or the end; false when the deadline has passed.
+    /// Whether there is something to read, or the end; false when the process was killed for its limit.
     private func waitUntilReadable(_ descriptor: Int32) -> Bool {
-        let milliseconds = max(deadline - .now, .zero) / .milliseconds(1)
-        var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        if Foundation.poll(&poll, 1, Int32(milliseconds)) > 0 { return true }
+        var idle = Duration.zero
+        var work = ProcessWork.time(of: id)
+        while idle < limit, work ?? .zero < limit {
+            let pause = killTime.map { max($0 - .now, .zero) } ?? min(limit, .seconds(10))
+            var poll = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            if Foundation.poll(&poll, 1, Int32(pause / .milliseconds(1))) > 0 { return true }
+            guard killTime == nil else { break }
+            let now = ProcessWork.time(of: id)
+            idle = now == work ? idle + pause : .zero
+            work = now
+        }
         kill(process.processIdentifier, SIGKILL)
         return false
+    }
+}
+
+/// The processor time of processes.
+enum ProcessWork {
+    private static let ticksPerSecond = Double(sysconf(Int32(_SC_CLK_TCK)))
+
+    /// The processor time of a process and its descendants; nil where the system does not say it in a file.
+    static func time(of id: Int32) -> Duration? {
+        guard let stat = text("/proc/\(id)/stat"), let end = stat.lastIndex(of: ")") else { return nil }
+        // From the third field on: its name may have spaces.
+        let fields = stat[stat.index(after: end)...].split(separator: " ").dropFirst(11).prefix(4)
+        let own = Duration.seconds(fields.compactMap { Double($0) }.reduce(0, +) / ticksPerSecond)
+        let children = text("/proc/\(id)/task/\(id)/children")?.split(separator: " ").compactMap { Int32($0) } ?? []
+        return children.reduce(own) { $0 + (time(of: $1) ?? .zero) }
+    }
+
+    private static func text(_ path: String) -> String? {
+        // A process may end at any moment, and then has no files.
+        try? String(contentsOfFile: path, encoding: .utf8)
     }
 }

@@ -42,9 +42,17 @@ final class Workshop: Sendable {
         _ name: String,
         _ arguments: [String],
         environment: [String: String] = [:],
-        within limit: Duration = .seconds(300)
+        within limit: Duration = .seconds(300),
+        killedAfter delay: Duration? = nil
     ) throws -> Program {
-        let program = try Program(name, arguments, in: folder, environment: environment, within: limit)
+        let program = try Program(
+            name,
+            arguments,
+            in: folder,
+            environment: environment,
+            within: limit,
+            killedAfter: delay
+        )
         try warden.watch(program.id)
         running.withLock { $0 = $0.filter { !$0.isFinished } + [program] }
         return program
@@ -60,12 +68,16 @@ final class Workshop: Sendable {
         try await startTidemark(arguments).finished()
     }
 
-    /// Starts `tidemark`, and kills it when it outlives the limit.
-    func startTidemark(_ arguments: [String], within limit: Duration = .seconds(300)) throws -> Program {
-        try start(Self.programs.appending(path: "tidemark").path, arguments, within: limit)
+    /// Starts `tidemark`.
+    func startTidemark(
+        _ arguments: [String],
+        within limit: Duration = .seconds(300),
+        killedAfter delay: Duration? = nil
+    ) throws -> Program {
+        try start(Self.programs.appending(path: "tidemark").path, arguments, within: limit, killedAfter: delay)
     }
 
-    /// Starts `tidemark-dev`, and kills it when it outlives the limit.
+    /// Starts `tidemark-dev`.
     func startTidemarkDev(_ arguments: [String], within limit: Duration = .seconds(300)) throws -> Program {
         try start(Self.programs.appending(path: "tidemark-dev").path, arguments, within: limit)
     }
