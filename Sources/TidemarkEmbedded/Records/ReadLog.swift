@@ -57,7 +57,7 @@ extension FileReader {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT revision, device, user_id, committed
+                    SELECT revision, id IS NOT NULL AS has_id, device, user_id, committed
                     FROM main.tidemark_revision AS entry
                     WHERE revision < ?1
                         AND (?2 IS NULL OR EXISTS (
@@ -77,6 +77,7 @@ extension FileReader {
         let number = try row.value("revision") as Int64
         return RevisionRecord(
             revision: number,
+            hasID: try row.value("has_id"),
             device: try row.value("device"),
             user: try row.value("user_id"),
             committed: try row.value("committed"),
@@ -113,7 +114,11 @@ extension FileReader {
         try numbers.compactMap { number in
             try Row.fetchOne(
                 db.cachedStatement(
-                    sql: "SELECT revision, device, user_id, committed FROM main.tidemark_revision WHERE revision = ?"
+                    sql: """
+                        SELECT revision, id IS NOT NULL AS has_id, device, user_id, committed
+                        FROM main.tidemark_revision
+                        WHERE revision = ?
+                        """
                 ),
                 arguments: [number]
             ).map { try record($0) }

@@ -83,8 +83,10 @@ enum SharedSchemas {
     )
 
     private static let author: [(String, JSONTree)] = [
-        ("committed", ["type": nullable("string"), "format": "date-time"]), ("device", ["type": nullable("string")]),
-        ("name", ["type": nullable("string")]), ("user", ["type": nullable("string")]),
+        ("committed", ["type": nullable("string"), "format": "date-time"]),
+        ("source", ["enum": .strings(RevisionRecord.Source.allCases.map(\.rawValue))]),
+        ("device", ["type": nullable("string")]), ("name", ["type": nullable("string")]),
+        ("user", ["type": nullable("string")]),
     ]
 
     private static func revision(more: [(String, JSONTree)]) -> JSONTree {

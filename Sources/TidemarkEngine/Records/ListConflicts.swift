@@ -2,8 +2,8 @@ package import TidemarkCore
 
 /// Answers `GET /conflicts`: the change sets that the server refused, newest first.
 ///
-/// Of each record, `mine` is what the author sent, `theirs` the server's record at the refusal, and `base` the values
-/// of the sent columns at the revision that the author had seen, as far as the log knows them.
+/// Of each record, `mine` is what the author sent, `theirs` the server's record at the refusal, and `base` the record
+/// at the revision that the author had seen, as far as the log knows it.
 package struct ListConflicts {
     private let reader: any ZoneReader
     private let contacts: [DeviceContact]
@@ -105,12 +105,13 @@ package struct ListConflicts {
         if let mine = sides.mine {
             if let base = sides.base, bases > 0 {
                 bases -= 1
-                let columns = sides.isDeletedByMe ? sides.table.valueColumns.map(\.name) : Array(mine.keys)
-                members.append(("base", try history.values(of: columns, in: sides.key, at: base)))
+                let columns = sides.table.valueColumns.map(\.name)
+                let theirs = sides.theirs.map(Self.values) ?? [:]
+                members.append(("base", try history.values(of: columns, in: sides.key, at: base, later: theirs)))
             }
             members.append(("mine", sides.isDeletedByMe ? "null" : history.object(mine)))
         }
-        members.append(("theirs", sides.theirs.map { record($0, history) } ?? "null"))
+        members.append(("theirs", sides.theirs.map { history.object(Self.values($0)) } ?? "null"))
         return JSONText.object(members)
     }
 
@@ -149,8 +150,9 @@ package struct ListConflicts {
             + keys("delete").map { ($0, nil) }
     }
 
-    private func record(_ json: String, _ history: RecordHistory) -> String {
+    /// The values of a record of the truth, by column.
+    private static func values(_ json: String) -> [String: String] {
         let members = (JSONParts.members(of: json) ?? []).filter { !WireName.recordMembers.contains($0.name) }
-        return history.object(Dictionary(members.map { (WireName.name(of: $0.name), $0.value) }) { first, _ in first })
+        return Dictionary(members.map { (WireName.name(of: $0.name), $0.value) }) { first, _ in first }
     }
 }

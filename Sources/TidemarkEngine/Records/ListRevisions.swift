@@ -98,8 +98,8 @@ package struct ListRevisions {
     static func author(of record: RevisionRecord, _ devices: KnownDevices) -> [(name: String, value: String)] {
         let name = record.device.flatMap { devices.name(of: $0) }
         return [
-            ("committed", Moment.json(record.committed)), ("device", text(record.device)), ("name", text(name)),
-            ("user", text(record.user)),
+            ("committed", Moment.json(record.committed)), ("source", JSONText.quote(record.source.rawValue)),
+            ("device", text(record.device)), ("name", text(name)), ("user", text(record.user)),
         ]
     }
 

@@ -58,10 +58,13 @@ package struct RecordHistory {
     }
 
     /// The values of columns at a revision, as far as the log knows them, as JSON; null if the record was not there.
-    func values(of columns: [String], in key: String, at revision: Int64) throws -> String {
+    ///
+    /// `later` are the values at some later revision. A column that no change has set since had the same value before.
+    func values(of columns: [String], in key: String, at revision: Int64, later: [String: String]) throws -> String {
         let entries = try reader.history(of: key, in: table, before: .max, limit: Self.entriesMax)
+        let isWhole = reader.state.horizon <= revision && entries.count < Self.entriesMax
         guard let start = entries.firstIndex(where: { $0.revision <= revision }) ?? entries.indices.last else {
-            return "{}"
+            return object(isWhole ? later.filter { columns.contains($0.key) } : [:])
         }
         let isBefore = entries[start].revision > revision
         if isBefore ? entries[start].operation == .create : entries[start].operation == .delete { return "null" }
@@ -71,9 +74,13 @@ package struct RecordHistory {
             known[column] = isBefore ? nil : value(of: column, in: entries[start...], values)
             // The first later change of an adopted column names its value.
             if known[column] == nil {
-                let later = entries.last { $0.revision > revision && adopted($0)[column] != nil }
-                known[column] = later.flatMap { adopted($0)[column] }
+                let next = entries.last { $0.revision > revision && adopted($0)[column] != nil }
+                known[column] = next.flatMap { adopted($0)[column] }
             }
+            let isUnchanged = entries.allSatisfy {
+                $0.revision <= revision || $0.operation == .update && !$0.columns.contains(column)
+            }
+            if known[column] == nil, isWhole, isUnchanged { known[column] = later[column] }
         }
         return object(known)
     }

@@ -134,9 +134,21 @@ package struct RevisionRecord: Hashable, Sendable {
         package init() {}
     }
 
+    /// Who made a revision.
+    package enum Source: String, CaseIterable, Sendable {
+        /// A device.
+        case device
+        /// A client without rows, such as one of `POST /tables/{table}`.
+        case client
+        /// A program that wrote into the database itself.
+        case program
+    }
+
     /// The revision.
     package let revision: Int64
-    /// The device; nil for another program.
+    /// Who made it.
+    package let source: Source
+    /// The device; nil for a client without rows and for another program.
     package let device: String?
     /// The user.
     package let user: String?
@@ -145,9 +157,17 @@ package struct RevisionRecord: Hashable, Sendable {
     /// The changed records, by table.
     package let tables: [String: Counts]
 
-    /// Creates a revision.
-    package init(revision: Int64, device: String?, user: String?, committed: Int64?, tables: [String: Counts]) {
+    /// Creates a revision; only a change set that somebody sent has an id.
+    package init(
+        revision: Int64,
+        hasID: Bool,
+        device: String?,
+        user: String?,
+        committed: Int64?,
+        tables: [String: Counts]
+    ) {
         self.revision = revision
+        source = device != nil ? .device : hasID ? .client : .program
         self.device = device
         self.user = user
         self.committed = committed

@@ -66,9 +66,9 @@ extension PostgresReader {
         let rows = try pg.query(
             """
             SELECT entry.revision, entry.device, entry.user_id, counted.tbl, counted.operation, counted.number,
-                entry.committed
+                entry.committed, entry.id
             FROM (
-                SELECT revision, device, user_id, committed
+                SELECT revision, id, device, user_id, committed
                 FROM tidemark.revision AS entry
                 WHERE zone = $1 \(condition)
             ) AS entry
@@ -90,6 +90,7 @@ extension PostgresReader {
             records.append(
                 RevisionRecord(
                     revision: number,
+                    hasID: rows[start][7] != nil,
                     device: rows[start][1],
                     user: rows[start][2],
                     committed: rows[start].integer(6),
