@@ -44,6 +44,30 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `the metrics tell memory, start, data and disk as they are at each look`() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-machine-\(UUID())")
+        let zones = folder.appending(path: "zones")
+        try FileManager.default.createDirectory(at: zones, withIntermediateDirectories: true)
+        let file = folder.appending(path: "main.sqlite")
+        try Data(count: 1_000).write(to: file)
+        try Data(count: 200).write(to: folder.appending(path: "main.sqlite-wal"))
+        try Data(count: 9_000).write(to: folder.appending(path: "a-file-of-somebody-else"))
+        let metrics = MachineMetrics(PrometheusRegistry(), started: 1_795_777_842_500, files: [file.path, zones.path])
+        let first = try PrometheusPage(metrics.text())
+        #expect(first.value("process_start_time_seconds") == 1_795_777_842.5)
+        #expect(first.value("tidemark_data_bytes") == 1_200)
+        let size = try #require(first.value("tidemark_disk_size_bytes"))
+        let free = try #require(first.value("tidemark_disk_free_bytes"))
+        #expect(0 < free && free <= size)
+        #if os(Linux)
+        let memory = try #require(first.value("process_resident_memory_bytes"))
+        #expect(memory > 1_000_000)
+        #endif
+        try Data(count: 30).write(to: zones.appending(path: "z_a.sqlite"))
+        #expect(try PrometheusPage(metrics.text()).value("tidemark_data_bytes") == 1_230)
+        try FileManager.default.removeItem(at: folder)
+    }
+
     @Test func `a log line is a message with metadata: request, client and result`() async throws {
         let service = ScriptedService { _, _ in Array(#"{"secret":"hunter2"}"#.utf8) }
         try await TestServer.run(service) { server in

@@ -1,4 +1,5 @@
 import GRDB
+import TidemarkServer
 
 /// The memory of large jobs, with server and device each in a process of its own.
 enum MemoryBenchmark: Benchmark {

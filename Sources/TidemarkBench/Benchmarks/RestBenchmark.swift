@@ -4,6 +4,7 @@ import GRDB
 import NIOCore
 import NIOHTTP1
 import TidemarkCore
+import TidemarkServer
 
 /// Rows for clients that keep none: pages, single records, writes and the feed.
 enum RestBenchmark: Benchmark {

@@ -1,6 +1,7 @@
 import Foundation
 import Synchronization
 import TidemarkCore
+import TidemarkServer
 
 /// The program `tidemark`, or another one of the same build, as a process of its own.
 final class ChildProcess: @unchecked Sendable {

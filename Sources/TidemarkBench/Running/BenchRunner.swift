@@ -1,4 +1,5 @@
 import TidemarkEmbedded
+import TidemarkServer
 
 /// Runs benchmarks: Tidemark and the ceiling in turn, so that other load on the machine meets both.
 package struct BenchRunner: Sendable {

@@ -8,6 +8,7 @@ import TidemarkPostgres
 import TidemarkRedis
 import TidemarkEmbedded
 import TidemarkEngine
+import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// `tidemark serve`: serves a SQLite file or a PostgreSQL database.
@@ -244,7 +245,11 @@ struct Serve: AsyncParsableCommand {
                 pages: pages,
                 limits: limits,
                 drain: .seconds(drain),
-                exposition: registry.text,
+                exposition: MachineMetrics(
+                    registry,
+                    started: SystemClock.milliseconds(),
+                    files: try dataFiles()
+                ).text,
                 onHangUp: access.onHangUp,
                 logger: logger
             )
@@ -256,6 +261,13 @@ struct Serve: AsyncParsableCommand {
             try await store.close()
             try access.close()
         }
+    }
+
+    /// The paths of the zones' files, and of the folders with such files.
+    private func dataFiles() throws -> [String] {
+        guard store == nil else { return [] }
+        let zones = file.map(AccessLocation.zones(besideFile:)) ?? AccessLocation.zones(inFolder: data ?? ".")
+        return [try zonePath(), zones.path]
     }
 
     /// The place of the users.

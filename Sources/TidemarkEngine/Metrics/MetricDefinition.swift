@@ -127,6 +127,31 @@ extension MetricDefinition {
         .gauge,
         help: "Connections that wait for new revisions."
     )
+    package static let residentMemory = MetricDefinition(
+        "process_resident_memory_bytes",
+        .gauge,
+        help: "Memory that the process holds."
+    )
+    package static let startTime = MetricDefinition(
+        "process_start_time_seconds",
+        .gauge,
+        help: "When the server started, in seconds since 1970."
+    )
+    package static let dataSize = MetricDefinition(
+        "tidemark_data_bytes",
+        .gauge,
+        help: "Files of the zones, with their -wal."
+    )
+    package static let diskFree = MetricDefinition(
+        "tidemark_disk_free_bytes",
+        .gauge,
+        help: "Space that is left on the disk of the zones' files."
+    )
+    package static let diskSize = MetricDefinition(
+        "tidemark_disk_size_bytes",
+        .gauge,
+        help: "Size of the disk of the zones' files."
+    )
     static let build = MetricDefinition(
         "tidemark_build_info",
         .gauge,

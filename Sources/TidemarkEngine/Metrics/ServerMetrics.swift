@@ -10,7 +10,7 @@ public struct ServerMetrics: Sendable {
     public static let definitions: [MetricDefinition] = [
         .pushes, .conflicts, .repeats, .refusals, .requests, .inFlight, .memory, .memoryRefusals, .lag, .waiting,
         .groupSize, .commits, .failedCommits, .damagedLogs, .cacheHits, .cacheMisses, .sharedHits, .sharedMisses,
-        .listeners, .build,
+        .listeners, .residentMemory, .startTime, .dataSize, .diskFree, .diskSize, .build,
     ]
 
     private let factory: any MetricsFactory

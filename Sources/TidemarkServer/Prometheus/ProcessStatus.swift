@@ -1,34 +1,34 @@
-import Foundation
+internal import Foundation
 
 /// The system's figures of a process: its memory and its processor time, on Linux.
-struct ProcessStatus: Sendable {
+package struct ProcessStatus: Sendable {
     /// The process's folder in `/proc`.
     private let folder: String
 
     /// This process.
-    static let own = ProcessStatus(folder: "/proc/self")
+    package static let own = ProcessStatus(folder: "/proc/self")
 
     /// A process by its number.
-    init(_ process: Int32) { self.init(folder: "/proc/\(process)") }
+    package init(_ process: Int32) { self.init(folder: "/proc/\(process)") }
 
     private init(folder: String) { self.folder = folder }
 
     /// The present memory, in bytes; nil where the system does not tell it, or the process has
     /// ended.
-    var residentBytes: Int? { bytes("VmRSS:") }
+    package var residentBytes: Int? { bytes("VmRSS:") }
 
     /// The peak memory, in bytes.
-    var peakBytes: Int? { bytes("VmHWM:") }
+    package var peakBytes: Int? { bytes("VmHWM:") }
 
     /// Resets the peak; where that is not possible, the peak is that of the whole process.
-    func resetPeak() {
+    package func resetPeak() {
         guard let file = FileHandle(forWritingAtPath: "\(folder)/clear_refs") else { return }
         // A refusal changes only the meaning of the peak.
         try? file.write(contentsOf: Data("5".utf8))
     }
 
     /// The processor time of its threads, in seconds.
-    var processorSeconds: Double? {
+    package var processorSeconds: Double? {
         // A folder that cannot be read means a system without these figures.
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: "\(folder)/task") else { return nil }
         let nanoseconds = threads.compactMap { thread in

@@ -1,0 +1,53 @@
+internal import CoreMetrics
+internal import Foundation
+internal import TidemarkEngine
+
+/// The metrics of a server with what its process and files take of the machine, which it reads for each answer.
+public struct MachineMetrics: Sendable {
+    private let registry: PrometheusRegistry
+    private let started: Int64
+    private let files: [String]
+
+    /// Adds gauges to a registry.
+    ///
+    /// - Parameters:
+    ///   - registry: The metrics of the server.
+    ///   - started: When the server started, in milliseconds since 1970.
+    ///   - files: The paths of the zones' files, and of folders with such files; none for a database elsewhere.
+    public init(_ registry: PrometheusRegistry, started: Int64, files: [String]) {
+        self.registry = registry
+        self.started = started
+        self.files = files
+    }
+
+    /// Renders all metrics of the registry, as ``PrometheusRegistry/text()`` does.
+    @Sendable public func text() -> String {
+        set(.startTime, Double(started) / 1_000)
+        // Not every system tells it.
+        if let bytes = ProcessStatus.own.residentBytes { set(.residentMemory, Double(bytes)) }
+        if let first = files.first {
+            set(.dataSize, files.map(Self.size).reduce(0, +))
+            // A disk that cannot be read has no figures; `/readyz` tells that the store fails.
+            let disk = try? FileManager.default.attributesOfFileSystem(forPath: first)
+            if let free = disk?[.systemFreeSize] as? NSNumber { set(.diskFree, free.doubleValue) }
+            if let size = disk?[.systemSize] as? NSNumber { set(.diskSize, size.doubleValue) }
+        }
+        return registry.text()
+    }
+
+    private func set(_ definition: MetricDefinition, _ value: Double) {
+        Meter(label: definition.name, factory: registry).set(value)
+    }
+
+    /// The bytes of a file with its -wal, or of a folder's files.
+    private static func size(_ path: String) -> Double {
+        // A path without a folder behind it is a file's.
+        let names = try? FileManager.default.contentsOfDirectory(atPath: path)
+        let paths = names.map { $0.map { "\(path)/\($0)" } } ?? [path, "\(path)-wal"]
+        return paths.map { path in
+            // A file that is not there, such as the -wal of a closed one, takes nothing.
+            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+            return (attributes?[.size] as? NSNumber)?.doubleValue ?? 0
+        }.reduce(0, +)
+    }
+}
