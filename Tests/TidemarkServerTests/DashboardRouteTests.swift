@@ -73,6 +73,38 @@ import TidemarkGzip
         }
     }
 
+    @Test func `a person who opens the server's address finds the dashboard, and a program hears what is there`()
+        async throws
+    {
+        try await TestServer.run(ScriptedService()) { server in
+            let browser: HTTPHeaders = ["Accept": "text/html,application/xhtml+xml,*/*;q=0.8"]
+            let page = try await server.send(.GET, "/", headers: browser)
+            #expect(page.status == 200)
+            #expect(page.headers["Content-Type"] == ["text/html; charset=utf-8"])
+            #expect(page.headers["Content-Security-Policy"] == [WebPages.contentSecurityPolicy])
+            #expect(page.text.contains(#"href="dashboard/""#))
+            let programs: [HTTPHeaders] = [[:], ["Accept": "application/json"], ["Accept": "*/*"]]
+            for headers in programs {
+                let answer = try await server.send(.GET, "/", headers: headers)
+                #expect(answer.status == 404)
+                #expect(try answer.error.code == .unknownPath)
+            }
+        }
+        try await TestServer.run(ScriptedService(), pages: WebPages.embedded.withoutDashboard) { server in
+            let answer = try await server.send(.GET, "/", headers: ["Accept": "text/html"])
+            #expect(answer.status == 404)
+        }
+    }
+
+    @Test func `a device that was given the dashboard's address is told to leave that part out`() async throws {
+        try await TestServer.run(ScriptedService()) { server in
+            for path in ["/dashboard/snapshot", "/dashboard/zones/shop/snapshot", "/dashboard/sync"] {
+                let error = try await server.send(.GET, path).error
+                #expect(error.fix == "Leave /dashboard/ out of the server's address.")
+            }
+        }
+    }
+
     @Test func `a server without the dashboard still has the small client`() async throws {
         try await TestServer.run(ScriptedService(), pages: WebPages.embedded.withoutDashboard) { server in
             for path in ["/dashboard", "/dashboard/", "/dashboard/app.js"] {

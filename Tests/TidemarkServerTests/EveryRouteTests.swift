@@ -77,6 +77,8 @@ import TidemarkTestSupport
             Listing(route: "GET /dashboard", decision: .anybody, status: 200),
             Listing(route: "GET /dashboard/{file}", decision: .anybody, status: 200),
             Listing(route: "GET /client/tidemark.js", decision: .anybody, status: 200),
+            // Only a browser gets a page.
+            Listing(route: "GET /", decision: .anybody, status: 404),
         ]
 
     /// The routes of files, which a browser may keep.
@@ -90,7 +92,7 @@ import TidemarkTestSupport
         .map(\.route)
             + ["/devices", "/conflicts"].flatMap { ["GET \($0)", "GET /zones/{zone}\($0)"] }
             + ["", "/zones/{zone}"].map { "DELETE \($0)/devices/{device}" }
-            + ["GET /healthz", "GET /readyz", "GET /metrics"] + ofFiles.map { "GET \($0)" }
+            + ["GET /healthz", "GET /readyz", "GET /metrics", "GET /"] + ofFiles.map { "GET \($0)" }
     )
 
     private static func name(_ route: Route) -> String { "\(route.method.rawValue) \(route.path)" }
@@ -124,7 +126,7 @@ import TidemarkTestSupport
                     for stranger in strangers {
                         let status: Int
                         switch route.decision {
-                        case .anybody: status = route.path == "/dashboard" ? 308 : 200
+                        case .anybody: status = ["/dashboard": 308, "/": 404][route.path] ?? 200
                         case .members: status = stranger.statuses.members
                         // A stranger to a zone may be a user.
                         case .users where stranger.statuses.members != 401: continue

@@ -24,6 +24,20 @@ struct DashboardRoute: Sendable {
         return try await answer(request, name: WebPages.startName)
     }
 
+    /// Answers `GET /` of a browser with a page that leads to the dashboard; to a program this path is unknown.
+    @Sendable func root(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
+        guard request.headers[.accept]?.contains("text/html") == true else { throw HTTPError(.notFound) }
+        let page = """
+            <!doctype html><html lang="en"><meta charset="utf-8"><title>Tidemark</title>
+            <p>This is a Tidemark server. <a href="dashboard/">Open its dashboard</a></p></html>
+
+            """
+        var response = Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(string: page)))
+        Self.protect(&response, type: "text/html; charset=utf-8")
+        response.headers[.vary] = "Accept"
+        return response
+    }
+
     /// Answers `GET /dashboard/{file}`.
     @Sendable func file(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         try await answer(request, name: context.parameters.get("file") ?? WebPages.startName)
@@ -41,12 +55,16 @@ struct DashboardRoute: Sendable {
             return Response(status: .notModified, headers: [.eTag: files.entityTag, .cacheControl: "no-cache"])
         }
         var response = try await JSONAnswer.response(file.content, to: request.headers, shared: compressed)
-        response.headers[.contentType] = file.mediaType
-        response.headers[.cacheControl] = "no-cache"
         response.headers[.eTag] = files.entityTag
+        Self.protect(&response, type: file.mediaType)
+        return response
+    }
+
+    private static func protect(_ response: inout Response, type: String) {
+        response.headers[.contentType] = type
+        response.headers[.cacheControl] = "no-cache"
         response.headers[.contentSecurityPolicy] = WebPages.contentSecurityPolicy
         response.headers[.referrerPolicy] = "no-referrer"
-        return response
     }
 }
 

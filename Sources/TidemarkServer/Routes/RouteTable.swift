@@ -50,7 +50,7 @@ struct RouteTable {
         let zoneRoutes = describedRoutes + [documentRoute(about: describedRoutes + pageRoutes)]
         return zoneRoutes
             + zoneRoutes.map { Route($0.method, "\(Self.zonePrefix){zone}\($0.path)", for: $0.answer) } + tokenRoutes
-            + forgetRoutes + userRoutes + serverRoutes + pageRoutes
+            + forgetRoutes + userRoutes + serverRoutes + pageRoutes + rootRoutes
     }
 
     /// The routes by which an owner has a zone forget a device.
@@ -189,6 +189,11 @@ struct RouteTable {
             Route(.get, "/dashboard", for: .anybody(route.start)),
             Route(.get, "/dashboard/{file}", for: .anybody(route.file)),
         ]
+    }
+
+    /// The route of somebody who opens the server's address in a browser.
+    private var rootRoutes: [Route] {
+        pages.hasDashboard ? [Route(.get, "/", for: .anybody(DashboardRoute(pages: pages).root))] : []
     }
 
     /// Adds every route to a router, and to each path a refusal of every other method.
