@@ -17,12 +17,12 @@ import TidemarkCore
         #expect(names.sorted() == Self.files.map(\.name).sorted())
     }
 
-    @Test func `the dashboard stays below 60 KiB, and the small client below 10 KiB`() {
+    @Test func `the dashboard stays below 69 KiB, and the small client below 10 KiB`() {
         let client = Self.files.filter { $0.name == WebPages.clientName }
         #expect(client.count == 1)
         #expect(client.allSatisfy { $0.content.count <= 10 << 10 })
         let others = Self.files.filter { $0.name != WebPages.clientName }
-        #expect(others.map(\.content.count).reduce(0, +) <= 60 << 10)
+        #expect(others.map(\.content.count).reduce(0, +) <= 69 << 10)
     }
 
     @Test(arguments: [

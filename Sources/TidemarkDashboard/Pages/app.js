@@ -68,25 +68,30 @@ function signIn() {
   }
   const refusal = h('p', { class: 'bad', role: 'alert' }, 'The server did not accept this token.')
   main.replaceChildren(h('div', { class: 'card center' }, h('h1', {}, 'This server has users'),
-    h('p', {}, dim('Paste a token. It stays in this tab until you close it. The page shows what the token may see.')),
+    h('p', {}, dim('Paste a token, as ', h('code', {}, 'tidemark token add NAME'),
+      ' prints one. It stays in this tab until you close it. The page shows what the token may see.')),
     session.client.token && refusal,
     h('form', { onsubmit: enter }, h('label', { for: 'token' }, 'Token'), field,
       h('button', { class: 'primary' }, 'Sign in'))))
   field.focus()
 }
 
+const lost = (message, fix) => ({ message, fix, code: 'unknownPath', status: 404 })
+
 async function show() {
   page.abort()
   page = new AbortController()
   const { signal } = page
-  const { zone, name, parts, query } = place()
+  const { zone, name, parts, query, isBroken } = place()
   open(zone)
-  const known = pages.includes(name) ? name : 'overview'
+  const known = name || 'overview'
   showHeader(known)
   main.ariaBusy = true
-  document.title = [...parts.map(decodeURIComponent).reverse(), known, zone, 'Tidemark'].join(' · ')
   let content
   try {
+    if (isBroken) throw lost('This address is not whole.', 'A % in it has no two digits behind it.')
+    if (!pages.includes(known)) throw lost(`There is no page ${decodeURIComponent(name)}.`, 'The pages stand above.')
+    document.title = [...parts.map(decodeURIComponent).reverse(), known, zone, 'Tidemark'].join(' · ')
     const module = await import(known === 'tables' && parts.length > 1 ? './record.js' : `./${known}.js`)
     content = await module.show({ ...session, parts, query, signal, main })
   } catch (error) {

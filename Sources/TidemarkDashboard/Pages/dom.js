@@ -30,15 +30,22 @@ export const number = value => value?.toLocaleString('en') ?? '–'
 /** `1 row`, `2 rows`. */
 export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? '' : 's'}`
 
-export const size = bytes => bytes.toLocaleString('en', {
-  style: 'unit', unit: 'byte', unitDisplay: 'narrow', notation: 'compact'
-})
+export function size(bytes) {
+  const step = Math.min(4, Math.floor(Math.log10(bytes || 1) / 3))
+  return `${number(Number((bytes / 1000 ** step).toPrecision(3)))} ${['B', 'kB', 'MB', 'GB', 'TB'][step]}`
+}
+
+/** `3 min`. */
+export function duration(seconds) {
+  const units = [[86_400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']]
+  const [length, unit] = units.find(([length]) => seconds >= length) ?? units[3]
+  return `${Math.floor(seconds / length)} ${unit}`
+}
 
 function ago(at) {
   const seconds = Math.round((Date.now() - at) / 1000)
   if (seconds < 1) return 'now'
-  const [length, unit] = [[86_400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']].find(([length]) => seconds >= length)
-  return seconds > 5e6 ? new Date(at).toISOString().slice(0, 10) : `${Math.floor(seconds / length)} ${unit} ago`
+  return seconds > 5e6 ? new Date(at).toISOString().slice(0, 10) : `${duration(seconds)} ago`
 }
 
 /** A relative time that stays right; the exact time is its title. */
@@ -64,9 +71,11 @@ export const recordLink = (table, key, ...children) => a(recordAddress(table, ke
   children.length ? children : words(`${table} ${decodeURIComponent(key)}`))
 
 /** The name of the author of a revision, or of a device. */
-export function author({ name, user, device }) {
-  if (name || user) return words(name || user, { title: device, class: 'who' })
-  return device ? h('span', { class: 'who mono', title: device }, device.slice(0, 8)) : span('who', 'another program')
+export function author({ name, user, device, source }) {
+  const who = (name || user) && words(name || user, { title: device, class: 'who' })
+  if (device) return who || h('span', { class: 'who mono', title: device }, device.slice(0, 8))
+  if (source === 'client') return h('span', {}, who || span('who', 'REST client'), who && dim(' by REST'))
+  return who || span('who', 'another program')
 }
 
 /** What a revision did: `player: 1 new, 2 changed`. */
@@ -83,7 +92,8 @@ export const isNumeric = data => typeof data === 'number' || typeof data === 'bi
 /** A value of a column. Long values come cut by the server. */
 export function value(data) {
   if (data === undefined) return dim('unknown')
-  if (data === null) return dim('NULL')
+  if (data === null) return span('null', 'NULL')
+  if (data === '') return span('null', 'empty')
   const { type, length, start } = data.$cut ?? {}
   if (type === 'text') return h('span', {}, words(`${start}…`), dim(` ${number(length)} characters`))
   if (type) return span('dim num', `${type}, ${size(length)}`)
@@ -93,7 +103,11 @@ export function value(data) {
   return typeof data === 'string' ? words(data) : span('num', `${data}`)
 }
 
-/** The columns that any of these records has. */
+/** The member of a record for a column: a name that begins with `$` has one more. */
+export const member = column => column.replace(/^\$/, '$$$$')
+export const columnOf = member => member.replace(/^\$\$/, '$')
+
+/** The members for columns that any of these records has. */
 export const columnsOf = (...records) =>
   [...new Set(records.flatMap(record => Object.keys(record ?? {})))].filter(column => !/^\$(?!\$)/.test(column))
 
@@ -115,6 +129,43 @@ export const scroll = (caption, kind, titles, rows) => h('div', { class: 'scroll
 export const fields = (caption, titles, rows, kind = '') => scroll(caption, `fields ${kind}`,
   titles.map(title => h('th', { scope: 'col' }, title)),
   rows.map(([name, ...cells]) => h('tr', {}, h('th', { scope: 'row' }, words(name)), cells)))
+
+/** How many rows a table has; many are not counted. */
+export const rowsOf = ({ rows }) => Math.min(rows?.estimate ?? rows?.atLeast ?? rows ?? 0, countedMax)
+const countedMax = 10_000
+export const isMore = ({ rows }) => rows?.atLeast !== undefined || rows?.estimate > countedMax
+export const rowCount = table => number(rowsOf(table)) + (isMore(table) ? '+' : '')
+
+const shownMax = 50
+
+/**
+ * A field that shows those of `[element, text]` that have its text, few at first.
+ *
+ * The key `/` leads to it, Enter into the first.
+ */
+export function finder(what, items) {
+  const said = h('output', { class: 'dim' })
+  const draw = most => {
+    const text = field.value.trim().toLowerCase()
+    let found = 0
+    for (const [element, name] of items) element.hidden = !name.toLowerCase().includes(text) || ++found > most
+    said.replaceChildren(`${number(Math.min(found, most))} of ${number(items.length)} `,
+      found > most ? h('button', { onclick: () => draw(Infinity) }, `Show all ${number(found)}`) : '')
+  }
+  const enter = ({ key }) => key === 'Enter'
+    && items.find(([element]) => !element.hidden)?.[0].querySelector('a, summary, input')?.click()
+  const title = `Find a ${what}`
+  const field = h('input', { type: 'search', placeholder: title, 'aria-label': title, 'aria-keyshortcuts': '/',
+    oninput: () => draw(shownMax), onkeydown: enter })
+  draw(shownMax)
+  return h('div', { class: 'bar' }, field, said)
+}
+
+addEventListener('keydown', event => {
+  if (event.key !== '/' || event.target.closest?.('input, select')) return
+  event.preventDefault()
+  document.querySelector('input[type=search]')?.focus()
+})
 
 /** What went wrong, and what to do. */
 export const problem = ({ message, fix, code, status }) => h('div', { class: 'card', role: 'alert' },

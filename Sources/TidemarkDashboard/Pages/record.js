@@ -1,10 +1,11 @@
 // One record: its columns, its relatives, its history, and how it was at a revision.
 
+import { stringify } from '../client/tidemark.js'
 import {
-  a, author, card, columnsOf, dim, empty, fields, h, head, number, problem, span, time, value, words
+  a, author, card, columnOf, columnsOf, dim, empty, fields, h, head, member, number, problem, span, time, value, words
 } from './dom.js'
 import { link, optional, tableLink } from './route.js'
-import { equalsLink, parentLinks } from './tables.js'
+import { equalsLink, listed, parentLinks } from './tables.js'
 
 export async function show({ client, parts }) {
   const path = `tables/${parts[0]}/${parts[1]}`
@@ -37,15 +38,15 @@ export function recordAt(present, history, index) {
   return state
 }
 
-const same = (left, right) => value(left).textContent === value(right).textContent
+export const same = (left, right) => stringify(left) === stringify(right)
 
 function columns(table, state, present, more) {
   if (!state) return empty('The record was not there.')
   const parent = parentLinks(table)
   return fields('Columns', ['Column', 'Value'], table.columns.map(({ name }) => {
-    const data = state[name]
+    const data = state[member(name)]
     const href = parent(name, data)
-    const isOld = present && !same(data, present[name])
+    const isOld = present && !same(data, present[member(name)])
     return [name, h('td', { class: isOld && 'after' }, href ? a(href, value(data)) : value(data),
       data?.$cut?.type === 'text' && !isOld && [' ', more(name)])]
   }), 'quiet')
@@ -55,8 +56,8 @@ function whole(client, table, $key, column) {
   const load = async ({ target }) => {
     target.disabled = true
     try {
-      const record = await client.get(table, { $key }, { select: column })
-      target.parentElement.replaceChildren(h('pre', { dir: 'auto' }, record[column]))
+      const record = await client.get(table, { $key }, { select: listed(column) })
+      target.parentElement.replaceChildren(h('pre', { dir: 'auto' }, record[member(column)]))
     } catch (error) { target.replaceWith(problem(error)) }
   }
   return h('button', { onclick: load }, 'Show all')
@@ -82,7 +83,7 @@ function slider(history, draw) {
 
 function relatives(table, tables, present) {
   const item = (other, columns, data, by) => {
-    const href = equalsLink(other, columns, data.map(name => present[name] ?? undefined))
+    const href = equalsLink(other, columns, data.map(name => present[member(name)] ?? undefined))
     return href ? [h('li', {}, a(href, words(other)), dim(` by ${by.join(', ')}`))] : []
   }
   const parents = table.references.flatMap(({ parent, parentColumns, columns }) =>
@@ -96,8 +97,8 @@ function relatives(table, tables, present) {
 /** A change, before and after. */
 export function changes({ operation, before, after }) {
   const names = columnsOf(before, after)
-  return names.length > 0 && fields('Change', ['Column', 'Before', 'After'], names.map(column => [column,
-    operation !== 'create' && h('td', { class: 'before' }, value(before?.[column])),
+  return names.length > 0 && fields('Change', ['Column', 'Before', 'After'], names.map(column => [columnOf(column),
+    operation !== 'create' && before && h('td', { class: 'before' }, value(before[column])),
     operation !== 'delete' && h('td', { class: 'after' }, value(after?.[column]))]), 'quiet')
 }
 

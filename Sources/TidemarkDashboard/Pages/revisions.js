@@ -1,21 +1,20 @@
 // What happened, newest first; one revision with its changes.
 
 import { keyPath, stringify } from '../client/tidemark.js'
-import { a, author, card, dim, empty, h, head, number, pager, recordLink, span, summary, time } from './dom.js'
+import { a, author, card, dim, empty, h, head, member, number, pager, recordLink, span, summary, time } from './dom.js'
 import { lines, revisionLine } from './overview.js'
 import { changes, verb } from './record.js'
 import { link, optional } from './route.js'
 
-const beforesMax = 20
-const shownMax = 200
+const shownMax = 50
 
 export async function show({ client, live, parts, query }) {
-  if (parts.length) return one(client, Number(parts[0]))
+  if (parts.length) return one(client, live, Number(parts[0]), Number(query.get('from')) || 0)
   const params = Object.fromEntries(query)
   const page = await client.read('revisions', { limit: 50, ...params })
   const { before, ...filter } = params
   return [head('Revisions'), h('div', { class: 'card stack' }, filters(live, filter),
-    page.revisions.length ? lines(page.revisions.map(entry => revisionLine(entry))) : empty('No revisions.'),
+    page.revisions.length ? lines(page.revisions.map(entry => revisionLine(entry))) : empty('No revisions in the log.'),
     pager(before && a(link('revisions', filter), 'Newest'),
       page.next && a(link('revisions', { ...filter, before: page.next }), 'Older →')))]
 }
@@ -33,22 +32,27 @@ function filters(live, { table, author = '' }) {
     h('label', { for: 'author' }, 'Author'), by, h('button', {}, 'Filter'))
 }
 
+/** A name that the protocol would take for its own has a sign before it. */
+const plain = name => name.replace(/^=/, '')
+
 /** The changes of a change set, one a record. */
 function records(set) {
   return (set?.types ?? []).flatMap(table => {
     const { attributes, ...keys } = set[table]
     return ['create', 'update', 'delete'].flatMap(operation => keys[operation].map(key => {
-      const { revision, ...after } = attributes[typeof key === 'object' ? stringify(key) : key] ?? {}
-      return { table, key: keyPath(key), operation, after }
+      const { revision, ...values } = attributes[typeof key === 'object' ? stringify(key) : key] ?? {}
+      const after = Object.entries(values).map(([name, data]) => [member(plain(name)), data])
+      return { table: plain(table), key: keyPath(key), operation, after: Object.fromEntries(after) }
     }))
   })
 }
 
-async function one(client, revision) {
+async function one(client, live, revision, from) {
   const entry = await client.read(`revisions/${revision}`)
-  const list = records(entry.changes)
+  const all = records(entry.changes)
+  const shown = all.slice(from, from + shownMax)
   // A revision has the values after it; those before it stand in the history of each record.
-  await Promise.all(list.slice(0, beforesMax).map(async change => {
+  await Promise.all(shown.map(async change => {
     if (change.operation === 'create') return
     const path = `tables/${encodeURIComponent(change.table)}/${change.key}/history`
     const past = await optional(client.read(path, { before: revision + 1, limit: 1 }))
@@ -57,8 +61,13 @@ async function one(client, revision) {
   const part = change => card(h('div', { class: 'head' }, recordLink(change.table, change.key), verb(change.operation)),
     changes(change))
   const to = (other, title) => a(link(`revisions/${other}`), title)
+  const page = (start, title) => a(link(`revisions/${revision}`, start > 0 ? { from: start } : {}), title)
+  const end = from + shown.length
   return [head(`Revision ${number(revision)}`, dim(time(entry.committed), ' by ', author(entry)),
-    dim(summary(entry.tables)), span('push bar', to(revision - 1, '← Previous'), to(revision + 1, 'Next →'))),
-  list.length ? list.slice(0, shownMax).map(part) : card(empty('No records.')),
-  list.length > shownMax && card(empty(`${number(list.length - shownMax)} more are not shown.`))].flat()
+    dim(summary(entry.tables)), span('push bar', revision > 1 && to(revision - 1, '← Previous'),
+      !(revision >= live.revision) && to(revision + 1, 'Next →'))),
+  shown.length ? shown.map(part) : card(empty('No records.')),
+  all.length > shownMax && pager(from > 0 && page(from - shownMax, '← Records before'),
+    end < all.length && page(end, 'More records →'),
+    dim(`Records ${number(from + 1)} to ${number(end)} of ${number(all.length)}`))].flat()
 }

@@ -1,17 +1,19 @@
 // The addresses of the pages: fragments, such as `#/zones/shop/tables/player/7?limit=3`.
 
-/** The zone, the page and its parts, still encoded. */
+/** The zone, the page and its parts, still encoded; `isBroken` if somebody has cut the address. */
 export function place() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?')
   const parts = path.split('/').filter(Boolean)
-  const zone = parts[0] === 'zones' && parts[1] ? decodeURIComponent(parts.splice(0, 2)[1]) : 'main'
-  return { zone, name: parts[0] ?? '', parts: parts.slice(1), query: new URLSearchParams(query) }
+  let isBroken = false
+  try { parts.forEach(decodeURIComponent) } catch { isBroken = true }
+  const zone = !isBroken && parts[0] === 'zones' && parts[1] ? decodeURIComponent(parts.splice(0, 2)[1]) : 'main'
+  return { zone, name: parts[0] ?? '', parts: parts.slice(1), query: new URLSearchParams(query), isBroken }
 }
 
 /** Where a page of this zone is; `path` is encoded already. */
 export function link(path, query) {
   const { zone } = place()
-  const text = query ? `${new URLSearchParams(query)}` : ''
+  const text = `${new URLSearchParams(query)}`.replaceAll('+', '%20')
   return `#/${zone === 'main' ? '' : `zones/${encodeURIComponent(zone)}/`}${path}${text && `?${text}`}`
 }
 

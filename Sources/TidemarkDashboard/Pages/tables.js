@@ -1,7 +1,8 @@
 // The tables, and one table by pages.
 
 import {
-  a, card, count, dim, empty, grid, h, head, isNumeric, number, pager, problem, recordLink, scroll, value, words
+  a, card, count, dim, empty, finder, grid, h, head, isNumeric, member, number, pager, problem, recordLink, rowCount,
+  scroll, value, words
 } from './dom.js'
 import { link, tableLink } from './route.js'
 
@@ -19,8 +20,11 @@ const previous = new Map()
 /** A column that is named like a parameter stands in quotes. */
 const parameter = column => reserved.includes(column) ? `"${column}"` : column
 
-/** A value with a comma or a parenthesis stands in quotes. */
-const operand = text => /[,()"]/.test(text) ? `"${text.replace(/["\\]/g, '\\$&')}"` : text
+const quote = text => `"${text.replace(/["\\]/g, '\\$&')}"`
+const operand = text => /[,()"]/.test(text) ? quote(text) : text
+
+/** The name of a column in a list of names. */
+export const listed = name => /[,()".]/.test(name) ? quote(name) : name
 
 /** Where the rows are whose columns equal these values; nothing if a value has no short form. */
 export function equalsLink(table, columns, data) {
@@ -47,22 +51,26 @@ export async function show(context) {
 }
 
 function list(tables) {
-  const titles = [['Table', { name: true }], ['≈ Rows', { right: true }], ['Columns', { right: true }],
+  const titles = [['Table', { name: true }], ['Rows', { right: true }], ['Columns', { right: true }],
     ['Refers to', { name: true, hide: true }], ['', { right: true, hide: true }]]
-  const rows = tables.map(table => [a(tableLink(table.name), words(table.name)), number(table.rows?.estimate),
+  const rows = tables.map(table => [a(tableLink(table.name), words(table.name)), rowCount(table),
     number(table.columns.length), [...new Set(table.references.map(({ parent }) => parent))].join(', '),
     a(link('revisions', { table: table.name }), 'revisions')])
-  return [head('Tables'), card(rows.length ? grid('Tables', titles, rows) : empty('No tables.'))]
+  if (!rows.length) return [head('Tables'), card(empty('No tables.'))]
+  const place = grid('Tables', titles, rows)
+  const lines = [...place.querySelectorAll('tbody tr')].map((line, index) => [line, tables[index].name])
+  return [head('Tables'), finder('table', lines), card(place)]
 }
 
 async function oneTable({ client, query }, table) {
   const names = table.columns.map(column => column.name)
-  const chosen = query.get('select')?.split(',').filter(name => names.includes(name))
-  const shown = chosen?.length ? chosen : names.slice(0, columnsShown)
+  const chosen = query.get('select')?.match(/"(\\.|[^"])*"|[^,]+/g) ?? []
+  const known = names.filter(name => chosen.includes(listed(name)))
+  const shown = known.length ? known : names.slice(0, columnsShown)
   const params = new URLSearchParams(query)
   if (!params.has('limit')) params.set('limit', 50)
   params.set('truncate', 200)
-  params.set('select', shown.join(','))
+  params.set('select', shown.map(listed).join(','))
   let body
   let page
   try {
@@ -73,7 +81,7 @@ async function oneTable({ client, query }, table) {
     if (error.status === 401) throw error
     body = problem(error)
   }
-  return [head(words(table.name), dim(`≈ ${count(table.rows?.estimate, 'row')}, ${count(names.length, 'column')}`),
+  return [head(words(table.name), dim(`${rowCount(table)} rows, ${count(names.length, 'column')}`),
     h('span', { class: 'push' }, a(link('revisions', { table: table.name }), 'Revisions'))),
   h('div', { class: 'card stack' }, filterForm(table, query), chips(table, query), chooser(table, names, query, shown),
     body, page && pages(table, query, page))]
@@ -118,33 +126,30 @@ function chooser(table, names, query, shown) {
     h('input', { type: 'checkbox', value: name, checked: shown.includes(name) }), words(name))))
   const set = text => changed(table, query, fresh => text ? fresh.set('select', text) : fresh.delete('select'))
   const apply = () => {
-    location.hash = set([...choices.querySelectorAll('input:checked')].map(box => box.value).join(','))
+    location.hash = set([...choices.querySelectorAll('input:checked')].map(box => listed(box.value)).join(','))
   }
-  const find = event => {
-    const text = event.target.value.toLowerCase()
-    for (const label of choices.children) label.hidden = !label.textContent.toLowerCase().includes(text)
-  }
-  const field = h('input', { type: 'search', placeholder: 'Find', 'aria-label': 'Find a column', oninput: find })
   return h('details', {}, h('summary', {}, `Columns: ${shown.length} of ${number(names.length)}`),
-    h('div', { class: 'bar' }, field, h('button', { onclick: apply }, 'Show these'), a(set(), 'As at first')), choices)
+    h('div', { class: 'bar' }, finder('column', [...choices.children].map((label, index) => [label, names[index]])),
+      h('button', { onclick: apply }, 'Show these'), a(set(), 'As at first')), choices)
 }
 
 function rows(table, shown, page, query) {
-  const [sorted, direction] = (query.get('order') ?? '').split('.')
+  const order = query.get('order')
   const parent = parentLinks(table)
-  const isRight = shown.map(name => page.records.some(record => isNumeric(record[name])))
+  const isRight = shown.map(name => page.records.some(record => isNumeric(record[member(name)])))
   const title = (name, index) => {
-    const isDown = sorted === name && direction === 'desc'
-    const isUp = sorted === name && !isDown
-    const href = changed(table, query, fresh => fresh.set('order', isUp ? `${name}.desc` : name))
+    const isDown = order === `${listed(name)}.desc`
+    const isUp = order === listed(name)
+    const href = changed(table, query, fresh => fresh.set('order', isUp ? `${listed(name)}.desc` : listed(name)))
     const sort = isUp ? 'ascending' : isDown && 'descending'
     return h('th', { scope: 'col', class: isRight[index] && 'right', 'aria-sort': sort },
       h('a', { href, title: `Sort by ${name}` }, words(name), isUp && ' ↑', isDown && ' ↓'))
   }
   const cell = (record, name, index) => {
-    const content = value(record[name])
-    const href = parent(name, record[name])
-    const kind = isRight[index] ? 'right' : typeof record[name] === 'string' && 'text'
+    const data = record[member(name)]
+    const content = value(data)
+    const href = parent(name, data)
+    const kind = isRight[index] ? 'right' : typeof data === 'string' && 'text'
     return h('td', { class: kind }, table.key.includes(name) ? recordLink(table.name, record.$key, content)
       : href ? a(href, content) : content)
   }

@@ -33,7 +33,7 @@ export function keyPath(key) {
   return [key].flat().map(part => encode(typeof part === 'object' ? stringify(part) : part)).join(',')
 }
 
-/** A record without the members that are no columns. */
+/** The columns of a record. */
 const columns = record =>
   Object.fromEntries(Object.entries(record).filter(([name]) => !/^\$(?!\$)/.test(name)))
 
@@ -63,7 +63,8 @@ export class Tidemark {
   /** Sends a request to a path of the zone, or of the server if it begins with `/`. Throws `Problem`. */
   async request(method, path, { params, headers, body, signal } = {}) {
     const base = path.startsWith('/') ? this.url : `${this.url}/zones/${encode(this.zone)}/`
-    const response = await fetch(`${base}${path}${params ? `?${new URLSearchParams(params)}` : ''}`, {
+    const query = params ? `?${new URLSearchParams(params)}`.replaceAll('+', '%20') : ''
+    const response = await fetch(`${base}${path}${query}`, {
       method,
       signal,
       cache: 'no-store',
@@ -86,7 +87,7 @@ export class Tidemark {
     throw new Problem(problem, response.status)
   }
 
-  /** Reads the JSON of a path. */
+  /** Reads JSON of a path. */
   async read(path, params, signal) { return parse(await (await this.request('GET', path, { params, signal })).text()) }
 
   async #record(response, key) {
@@ -174,7 +175,7 @@ export class Tidemark {
     }
   }
 
-  /** One connection; polling follows if something on the way holds the stream back. */
+  /** One connection; polling follows if something holds the stream back. */
   async * #stream(place) {
     const { params, signal, since, id, onState } = place
     const connection = new AbortController()
@@ -193,7 +194,7 @@ export class Tidemark {
         const { value, done } = await reader.read()
         clearTimeout(timer)
         if (done) break
-        // The server says something every half a minute: silence is a cut.
+        // The server speaks every half a minute: silence is a cut.
         timer = setTimeout(stop, 90_000)
         onState?.('open')
         const events = (rest + value).replaceAll('\r\n', '\n').split('\n\n')
