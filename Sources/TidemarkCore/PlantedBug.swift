@@ -41,6 +41,9 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
     case dropsOutboxOnSnapshot, trustsSnapshot
     case dropsUncapturedEdits, parksEditsTwice, foldsChangedRows
+    // A person's decision about a conflict.
+    case retriesOverUnseenRows, retriesUnsetColumns, retriesDeletionOfUnseenChildren, replacesTakenRecords
+    case renumbersLentIDs, offersUnderNewIDs
     // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues

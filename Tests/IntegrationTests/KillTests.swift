@@ -138,19 +138,16 @@ private actor KillYard {
             for device in devices {
                 let synced = try await workshop.tidemark("device", "sync", workshop.path(device))
                 #expect([0, 3].contains(synced.status), "\(device): \(synced.errors)")
-                let conflicts = try await workshop.sqlite3(
-                    device,
-                    "SELECT number FROM tidemark_conflict ORDER BY number"
-                ).split(separator: "\n").map(String.init)
+                let file = workshop.path(device)
+                let listed = try await workshop.tidemark("device", "conflicts", file, "--json")
+                let list = try JSONSerialization.jsonObject(with: Data(listed.output.utf8))
+                let conflicts = try #require(list as? [[String: Any]])
                 retried += conflicts.count
-                for number in conflicts {
-                    let resolved = try await workshop.tidemark(
-                        "device",
-                        "resolve",
-                        workshop.path(device),
-                        number,
-                        "--retry"
-                    )
+                for conflict in conflicts {
+                    let number = try #require(conflict["number"] as? Int)
+                    let seen = try #require(conflict["seen"] as? String)
+                    let words = ["device", "resolve", file, "\(number)", "--retry", "--seen", seen]
+                    let resolved = try await workshop.startTidemark(words).finished()
                     #expect(resolved.status == 0, "\(device): \(resolved.errors)")
                 }
                 try await workshop.sync(device)

@@ -31,6 +31,8 @@ extension IntegrationTests {
             #expect(city.output == "the server has the edits of cities/DE,7 at revision 3 (1 change set sent)\n")
             let again = try await Self.wait(workshop, "--record", "cities/DE,7")
             #expect(again.output == "no edits of cities/DE,7 were waiting, at revision 3\n")
+            let nowhere = try await Self.wait(workshop, "--record", "notes/424242")
+            #expect(nowhere.status == 1 && nowhere.errors.contains("Neither this file nor the server has notes 424242"))
             let all = try await Self.wait(workshop, "--json")
             let receipt = try #require(JSONSerialization.jsonObject(with: Data(all.output.utf8)) as? [String: Any])
             #expect(receipt["revision"] as? Int == 3)

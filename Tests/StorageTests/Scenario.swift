@@ -88,7 +88,7 @@ struct Scenario: Sendable, CustomTestStringConvertible {
     private static let retry: Step = { bench in
         try await bench.reopen()
         for conflict in try await bench.engine?.conflicts() ?? [] {
-            try await bench.engine?.resolve(conflict.id, with: .retry)
+            try await bench.engine?.resolve(conflict, with: .retry)
         }
     }
 

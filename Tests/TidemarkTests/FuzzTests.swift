@@ -117,7 +117,9 @@ private struct Story {
     private mutating func resolveOne(_ index: Int) async throws {
         guard let conflict = try await devices[index].engine.conflicts().first else { return }
         let resolution: Resolution = Bool.random(using: &random) ? .accept : .retry
-        do { try await devices[index].engine.resolve(conflict.id, with: resolution) } catch let error as TidemarkError {
+        do {
+            try await devices[index].engine.resolve(conflict, with: resolution, takenIDs: .asNew)
+        } catch let error as TidemarkError {
             #expect(resolution == .retry && error.code == .constraintViolated)
         }
     }

@@ -160,6 +160,49 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note WHERE mood = 'keen'") == ["5"])
     }
 
+    @Test func `100,000 independent edits of another program become as many change sets in linear time`() async throws {
+        let anna = try await cluster.device("anna")
+        try await Self.declareIndependent(anna)
+        try anna.writeOutside("UPDATE note SET stars = 1")
+        try await budget.spending(atMost: Self.rows * Self.stepsPerRow) { _ = try await anna.engine.checkRows() }
+        #expect(try await anna.engine.status().pendingChangeSets == Self.rows)
+    }
+
+    private static func declareIndependent(_ device: TestDevice) async throws {
+        _ = try await SyncEngine(
+            device.database,
+            server: "http://cluster.test",
+            transport: device.transport,
+            independent: .all
+        )
+    }
+
+    @Test func `a conflict of 3,000 records is divided in linear time, whatever does not fit among them`() async throws
+    {
+        let rows = 3_000
+        let cluster = try Cluster(
+            schema: "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT, stars INTEGER, place TEXT UNIQUE);",
+            seed: """
+                WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(rows))
+                INSERT INTO tag SELECT i, 'n' || i, 0, NULL FROM n;
+                """
+        )
+        let budget = StepBudget(of: cluster.folder)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try ben.writeOutside("UPDATE tag SET name = 'of ben' WHERE id = 7; UPDATE tag SET place = 'taken' WHERE id = 8")
+        try await ben.engine.sync()
+        try anna.writeOutside("UPDATE tag SET stars = 1 WHERE id <> 8; UPDATE tag SET place = 'taken' WHERE id = 9")
+        try await anna.engine.sync()
+        #expect(try await anna.engine.conflicts().map { $0.records.count >= rows - 1 } == [true])
+        try await budget.spending(atMost: rows * 4 * Self.stepsPerRow) {
+            // The edit of Ben's record, and the value that he has taken, are left to a person.
+            let left = try await anna.engine.divide("1")
+            #expect(left.flatMap(\.records).filter { $0.operation == "update" }.map(\.key).sorted() == ["7", "9"])
+        }
+        #expect(try await anna.engine.status().pendingChangeSets == rows - 3)
+    }
+
     @Test func `rows changed behind the triggers are found among 100,000 in linear time`() async throws {
         let anna = try await cluster.device("anna")
         try anna.writeOutside(

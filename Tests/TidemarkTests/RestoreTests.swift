@@ -126,6 +126,44 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 
+    @Test func `I9: after two restores of the server, an older copy of a device offers a new record under the same id`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try await anna.engine.sync()
+        let backup = try await cluster.backUp()
+        try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
+        try await anna.engine.sync()
+        let old = try await anna.copy("old")
+        for _ in 1...2 {
+            try await Self.restore(cluster, backup, .said)
+            try await anna.engine.sync()
+        }
+        // Anna's file is lost, and comes back from its backup.
+        try await old.engine.sync()
+        try await cluster.converge(old)
+        #expect(try await cluster.rows("SELECT count(*) FROM lists WHERE name = 'garden'") == ["1"])
+    }
+
+    @Test func `I9: a change set offered again is not offered once more to a server that has the first one`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        try await anna.engine.sync()
+        let backup = try await cluster.backUp()
+        try await anna.write("INSERT INTO lists (name) VALUES ('garden')")
+        try await anna.engine.sync()
+        let later = try await cluster.backUp()
+        try await Self.restore(cluster, backup, .said)
+        try await anna.engine.sync()
+        try await Self.restore(cluster, later, .said)
+        try await anna.engine.sync()
+        try await cluster.converge(anna)
+        #expect(try await cluster.rows("SELECT count(*) FROM lists WHERE name = 'garden'") == ["1"])
+    }
+
     @Test func `I9: a change set offered again stays visible while the server is unreachable`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let way = Ending(InProcessTransport(to: cluster.service))

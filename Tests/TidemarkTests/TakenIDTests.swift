@@ -175,8 +175,9 @@ import TidemarkTestSupport
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["exists"])
         #expect(conflict.records.contains { $0.mine?.contains("of anna") == true })
-        // A person who has seen the other book may replace it.
-        try await anna.engine.resolve(conflict.id, with: .retry)
+        // A person who has seen the other book may replace it, and says so.
+        await #expect(throws: TidemarkError.self) { try await anna.engine.resolve(conflict, with: .retry) }
+        try await anna.engine.resolve(conflict, with: .retry, takenIDs: .replace)
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows(Self.new) == ["of anna"])
     }
@@ -246,7 +247,8 @@ import TidemarkTestSupport
         let conflict = try #require(try await twin.engine.conflicts().first)
         #expect(conflict.reasons.map(\.rule) == ["referenced"])
         // A person who sees the page may delete it with the book.
-        try await twin.engine.resolve(conflict.id, with: .retry)
+        #expect(conflict.takenAlong.map(\.table) == ["page"])
+        try await twin.engine.resolve(conflict, with: .retry)
         try await cluster.converge(twin, anna)
         #expect(try await anna.rows("SELECT count(*) FROM book JOIN page") == ["0"])
     }

@@ -28,6 +28,75 @@ import TidemarkTestSupport
         #expect(try await engine.status().pendingChangeSets == 0)
     }
 
+    @Test func `R7: an import of another program is divided below the limit, along its references`() async throws {
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE page (id TEXT PRIMARY KEY, text TEXT);
+                CREATE TABLE line (id TEXT PRIMARY KEY, page TEXT REFERENCES page, text TEXT);
+                """
+        )
+        let anna = try await cluster.device("anna")
+        let narrow = NarrowTransport(real: anna.transport, bytesMax: 40_000)
+        let engine = try await SyncEngine(anna.database, server: "http://cluster.test", transport: narrow)
+        try await engine.sync()
+        try anna.writeOutside(
+            """
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+            INSERT INTO page SELECT 'p' || i, 'a page with some text, number ' || i FROM n;
+            INSERT INTO line SELECT 'l' || id, id, 'a line of the page ' || id FROM page;
+            UPDATE page SET text = 'changed' WHERE id = 'p7';
+            """
+        )
+        try await engine.sync()
+        #expect(try await engine.conflicts().isEmpty)
+        #expect(try await cluster.rows("SELECT count(*) FROM line JOIN page ON page.id = line.page") == ["1000"])
+        #expect(try await anna.rows("SELECT count(*) FROM page") == ["1000"])
+        #expect(try await cluster.store.state().revision > 4)
+    }
+
+    @Test func `R7: the device divides an import beyond its own limit before it sends it`() async throws {
+        var limits = Limits.standard
+        limits.requestBytesMax = 20_000
+        let cluster = try Cluster(schema: "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT)")
+        let anna = try await cluster.device("anna", limits: limits)
+        let narrow = NarrowTransport(real: anna.transport, bytesMax: 20_000)
+        let engine = try await SyncEngine(
+            anna.database,
+            server: "http://cluster.test",
+            transport: narrow,
+            limits: limits
+        )
+        try await engine.sync()
+        try anna.writeOutside(
+            """
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+            INSERT INTO note SELECT 'n' || i, 'a note with some text, number ' || i FROM n
+            """
+        )
+        try await engine.sync()
+        #expect(try await engine.conflicts().isEmpty)
+        #expect(try await cluster.rows("SELECT count(*) FROM note") == ["1000"])
+    }
+
+    @Test func `R7: a transaction of the app is never divided, and the conflict says how large it is`() async throws {
+        let cluster = try Cluster(schema: "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT)")
+        let anna = try await cluster.device("anna")
+        let narrow = NarrowTransport(real: anna.transport, bytesMax: 4_000)
+        let database = try DatabasePool(path: anna.path)
+        let engine = try await SyncEngine(database, server: "http://cluster.test", transport: narrow)
+        try await engine.sync()
+        try await database.write { db in
+            for number in 1...200 {
+                try db.execute(sql: "INSERT INTO note VALUES (?, 'a note with some text')", arguments: ["n\(number)"])
+            }
+        }
+        try await engine.sync()
+        let conflicts = try await engine.conflicts()
+        #expect(conflicts.map(\.records.count) == [200])
+        #expect(conflicts.first?.reasons.first?.message.contains("200 records") == true)
+        #expect(conflicts.first?.reasons.first?.message.contains("smaller transactions") == true)
+    }
+
     @Test(arguments: ["replace(hex(zeroblob(2001)), '00', 'né')", "zeroblob(4001)"])
     func `rule 11: a value too large is parked unsent with its place, other edits continue`(value: String)
         async throws

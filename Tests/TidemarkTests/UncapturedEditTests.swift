@@ -120,6 +120,63 @@ import TidemarkTestSupport
         )
     }
 
+    @Test func `P5: a row added with triggers off keeps the id that only this device draws, and what refers to it`()
+        async throws
+    {
+        // Chromium declares no reference from a visit to its page.
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE url (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT);
+                CREATE TABLE visit (id INTEGER PRIMARY KEY AUTOINCREMENT, url INTEGER NOT NULL);
+                """
+        )
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        try ben.corrupt("INSERT INTO url (text) VALUES ('new'); INSERT INTO visit (url) SELECT max(id) FROM url")
+        let drawn = try await ben.rows("SELECT id FROM url")
+        try await ben.engine.sync()
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        try await ben.engine.resolve(conflict, with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT id FROM url") == drawn)
+        #expect(try await anna.rows("SELECT text FROM visit JOIN url ON url.id = visit.url") == ["new"])
+        // The next row gets another id.
+        try await ben.write("INSERT INTO url (text) VALUES ('next')")
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT count(DISTINCT id) FROM url") == ["2"])
+    }
+
+    @Test func `P5: a retry writes a reference of 0 where the zone takes 0 for none`() async throws {
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE blob (rid INTEGER PRIMARY KEY, uuid TEXT);
+                CREATE TABLE link (mid INTEGER REFERENCES blob, pid INTEGER REFERENCES blob, x TEXT PRIMARY KEY NOT NULL);
+                """,
+            seed: "INSERT INTO blob VALUES (1, 'a'); INSERT INTO link VALUES (1, 0, 'first')"
+        )
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        try ben.corrupt("INSERT INTO blob (uuid) VALUES ('b'); INSERT INTO link SELECT max(rid), 0, 'second' FROM blob")
+        try await ben.engine.sync()
+        let conflict = try #require(try await ben.engine.conflicts().first)
+        try await ben.engine.resolve(conflict, with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await anna.rows("SELECT uuid, pid FROM link JOIN blob ON rid = mid ORDER BY x") == ["a|0", "b|0"]
+        )
+        // A reference to something else that is not there is refused.
+        try ben.corrupt("INSERT INTO link VALUES (1, 77, 'third')")
+        _ = try await ben.engine.verify(repairing: true)
+        let broken = try #require(try await ben.engine.conflicts().first)
+        await #expect {
+            try await ben.engine.resolve(broken, with: .retry)
+        } throws: { error in
+            (error as? TidemarkError)?.message.contains("to blob 77, which is not there") == true
+        }
+    }
+
     @Test func `rule 1: an uncaptured edit on top of a waiting edit is kept when the answer rewinds the row`()
         async throws
     {

@@ -33,6 +33,27 @@ import TidemarkTestSupport
         return (cluster, try await cluster.device("anna", limits: limits), try await cluster.device("ben"))
     }
 
+    // MARK: Unknown records
+
+    @Test func `B10: a wait for a record that is nowhere ends with an error, not with a receipt`() async throws {
+        let (_, anna, ben) = try await Self.pair()
+        try await anna.engine.sync()
+        await #expect {
+            _ = try await anna.engine.waitUntilSynced(RecordName("players", 424_242))
+        } throws: { error in
+            let error = error as? TidemarkError
+            return error?.code == .unknownRecord && error?.message.contains("players 424242") == true
+        }
+        // The server has one that this file does not have yet.
+        try await ben.write("INSERT INTO players (id, name) VALUES (77, 'Ben')")
+        try await ben.engine.sync()
+        #expect(try await anna.engine.waitUntilSynced(RecordName("players", 77)).changeSets == [])
+        // It had one whose deletion it has taken from here.
+        try await anna.write("DELETE FROM players WHERE id = 77")
+        try await anna.engine.sync()
+        #expect(try await anna.engine.waitUntilSynced(RecordName("players", 77)).changeSets == [])
+    }
+
     // MARK: Accepted
 
     @Test func `B10: a wait ends when the server has the record, without the background sync`() async throws {

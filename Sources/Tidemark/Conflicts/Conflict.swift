@@ -48,8 +48,11 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         ///
         /// `{"$add":-2}` in place of a value is what it adds.
         public let mine: String?
-        /// The server's record; nil if the server has none.
-        public let theirs: String?
+        /// The server's record as it is now, without pending changes of this device; nil if the server has none.
+        ///
+        /// Of overruled values: the columns of ``mine`` as they stand now. While the file has no rows of the server,
+        /// it is the record as it was when the device parked the change set.
+        public internal(set) var theirs: String?
         /// The names of the key's columns; empty if the table no longer syncs.
         var keyNames: [String] = []
 
@@ -72,19 +75,30 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
     public let after: [String]
     /// The records that now refer to a record whose deletion they prevented.
     public internal(set) var referrers: [Referrers] = []
+    /// Other records that a retry would delete or change now, because they refer to a record that it deletes.
+    public internal(set) var takenAlong: [TakenAlong] = []
+    /// Whether the server's records, or those that a retry takes along, are others than when the device parked it.
+    public internal(set) var hasChanged = false
+    /// What the conflict shows of the server's rows, as a short hash: equal texts have shown the same.
+    public internal(set) var seen = ""
+    /// Whether a text of the conflict in the file is damaged, so that it shows less than it had.
+    ///
+    /// ``Resolution/accept`` is possible then.
+    public internal(set) var isDamaged = false
 
-    /// Reads the parked conflicts, oldest first.
+    /// Reads the parked conflicts, oldest first, with the server's records as they were when the device parked them.
     static func all(_ db: Database) throws -> [Conflict] {
         let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT * FROM tidemark_conflict ORDER BY number"))
         guard !rows.isEmpty else { return [] }
         let reasons = try reasons(db)
         let records = try records(db)
+        let damaged = try String.fetchSet(db.cachedStatement(sql: damagedSQL))
         let after = try Dictionary(grouping: Row.fetchAll(db.cachedStatement(sql: afterSQL))) {
             try $0.value("id") as String
         }
         return try rows.map { row in
             let id: String = try row.value("id")
-            return Conflict(
+            var conflict = Conflict(
                 number: try row.value("number"),
                 kind: try Kind(rawValue: row.value("kind")) ?? .refused,
                 id: id,
@@ -93,12 +107,27 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
                 records: records[id] ?? [],
                 after: try (after[id] ?? []).map { try $0.value("before") }
             )
+            conflict.isDamaged = damaged.contains(id)
+            return conflict
         }
     }
 
+    /// Returns SQL for a text of a conflict, or another one if it is damaged: it would hide all conflicts.
+    private static func readable(_ text: String, otherwise other: String) -> String {
+        "CASE WHEN json_valid(\(text)) THEN \(text) ELSE \(other) END"
+    }
+
+    private static let damagedSQL = """
+        SELECT id FROM tidemark_conflict WHERE NOT json_valid(reasons) OR NOT json_valid(after)
+        UNION
+        SELECT id FROM tidemark_conflict_record
+        WHERE NOT json_valid(key) OR NOT json_valid(coalesce(base, '{}')) OR NOT json_valid(coalesce(mine, '{}'))
+            OR NOT json_valid(coalesce(theirs, '{}'))
+        """
+
     private static let afterSQL = """
         SELECT parked_set.id, predecessor.id AS before
-        FROM tidemark_conflict AS parked_set, json_each(parked_set.after) AS after_id
+        FROM tidemark_conflict AS parked_set, json_each(\(readable("parked_set.after", otherwise: "'[]'"))) AS after_id
         JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value
         ORDER BY predecessor.number
         """
@@ -114,7 +143,8 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
                         CAST(reason.value ->> '$.message' AS TEXT) AS message,
                         (SELECT group_concat(col.value, char(10))
                             FROM json_each(reason.value, '$.columns') AS col) AS columns
-                    FROM tidemark_conflict AS parked_set, json_each(parked_set.reasons) AS reason
+                    FROM tidemark_conflict AS parked_set,
+                        json_each(\(readable("parked_set.reasons", otherwise: "'[]'"))) AS reason
                     """
             )
         )
@@ -134,7 +164,14 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
 
     private static func records(_ db: Database) throws -> [String: [Record]] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT * FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key")
+            db.cachedStatement(
+                sql: """
+                    SELECT id, tbl, key, operation, \(readable("base", otherwise: "NULL")) AS base,
+                        \(readable("mine", otherwise: "NULL")) AS mine,
+                        \(readable("theirs", otherwise: "NULL")) AS theirs
+                    FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key
+                    """
+            )
         )
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in
@@ -174,8 +211,10 @@ extension Conflict.Reason {
     static let uncapturedRule = "uncaptured"
 
     /// SQL that selects the conflicts with such edits.
-    static let uncapturedIDs =
-        "SELECT id FROM tidemark_conflict WHERE reasons ->> '$[0].rule' = '\(uncapturedRule)'"
+    static let uncapturedIDs = """
+        SELECT id FROM tidemark_conflict
+        WHERE CASE WHEN json_valid(reasons) THEN reasons ->> '$[0].rule' END = '\(uncapturedRule)'
+        """
 
     /// The reason for edits that the device found in the rows, but no trigger had captured.
     static let uncaptured = Self(

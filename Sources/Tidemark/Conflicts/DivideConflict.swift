@@ -1,54 +1,58 @@
+import Foundation
 import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Divides a parked change set that does not come from one known transaction.
+/// Divides a parked change set that does not come from one known transaction, and makes its uncontested parts again.
 ///
-/// It divides the records as ``DivideRecords`` does before sending.
+/// It divides the records as ``DivideRecords`` does before sending. All work is in sets, because a conflict may have a
+/// million records.
 struct DivideConflict {
     let db: Database
     let schema: SyncSchema
-
-    /// The ids of the resulting conflicts.
-    struct Parts {
-        /// Parts with a record that a reason names; without any, the part that keeps the id.
-        var contested: [String] = []
-        /// All other parts.
-        var uncontested: [String] = []
-    }
+    let limits: Limits
+    let now: Date
+    let newID: () -> UUID
 
     /// Divides the conflict with an id or a number, in the caller's transaction.
     ///
-    /// The first contested part keeps the id. Conflicts that depend on this one depend on all
-    /// contested parts afterwards.
-    func divide(_ name: String, newID: () -> String) throws -> Parts {
+    /// Each part with a record that a reason names becomes a conflict of its own; the first one keeps the id. Conflicts
+    /// that depend on this one depend on all of them afterwards. The other parts become change sets again, unless they
+    /// no longer fit the rows. The parts of a change set that was too large go together up to a size.
+    ///
+    /// - Returns: The ids of the parts that are still parked.
+    func divide(_ name: String, boundaries: KnownTransactions) throws -> [String] {
         let conflict = try Conflict.all(db).first { $0.id == name.lowercased() || "\($0.number)" == name }
         guard let conflict else { throw ResolveConflict.noConflict(name) }
         try requireUnknownTransaction(conflict)
         try ResolveConflict(db: db, schema: schema).requirePredecessors(of: conflict.id)
         try EngineConnection.prepare(db, schema: schema)
-        let count = try assignParts(conflict.id)
-        let contested = try contestedParts(conflict.id)
-        var parts = Parts()
-        for part in 0..<count {
-            // Without a contested part, the first part keeps the id; the app retries it as well.
-            let keepsID = part == (contested.min() ?? 0)
-            let id = keepsID ? conflict.id : newID()
-            if contested.contains(part) { parts.contested.append(id) } else { parts.uncontested.append(id) }
-            if !keepsID { try move(part, of: conflict.id, to: id) }
+        // What the app has done so far has known boundaries; what this writes is divided.
+        let outbox = DrainCapture(db: db, schema: schema)
+        try outbox.drain(boundaries: boundaries, now: now, newID: newID)
+        let isTooLarge = conflict.reasons.contains { $0.rule == ErrorCode.tooLarge.rawValue && $0.key == nil }
+        let count = try assignParts(conflict.id, sizeMax: isTooLarge ? limits.requestBytesMax / 4 : nil)
+        // A part's number changes with the next division, so they are kept.
+        try keepParts()
+        let (reasons, others) = try reasonsByPart(conflict)
+        let contested = reasons.keys.sorted()
+        let uncontested = (0..<count).filter { reasons[$0] == nil }
+        let ids = try move(contested, of: conflict.id, reasons)
+        var parked = contested.isEmpty ? [] : [conflict.id] + ids
+        try addToSuccessors(of: conflict.id, ids)
+        if !uncontested.isEmpty {
+            var rest = conflict.id
+            if !contested.isEmpty { rest = try moveRest(uncontested, of: conflict.id) }
+            try setReasons(others, of: rest)
+            parked += try makeAgain(uncontested[...], of: rest)
         }
-        if let first = contested.min() { try filterReasons(of: conflict.id, for: first) }
-        try addToSuccessors(of: conflict.id, parts.contested)
-        return parts
+        try DrainCapture(db: db, schema: schema, independent: isTooLarge ? nil : .all)
+            .drain(boundaries: [], now: now, newID: newID)
+        return parked
     }
 
     private func requireUnknownTransaction(_ conflict: Conflict) throws {
-        let isOutside = try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)",
-            arguments: [conflict.id]
-        )
-        guard isOutside == true else {
+        guard try DivideLargeSet.isOutside(conflict.id, in: db) else {
             throw TidemarkError(
                 .invalidArgument,
                 "One transaction made the changes of conflict \(conflict.number).",
@@ -57,8 +61,10 @@ struct DivideConflict {
         }
     }
 
+    // MARK: Parts
+
     /// Assigns the conflict's records to parts, and returns the number of parts.
-    private func assignParts(_ id: String) throws -> Int {
+    private func assignParts(_ id: String, sizeMax: Int?) throws -> Int {
         let division = DivideRecords(db: db, schema: schema, independent: .all)
         try division.clear()
         try db.execute(
@@ -69,7 +75,7 @@ struct DivideConflict {
                 """,
             arguments: [id]
         )
-        guard let count = try division.divide(captureRange: nil)[0] else {
+        guard let count = try division.divide(captureRange: nil, sizeMax: sizeMax)[0] else {
             throw TidemarkError(
                 .invalidArgument,
                 "The records of this conflict refer to each other: it cannot be divided.",
@@ -79,67 +85,146 @@ struct DivideConflict {
         return count
     }
 
-    /// Returns the parts with a record that a reason names.
-    private func contestedParts(_ id: String) throws -> Set<Int> {
-        try Int.fetchSet(
-            db,
+    private func keepParts() throws {
+        try db.execute(
             sql: """
-                SELECT division.part
-                FROM temp.tidemark_division AS division
-                JOIN tidemark_conflict AS parked_set ON parked_set.id = ?
-                JOIN json_each(parked_set.reasons) AS reason
-                    ON division.tbl = reason.value ->> '$.table' AND division.key = reason.value -> '$.key'
-                """,
-            arguments: [id]
+                CREATE TEMP TABLE IF NOT EXISTS tidemark_part (
+                    part INTEGER, tbl TEXT, key TEXT, PRIMARY KEY (part, tbl, key)
+                ) WITHOUT ROWID;
+                DELETE FROM temp.tidemark_part;
+                INSERT INTO temp.tidemark_part SELECT part, tbl, key FROM temp.tidemark_division;
+                """
         )
     }
 
-    private func move(_ part: Int, of id: String, to new: String) throws {
-        let inPart = """
-            (tbl, key) IN (SELECT tbl, key FROM temp.tidemark_division WHERE part = \(part))
-            """
+    /// Returns the reasons of each contested part, and those that name no record of a part, which belong to all.
+    private func reasonsByPart(_ conflict: Conflict) throws -> (byPart: [Int: [String]], others: [String]) {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT division.part, json(reason.value) AS reason
+                FROM tidemark_conflict AS parked_set
+                JOIN json_each(parked_set.reasons) AS reason
+                LEFT JOIN temp.tidemark_division AS division
+                    ON division.tbl = reason.value ->> '$.table' AND division.key = reason.value -> '$.key'
+                WHERE parked_set.id = ?
+                """,
+            arguments: [conflict.id]
+        )
+        var reasons: [Int: [String]] = [:]
+        var others: [String] = []
+        for row in rows {
+            let reason: String = try row.value("reason")
+            if let part = try row.value("part") as Int? {
+                reasons[part, default: []].append(reason)
+            } else {
+                others.append(reason)
+            }
+        }
+        return (reasons.mapValues { $0 + others }, others)
+    }
+
+    private func setReasons(_ reasons: [String], of id: String) throws {
+        try db.execute(
+            sql: "UPDATE tidemark_conflict SET reasons = ? WHERE id = ?",
+            arguments: ["[\(reasons.joined(separator: ","))]", id]
+        )
+    }
+
+    // MARK: Conflicts of parts
+
+    /// Makes a conflict of each part but the first one, which keeps the id.
+    private func move(_ parts: [Int], of id: String, _ reasons: [Int: [String]]) throws -> [String] {
+        guard let first = parts.first else { return [] }
+        let moved = parts.dropFirst().map { (part: $0, id: newID().uuidString.lowercased()) }
+        let list = moved.map { part, id in
+            #"[\#(part),"\#(id)",[\#(reasons[part, default: []].joined(separator: ","))]]"#
+        }
+        let json = "[\(list.joined(separator: ","))]"
         try db.execute(
             sql: """
                 INSERT INTO tidemark_conflict (id, parked, reasons, kind, after, merges, asks)
-                SELECT ?2, parked, reasons, kind, after, merges, asks
-                FROM tidemark_conflict WHERE id = ?1
+                SELECT part.value ->> 1, parked, part.value -> 2, kind, after, merges, asks
+                FROM json_each(?2) AS part CROSS JOIN tidemark_conflict AS whole ON whole.id = ?1
+                ORDER BY part.key
                 """,
-            arguments: [id, new]
+            arguments: [id, json]
         )
-        try filterReasons(of: new, for: part)
-        try db.execute(
-            sql: "UPDATE tidemark_conflict_record SET id = ? WHERE id = ? AND \(inPart)",
-            arguments: [new, id]
-        )
-        try db.execute(sql: "INSERT INTO tidemark_outside VALUES (?)", arguments: [new])
-    }
-
-    /// Removes the reasons that name records of other parts.
-    private func filterReasons(of id: String, for part: Int) throws {
         try db.execute(
             sql: """
-                UPDATE tidemark_conflict SET reasons = (
-                    SELECT json_group_array(json(reason.value))
-                    FROM json_each(reasons) AS reason
-                    WHERE NOT EXISTS (
-                        SELECT 1 FROM temp.tidemark_division AS division
-                        WHERE division.part <> ?2 AND division.tbl = reason.value ->> '$.table'
-                            AND division.key = reason.value -> '$.key'))
-                WHERE id = ?1
+                UPDATE tidemark_conflict_record SET id = division.id
+                FROM (
+                    SELECT part.value ->> 1 AS id, own.tbl, own.key
+                    FROM json_each(?2) AS part
+                    CROSS JOIN temp.tidemark_part AS own ON own.part = part.value ->> 0
+                ) AS division
+                WHERE tidemark_conflict_record.id = ?1 AND tidemark_conflict_record.tbl = division.tbl
+                    AND tidemark_conflict_record.key = division.key
                 """,
-            arguments: [id, part]
+            arguments: [id, json]
+        )
+        try db.execute(sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: [json])
+        try setReasons(reasons[first, default: []], of: id)
+        return moved.map(\.id)
+    }
+
+    /// Moves parts to one conflict with the same reasons.
+    private func moveRest(_ parts: some Collection<Int>, of id: String) throws -> String {
+        let rest = newID().uuidString.lowercased()
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_conflict (id, parked, reasons, kind, after, merges, asks)
+                SELECT ?2, parked, reasons, kind, after, merges, asks FROM tidemark_conflict WHERE id = ?1
+                """,
+            arguments: [id, rest]
+        )
+        try db.execute(
+            sql: """
+                UPDATE tidemark_conflict_record SET id = ?2
+                FROM (
+                    SELECT own.tbl, own.key FROM json_each(?3) AS part
+                    CROSS JOIN temp.tidemark_part AS own ON own.part = part.value
+                ) AS moved
+                WHERE tidemark_conflict_record.id = ?1 AND tidemark_conflict_record.tbl = moved.tbl
+                    AND tidemark_conflict_record.key = moved.key
+                """,
+            arguments: [id, rest, "[\(parts.map(String.init).joined(separator: ","))]"]
+        )
+        try db.execute(sql: "INSERT INTO tidemark_outside VALUES (?)", arguments: [rest])
+        return rest
+    }
+
+    private func addToSuccessors(of id: String, _ ids: [String]) throws {
+        guard !ids.isEmpty else { return }
+        try db.execute(
+            sql: """
+                UPDATE tidemark_conflict SET after = (
+                    SELECT json_group_array(value) FROM (
+                        SELECT value FROM json_each(after) UNION SELECT value FROM json_each(?2)))
+                WHERE EXISTS (SELECT 1 FROM json_each(after) WHERE value = ?1)
+                """,
+            arguments: [id, "[\(ids.map { "\"\($0)\"" }.joined(separator: ","))]"]
         )
     }
 
-    private func addToSuccessors(of id: String, _ contested: [String]) throws {
-        for new in contested where new != id {
-            try db.execute(
-                sql: """
-                    UPDATE tidemark_conflict SET after = json_insert(after, '$[#]', ?1)
-                    WHERE EXISTS (SELECT 1 FROM json_each(after) WHERE value = ?2)
-                    """,
-                arguments: [new, id]
-            )
+    // MARK: Uncontested parts
+
+    /// Makes the parts of a conflict again: all at once, or, if something does not fit, its halves.
+    ///
+    /// - Returns: The conflicts of the parts that do not fit.
+    private func makeAgain(_ parts: ArraySlice<Int>, of id: String) throws -> [String] {
+        do {
+            try db.inSavepoint {
+                try ResolveConflict(db: db, schema: schema).resolve(id, .retry)
+                return .commit
+            }
+            return []
+        } catch is TidemarkError {
+            // A person decides about a single part that does not fit.
+            guard parts.count > 1 else { return [id] }
         }
+        let half = parts[(parts.startIndex + parts.count / 2)...]
+        let other = try moveRest(half, of: id)
+        return try makeAgain(parts.dropLast(half.count), of: id) + makeAgain(half, of: other)
     }
 }

@@ -123,7 +123,21 @@ public enum Resolution: Hashable, Sendable {
     /// The server's rows stay; the device drops its own changes.
     case accept
     /// The device makes its changes again on top of the server's rows, as a new change set.
+    ///
+    /// A new record whose key another record has by now sets only those columns that its author has set.
     case retry
     /// Like ``retry``, with these values in place of the device's own.
     case merge([MergedRecord])
+}
+
+/// What becomes of a new record whose number another record has, if a person decides to make it again.
+///
+/// Programs that number records themselves draw the same number on two devices. The two are different records.
+public enum TakenIDs: Hashable, Sendable {
+    /// The decision is refused, and says so.
+    case refuse
+    /// The record gets another id, and the change sets that refer to it follow.
+    case asNew
+    /// The record takes the other one's place, with all its columns.
+    case replace
 }

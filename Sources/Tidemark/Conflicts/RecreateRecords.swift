@@ -4,8 +4,9 @@ import TidemarkSQL
 
 /// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
-/// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation
-/// may have an id that the server gives, or has given, to another record. So may a new record whose id nobody chose.
+/// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation may have an id
+/// that the server gives, or has given, to another record, unless the server has lent it to this device. So may a new
+/// record whose id nobody chose.
 /// A temporary id that the sequence has left is not used again, because SQLite would draw the ids after it next, and
 /// those may have been other records'.
 /// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
@@ -13,11 +14,26 @@ struct RecreateRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Gives new ids to the missing records of a conflict that must exist again, to uncaptured creations, to new
-    /// records whose drawn id another record has, and to those whose temporary id the sequence has left.
-    ///
-    /// - Returns: The merged records, under their new keys.
-    func assignIDs(_ id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
+    /// The records of a conflict that get new ids, and those that meet another record.
+    struct Plan {
+        /// Records that must exist again, or whose id the device cannot use.
+        fileprivate var missing: [(table: String, id: Int64)] = []
+        /// New records whose id another record has.
+        fileprivate var taken: [(table: String, id: Int64)] = []
+        /// New records that get an id other than the one in the conflict.
+        private(set) var names: Set<RecordName> = []
+        /// New records whose chosen id another record has, and which keep it.
+        fileprivate(set) var occupied: Set<RecordName> = []
+
+        fileprivate mutating func renumber(new table: String, _ id: Int64, isTaken: Bool) {
+            names.insert(RecordName(table, RecordKey([id])))
+            if isTaken { taken.append((table, id)) } else { missing.append((table, id)) }
+        }
+    }
+
+    /// Finds the missing records of a conflict that must exist again, uncaptured creations whose id is not this
+    /// device's own, new records whose drawn id another record has, and those whose temporary id the sequence has left.
+    func plan(_ id: String, _ merged: [MergedRecord], _ takenIDs: TakenIDs) throws -> Plan {
         let rows = try Row.fetchAll(
             db,
             sql: """
@@ -31,29 +47,40 @@ struct RecreateRecords {
                 """,
             arguments: [id]
         )
-        var missing: [(table: String, id: Int64)] = []
-        var taken: [(table: String, id: Int64)] = []
+        var plan = Plan()
         for row in rows {
             let name: String = try row.value("tbl")
             let key: String = try row.value("key")
             guard let table = schema.byName[name], let old = Int64(key) else { continue }
             let exists = try RowValues(db: db).current(table, key: key) != nil
-            let isUncaptured: Bool = try row.value("isUncaptured")
             guard try isWanted(id, table: name, key: key, merged: merged) else { continue }
             if try !row.value("isNew") {
-                if !exists { missing.append((name, old)) }
-            } else if isUncaptured {
-                if !TemporaryID.isTemporary(old) { missing.append((name, old)) }
-            } else if exists, try isDrawn(old, table), !merged.contains(where: { $0.table == name && $0.key == key }) {
+                if !exists { plan.missing.append((name, old)) }
+            } else if try row.value("isUncaptured") {
+                let isOwn = try TemporaryID.isTemporary(old) || !exists && isLent(old, table)
+                if !isOwn { plan.renumber(new: name, old, isTaken: false) }
+            } else if exists {
                 // Values that the app or the user merged are meant for the record that has the id.
-                taken.append((name, old))
-            } else if !exists, try DrawnIDs.hasLeft(old, in: table, db) {
-                missing.append((name, old))
+                guard !merged.contains(where: { $0.table == name && $0.key == key }) else { continue }
+                if try takenIDs == .asNew || isDrawn(old, table) {
+                    plan.renumber(new: name, old, isTaken: true)
+                } else {
+                    plan.occupied.insert(RecordName(name, RecordKey(json: key)))
+                }
+            } else if try DrawnIDs.hasLeft(old, in: table, db) {
+                plan.renumber(new: name, old, isTaken: false)
             }
         }
+        return plan
+    }
+
+    /// Gives the records of a plan their new ids.
+    ///
+    /// - Returns: The merged records, under their new keys.
+    func assign(_ plan: Plan, in id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
         let renumbering = RenumberRecords(db: db, schema: schema)
-        if try renumbering.assign(taken) { try renumbering.renameParked(from: id) }
-        guard try renumbering.assign(missing) else { return merged }
+        if try renumbering.assign(plan.taken) { try renumbering.renameParked(from: id) }
+        guard try renumbering.assign(plan.missing) else { return merged }
         try renumbering.renameParked()
         let new = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned").map {
             (try "\($0.value("tbl") as String) \($0.value("temporary") as Int64)", try $0.value("permanent") as Int64)
@@ -63,6 +90,11 @@ struct RecreateRecords {
             let key = keys["\($0.table) \($0.key)"] ?? $0.key
             return MergedRecord(table: $0.table, key: key, columns: $0.columns)
         }
+    }
+
+    /// Whether an id that no trigger captured is one that only this device can have drawn.
+    private func isLent(_ id: Int64, _ table: SyncedTable) throws -> Bool {
+        try !planted(PlantedBug.renumbersLentIDs) && DrawnIDs.isLent(id, from: table, in: db)
     }
 
     /// Whether the device has drawn an id from those that it was lent.

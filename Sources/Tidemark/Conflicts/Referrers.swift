@@ -20,14 +20,11 @@ extension Conflict {
     /// Whether a reason is that other records still refer to a deleted record.
     private var isReferenced: Bool { reasons.contains { $0.rule == ConflictRule.referenced.rawValue } }
 
-    /// Reads the parked conflicts, oldest first, each with the records that prevent its deletions.
+    /// Finds the records that prevent the deletions of conflicts.
     ///
     /// The server names only the deleted record. The device finds the referring records in its own
-    /// tables, which have them since it applied the refusal.
-    static func withReferrers(_ db: Database, schema: SyncSchema) throws -> [Conflict] {
-        var conflicts = try all(db, schema: schema)
-        guard conflicts.contains(where: \.isReferenced) else { return conflicts }
-        try EngineConnection.addFunctions(to: db)
+    /// tables, which have them since it applied the refusal. The caller has added the engine's functions.
+    static func findReferrers(of conflicts: inout [Conflict], schema: SyncSchema, in db: Database) throws {
         for index in conflicts.indices where conflicts[index].isReferenced {
             let id = conflicts[index].id
             conflicts[index].referrers = try schema.tables.flatMap { parent in
@@ -36,7 +33,6 @@ extension Conflict {
                 }.flatMap { try referrers(id, parent: parent, child: $0.child, reference: $0.reference, in: db) }
             }
         }
-        return conflicts
     }
 
     /// Returns the records of one table that prevent the conflict's deletions by one reference.

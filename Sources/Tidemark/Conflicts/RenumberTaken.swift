@@ -116,7 +116,7 @@ struct RenumberTaken {
         do {
             try db.inSavepoint {
                 events = try renumber(taken, of: conflict.id)
-                try ResolveConflict(db: db, schema: schema).resolve(conflict.id, .retry)
+                try ResolveConflict(db: db, schema: schema, seen: .judged).resolve(conflict.id, .retry)
                 // References are not enforced where an answer is applied.
                 guard try ForeignKeyCheck(db, schema: schema).all(limit: 1).isEmpty else {
                     throw RecordDecision.misfit("a reference points at nothing")

@@ -8,18 +8,28 @@ import TidemarkSQL
 package struct ResolveConflict {
     let db: Database
     let schema: SyncSchema
+    private let seen: Seen
+    private let takenIDs: TakenIDs
 
     /// Creates a resolver for the file behind a connection.
-    package init(db: Database, schema: SyncSchema) {
+    ///
+    /// - Parameters:
+    ///   - db: The connection.
+    ///   - schema: The tables that sync.
+    ///   - seen: What the person who decides has seen of the server's rows.
+    ///   - takenIDs: What becomes of new records whose number another record has.
+    package init(db: Database, schema: SyncSchema, seen: Seen = .asParked, takenIDs: TakenIDs = .refuse) {
         self.db = db
         self.schema = schema
+        self.seen = seen
+        self.takenIDs = takenIDs
     }
 
     /// Resolves the conflict with an id or a number, inside the caller's transaction.
     ///
     /// - Returns: The parked conflicts that depend on it, in their order.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it
-    ///   depends on is parked, or if the change no longer fits the rows.
+    ///   depends on is parked, if the change would overwrite what was not seen, or if it no longer fits the rows.
     @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try id(of: name)
         switch resolution {
@@ -27,9 +37,19 @@ package struct ResolveConflict {
         case .retry: try redo(id, merged: [])
         case .merge(let records): try redo(id, merged: records)
         }
-        let dependents = try Conflict.all(db).filter { $0.after.contains(id) }.map(\.id)
+        let dependents = try String.fetchSet(
+            db,
+            sql: """
+                SELECT parked_set.id
+                FROM tidemark_conflict AS parked_set
+                JOIN json_each(CASE WHEN json_valid(after) THEN after ELSE '[]' END) AS predecessor
+                WHERE predecessor.value = ?
+                """,
+            arguments: [id]
+        )
         try Self.forget(id, in: db)
-        return try Conflict.all(db, schema: schema).filter { dependents.contains($0.id) }
+        guard !dependents.isEmpty else { return [] }
+        return try Conflict.shown(db, DeviceFile(db)).filter { dependents.contains($0.id) }
     }
 
     /// Returns the missing records that the conflict with an id or a number updates.
@@ -37,7 +57,7 @@ package struct ResolveConflict {
         let id = try id(of: name)
         try EngineConnection.prepare(db, schema: schema)
         let values = RowValues(db: db)
-        return try Conflict.all(db, schema: schema).first { $0.id == id }?.records.filter { record in
+        return try Conflict.shown(db, DeviceFile(db)).first { $0.id == id }?.records.filter { record in
             guard record.operation == TidemarkCore.Operation.update.rawValue, let table = schema.byName[record.table]
             else { return false }
             return try values.current(table, key: record.key) == nil
@@ -74,19 +94,42 @@ package struct ResolveConflict {
         try EngineConnection.prepare(db, schema: schema)
         try requirePredecessors(of: id)
         try check(merged, id)
+        let rows = try parkedRows(of: id)
+        let recreation = RecreateRecords(db: db, schema: schema)
+        let plan = try recreation.plan(id, merged, takenIDs)
         // A refusal names the records by the ids that the conflict shows.
-        _ = try decisions(on: id, merged)
-        let renumbered = try RecreateRecords(db: db, schema: schema).assignIDs(id, merged)
-        try RecordDecision.write(try decisions(on: id, renumbered), schema: schema, in: db)
+        let decisions = try decisions(on: rows, merged)
+        try SeenRecords(db: db, schema: schema, seen: seen).check(decisions, on: rows, renumbered: plan.names)
+        try refuse(plan.occupied, decisions)
+        let renumbered = try recreation.assign(plan, in: id, merged)
+        try RecordDecision.write(try self.decisions(on: parkedRows(of: id), renumbered), schema: schema, in: db)
     }
 
-    /// Returns the records to write, and refuses references between them and the omitted ones.
-    private func decisions(on id: String, _ merged: [MergedRecord]) throws -> [RecordDecision] {
-        let rows = try Row.fetchAll(
+    private func parkedRows(of id: String) throws -> [Row] {
+        try Row.fetchAll(
             db,
             sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
             arguments: [id]
         )
+    }
+
+    /// Refuses new records whose number another record has, unless that one has their values already.
+    private func refuse(_ occupied: Set<RecordName>, _ decisions: [RecordDecision]) throws {
+        guard takenIDs == .refuse, !planted(PlantedBug.replacesTakenRecords) else { return }
+        let taken = decisions.filter { occupied.contains($0.name) }
+        guard !taken.isEmpty else { return }
+        let names = taken.prefix(5).map { "\($0.table.name) \($0.key)" } + (taken.count > 5 ? ["more"] : [])
+        throw Self.invalid(
+            "Another record has the number of this new record by now: \(names.joined(separator: ", ")).",
+            fix: """
+                Say what is meant. The new record gets another number: --as-new, in Swift `takenIDs: .asNew`. Or it \
+                takes the other one's place, which is lost: --replace, in Swift `.replace`.
+                """
+        )
+    }
+
+    /// Returns the records to write, and refuses references between them and the omitted ones.
+    private func decisions(on rows: [Row], _ merged: [MergedRecord]) throws -> [RecordDecision] {
         let mergedByRecord = Dictionary(merged.map { ("\($0.table) \($0.key)", $0) }, uniquingKeysWith: { $1 })
         let decisions = try rows.compactMap { row -> RecordDecision? in
             let table: String = try row.value("tbl")
@@ -110,43 +153,69 @@ package struct ResolveConflict {
                 fix: "Accept the server's version; the change cannot be made again."
             )
         }
-        let values = RowValues(db: db)
         let key: String = try row.value("key")
-        let operation: String = try row.value("operation")
         var changes = try RecordChanges(json: row.value("mine"))
         let base = try (row.value("base") as String?).map { try RecordChanges(json: $0).values }
-        let current = try values.current(table, key: key)
-        let exists = current != nil
+        let current = try RowValues(db: db).current(table, key: key)
         if merged == nil { try requireColumns(changes.columns, in: table, key) }
         for (column, value) in merged?.columns ?? [:] {
             changes.deltas[column] = nil
             changes.values[column] = value
         }
-        // What the parked change added is added again, to the row as it is now.
-        let newValues = try changes.values(over: current ?? base ?? [:])
-        switch operation {
-        case "delete":
-            guard let columns = merged?.columns else {
-                guard exists else { return nil }
-                return RecordDecision(table: table, key: key, operation: .delete, values: [:])
-            }
-            guard exists else {
-                let whole = (base ?? [:]).merging(columns) { $1 }
-                return RecordDecision(table: table, key: key, operation: .create, values: whole)
-            }
-            return RecordDecision(table: table, key: key, operation: .update, values: columns)
-        case "create": return RecordDecision(table: table, key: key, operation: .create, values: newValues)
+        switch try row.value("operation") as String {
+        case "delete": return deletion(of: key, in: table, current, base, merged?.columns)
+        case "create": return try creation(of: key, in: table, changes.values, current, merged?.columns)
         default:
-            guard !exists else { return RecordDecision(table: table, key: key, operation: .update, values: newValues) }
+            // What the parked change added is added again, to the row as it is now.
+            let newValues = try changes.values(over: current ?? base ?? [:])
+            var decision = RecordDecision(table: table, key: key, operation: .update, values: newValues)
+            decision.sums = Set(changes.deltas.keys)
+            guard current == nil else { return decision }
             guard let base else {
                 throw Self.invalid(
                     "\(table.name) \(key) is missing, and this file has only some of its columns.",
                     fix: "Create the record yourself, or dismiss this with accept."
                 )
             }
-            let whole = base.merging(newValues) { $1 }
-            return RecordDecision(table: table, key: key, operation: .create, values: whole)
+            return revival(of: key, in: table, base.merging(newValues) { $1 })
         }
+    }
+
+    private func deletion(
+        of key: String,
+        in table: SyncedTable,
+        _ current: [String: DatabaseValue]?,
+        _ base: [String: DatabaseValue]?,
+        _ merged: [String: DatabaseValue]?
+    ) -> RecordDecision? {
+        guard let merged else {
+            return current.map { _ in RecordDecision(table: table, key: key, operation: .delete, values: [:]) }
+        }
+        guard current == nil else { return RecordDecision(table: table, key: key, operation: .update, values: merged) }
+        return revival(of: key, in: table, (base ?? [:]).merging(merged) { $1 })
+    }
+
+    private func revival(of key: String, in table: SyncedTable, _ values: [String: DatabaseValue]) -> RecordDecision {
+        var decision = RecordDecision(table: table, key: key, operation: .create, values: values)
+        decision.isRevival = true
+        return decision
+    }
+
+    /// Returns the decision on a new record; if its record exists by now, it sets what its author has set.
+    private func creation(
+        of key: String,
+        in table: SyncedTable,
+        _ values: [String: DatabaseValue],
+        _ current: [String: DatabaseValue]?,
+        _ merged: [String: DatabaseValue]?
+    ) throws -> RecordDecision? {
+        guard let current, takenIDs != .replace else {
+            return RecordDecision(table: table, key: key, operation: .create, values: values)
+        }
+        let own = try RowValues(db: db).withoutDefaults(values, of: table).merging(merged ?? [:]) { $1 }
+        let differing = own.filter { current[$0.key] != $0.value }
+        guard !differing.isEmpty else { return nil }
+        return RecordDecision(table: table, key: key, operation: .update, values: differing)
     }
 
     // MARK: Checks

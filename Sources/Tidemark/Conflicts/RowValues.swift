@@ -6,6 +6,30 @@ import TidemarkSQL
 struct RowValues {
     let db: Database
 
+    /// Returns the values of a new record that its author has set: those that are not the column's default.
+    ///
+    /// The capture of a creation has all columns, whatever its author named.
+    func withoutDefaults(_ values: [String: DatabaseValue], of table: SyncedTable) throws -> [String: DatabaseValue] {
+        if planted(PlantedBug.retriesUnsetColumns) { return values }
+        var values = values
+        for column in table.valueColumns {
+            guard let value = values[column.name] else { continue }
+            let isDefault = try Bool.fetchOne(
+                db,
+                sql: "SELECT CAST(? AS BLOB) IS CAST(\(Self.defaultSQL(column)) AS BLOB)",
+                arguments: [value]
+            )
+            if isDefault == true { values[column.name] = nil }
+        }
+        return values
+    }
+
+    private static func defaultSQL(_ column: SyncedTable.Column) -> String {
+        guard let text = column.defaultSQL else { return "NULL" }
+        // The column stores the default in its own type.
+        return ["BLOB", "NUMERIC"].contains(column.affinity) ? "(\(text))" : "CAST((\(text)) AS \(column.affinity))"
+    }
+
     /// Returns a record's current values without the key; nil if the record does not exist.
     func current(_ table: SyncedTable, key: String) throws -> [String: DatabaseValue]? {
         let columns = (table.valueColumns.isEmpty ? table.columns : table.valueColumns).map(\.name)
@@ -66,14 +90,19 @@ struct RecordDecision {
     let key: String
     let operation: TidemarkCore.Operation
     /// The values to write, by column.
-    let values: [String: DatabaseValue]
+    var values: [String: DatabaseValue]
+    /// The columns whose value is a sum with the present one.
+    var sums: Set<String> = []
+    /// Whether it creates a record again that the parked change set updated or deleted.
+    var isRevival = false
 }
 
 extension RecordDecision {
-    /// Writes decisions to the tables as one edit, which the triggers capture.
+    /// Writes decisions to the tables as one edit, which the capture triggers capture.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if they do not fit the current rows; the caller's
-    ///   savepoint undoes the write.
+    /// The program's own triggers do not run, as with an answer: the change set has their effects.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` if they do not fit the current rows; nothing is written then.
     static func write(_ decisions: [RecordDecision], schema: SyncSchema, in db: Database) throws {
         try EngineConnection.prepare(db, schema: schema)
         try StagingTables.clear(in: db)
@@ -88,13 +117,34 @@ extension RecordDecision {
             )
         }
         do {
-            // SQLite enforces references here, but not while the device applies answers.
-            try ConnectionFlag.withNewStatements(db) {
-                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.decision.ord)
+            try db.inSavepoint {
+                // A reference may hold 0 for "none", which SQLite alone would refuse.
+                try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
+                try db.execute(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)")
+                // SQLite enforces references here, but not while the device applies answers.
+                try ConnectionFlag.withNewStatements(db) {
+                    try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.decision.ord)
+                }
+                try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
+                try checkReferences(schema, in: db)
+                return .commit
             }
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_NOTNULL {
+            throw lacksValue(error.message ?? "", decisions)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
             throw misfit(error.message ?? "a constraint failed")
         }
+    }
+
+    private static func checkReferences(_ schema: SyncSchema, in db: Database) throws {
+        let check = ForeignKeyCheck(db, schema: schema)
+        guard check.hasUnresolvedReferences else { return }
+        let broken = try check.all(limit: 1).first
+        if schema.hasZeroReferences, broken == nil { try check.forgetUnresolvedReferences() }
+        guard check.hasUnresolvedReferences else { return }
+        guard let broken else { throw misfit("a reference points at nothing") }
+        let parent = "\(broken.parent) \(broken.parentKey)"
+        throw misfit("\(broken.table) \(broken.key) refers by \(broken.column) to \(parent), which is not there")
     }
 
     /// Returns the error for a change that does not fit the current rows.
@@ -104,5 +154,33 @@ extension RecordDecision {
             "The change does not fit the current rows: \(reason).",
             fix: "Edit the rows so that it fits and retry, or accept the server's version."
         )
+    }
+
+    /// Returns the error for new records without a value that their table has required since the edit.
+    ///
+    /// SQLite's message ends with the table and the column.
+    private static func lacksValue(_ message: String, _ decisions: [RecordDecision]) -> TidemarkError {
+        let name = message.split(separator: " ").last.map(String.init) ?? ""
+        let lacking = decisions.filter { name.hasPrefix("\($0.table.name).") && $0.operation == .create }
+        guard let first = lacking.first else { return misfit(message) }
+        let column = String(name.dropFirst(first.table.name.count + 1))
+        let member = ChangeSetJSON.quote(column)
+        let records = lacking.prefix(20).map { "\(ChangeSetJSON.quote(keyName($0.key))):{\(member):0}" }
+        let values = "{\(ChangeSetJSON.quote(first.table.name)):{\(records.joined(separator: ","))}}"
+        let whose = lacking.count == 1 ? "this record" : "each of these records"
+        let resolve = "tidemark device resolve FILE NUMBER --merge"
+        return TidemarkError(
+            .constraintViolated,
+            misfit(message).message,
+            fix: decisions.count == 1
+                ? "Give the column a value, yours in place of 0: `\(resolve) --set '\(column)=0'`."
+                : "Give the column a value in \(whose), yours in place of 0: `echo '\(values)' | \(resolve) --values -`.",
+            place: .init(table: first.table.name, key: first.key, column: column)
+        )
+    }
+
+    /// A key as a file of values names it.
+    private static func keyName(_ key: String) -> String {
+        key.hasPrefix("\"") ? String(key.dropFirst().dropLast()) : key
     }
 }

@@ -2,16 +2,28 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Decides whether a parked change set, made again without a person's decision, would overwrite unseen changes.
+/// Decides whether a parked change set, made again, would overwrite changes that nobody here has seen.
 ///
 /// A change set that is made again is based on the rows of now. The server cannot know that its author had seen
-/// older ones. So the device compares the confirmed rows with those that the author had seen, and judges each
-/// difference by the server's rules.
+/// older ones. So the device compares the server's present rows with those that were seen, and judges each difference
+/// by the server's rules. Those that were seen are the author's base, or what the conflict showed to the person who
+/// decides.
 struct UnseenRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Whether a change of a conflict meets a confirmed row that differs from its base, and no policy lets both stand.
+    /// A change to one record, as a decision makes it.
+    struct Change {
+        let table: SyncedTable
+        let key: String
+        let operation: TidemarkCore.Operation
+        /// The columns that it sets, in canonical JSON.
+        var values: [String: String] = [:]
+        /// Whether it also adds to columns.
+        var adds = false
+    }
+
+    /// Whether a change of a conflict meets a present row that differs from its base, and no policy lets both stand.
     ///
     /// New records do not count, because the device gives them ids that are free.
     func wouldBeOverwritten(by conflict: String) throws -> Bool {
@@ -28,74 +40,75 @@ struct UnseenRows {
         )
         return try rows.contains { row in
             guard let table = try schema.byName[row.value("tbl")] else { return true }
-            return try isOverwritten(by: row, in: table)
+            let mine = try PresentRecords.values(of: row.value("mine"))
+            let change = Change(
+                table: table,
+                key: try row.value("key"),
+                operation: try TidemarkCore.Operation(rawValue: row.value("operation")) ?? .update,
+                values: mine.filter { Delta.number(json: $0.value) == nil },
+                adds: mine.contains { Delta.number(json: $0.value) != nil }
+            )
+            let present = try PresentRecords(db: db, schema: schema).image(of: change.key, in: table)
+            return try isOverwritten(present, by: change, whoSaw: row.value("base"))
         }
     }
 
-    private func isOverwritten(by row: Row, in table: SyncedTable) throws -> Bool {
-        let key: String = try row.value("key")
-        let mine: String = try row.value("mine")
-        let base: String? = try row.value("base")
-        let isDeletion = try row.value("operation") as String == TidemarkCore.Operation.delete.rawValue
-        let confirmed = try confirmedImage(of: key, in: table)
-        guard confirmed != base else { return false }
-        guard let confirmed else { return !isDeletion }
-        guard let base else { return true }
-        let contention = try Contention(
-            table: table.name,
-            key: key,
-            operation: isDeletion ? .delete : .update,
-            differingColumns: columns(of: mine, differingFrom: confirmed),
-            isSum: isSum(mine),
-            unseen: [UnseenChange(operation: .update, columns: columns(of: base, differingFrom: confirmed))],
+    /// Whether a change overwrites something of a present row that the image `seen` does not have.
+    func isOverwritten(_ present: String?, by change: Change, whoSaw seen: String?) throws -> Bool {
+        guard present != seen else { return false }
+        // What is deleted is not there to be overwritten, but an update would bring the record back.
+        guard let present else { return change.operation == .update }
+        let row = try PresentRecords.values(of: present)
+        let differing = Set(change.values.filter { row[$0.key] != nil && row[$0.key] != $0.value }.keys)
+        guard let seen else { return change.operation == .delete || !differing.isEmpty }
+        let unseen = try PresentRecords.columns(of: seen, differingFrom: row)
+        guard !unseen.isEmpty else { return false }
+        let contention = Contention(
+            table: change.table.name,
+            key: change.key,
+            operation: change.operation == .create ? .update : change.operation,
+            differingColumns: differing,
+            isSum: change.adds && change.values.isEmpty,
+            unseen: [UnseenChange(operation: .update, columns: unseen)],
             exists: true
         )
-        guard !contention.unseen[0].columns.isEmpty else { return false }
         let judgement = judge(
             contention,
-            policy: schema.policy(of: table.name),
-            columns: schema.columnPolicies(of: table.name)
+            policy: schema.policy(of: change.table.name),
+            columns: schema.columnPolicies(of: change.table.name)
         )
         // A value that the server overrules is kept there; the new change set would hide that it did.
         return judgement != .merge
     }
 
-    /// Returns the server's record, without pending changes; nil if there is none.
-    private func confirmedImage(of key: String, in table: SyncedTable) throws -> String? {
-        try String.fetchOne(
+    /// Whether this device's own acknowledged change sets lead from the image `seen` to a present row.
+    ///
+    /// So a person decides about one conflict of a record after another, with a sync between them.
+    func isOwnWork(_ present: String?, of key: String, in table: SyncedTable, since seen: String?) throws -> Bool {
+        let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT iif(pending.tbl IS NULL, (\(Images.current(table, key: "?2"))), pending.image)
-                    FROM (SELECT 1)
-                    LEFT JOIN tidemark_base AS pending ON pending.tbl = ?1 AND pending.key = ?2
+                    SELECT operation, before, attributes FROM tidemark_kept_record
+                    WHERE tbl = ? AND key = ? ORDER BY number
                     """
             ),
             arguments: [table.name, key]
         )
-    }
-
-    /// Returns the columns of an image or a change whose values an image does not have.
-    ///
-    /// A delta has no value, and a column that the image lacks cannot be compared.
-    private func columns(of changes: String, differingFrom image: String) throws -> Set<String> {
-        try String.fetchSet(
-            db.cachedStatement(
-                sql: """
-                    SELECT \(MemberSQL.name(of: "member.key"))
-                    FROM json_each(?1) AS member
-                    WHERE json_type(?2, member.fullkey) IS NOT NULL AND NOT (\(Delta.isDelta("member")))
-                        AND (?1 -> member.fullkey) IS NOT (?2 -> member.fullkey)
-                    """
-            ),
-            arguments: [changes, image]
-        )
-    }
-
-    /// Whether a change only adds to columns.
-    private func isSum(_ changes: String) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT \(Delta.hasOnly("?1"))"),
-            arguments: [changes]
-        ) ?? false
+        var image = seen
+        var hasWork = false
+        for row in rows {
+            let before: String? = try row.value("before")
+            guard try !PresentRecords.differ(image, before) else { continue }
+            hasWork = true
+            let attributes: String = try row.value("attributes") ?? "{}"
+            // Somebody else's part may be in a sum.
+            guard !attributes.contains(Delta.prefix) else { return false }
+            switch try TidemarkCore.Operation(rawValue: row.value("operation")) {
+            case .delete: image = nil
+            case .create: image = attributes
+            case .update, nil: image = try image.map { try Images.merged($0, attributes, in: db) }
+            }
+        }
+        return try hasWork && !PresentRecords.differ(image, present)
     }
 }

@@ -29,17 +29,15 @@ struct OfferAgain {
     }
 
     /// Returns the kept change sets that the server does not know, oldest first.
-    func forgottenIDs(_ recall: Recall) throws -> [String] {
+    func forgottenIDs(_ recall: Recall) throws -> [KeptChangeSets.IDs] {
         if planted(PlantedBug.forgetsToOfferAgain) { return [] }
-        return try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").filter {
-            !recall.knownIDs.contains($0) && !recall.knownIDs.contains(KeptChangeSets.idOfferedAgain($0))
-        }
+        return try KeptChangeSets.ids(in: db).filter { !$0.isKnown(by: recall.knownIDs) }
     }
 
     /// Puts forgotten change sets into the outbox and into the tables.
     ///
     /// ``restoreRows()`` removes them from the tables again.
-    func offer(_ ids: [String]) throws -> Offer {
+    func offer(_ ids: [KeptChangeSets.IDs]) throws -> Offer {
         guard !ids.isEmpty else { return Offer() }
         try db.execute(
             sql: """
@@ -82,13 +80,14 @@ struct OfferAgain {
 
     // MARK: Into the outbox
 
-    private func enqueue(_ id: String, as seq: Int64) throws {
+    private func enqueue(_ ids: KeptChangeSets.IDs, as seq: Int64) throws {
+        let id = ids.kept
         try db.execute(
             sql: """
-                INSERT INTO tidemark_changeset (seq, id, epoch, time)
-                SELECT ?, ?, ?, time FROM tidemark_kept WHERE id = ?
+                INSERT INTO tidemark_changeset (seq, id, first, epoch, time)
+                SELECT ?, ?, ?, ?, time FROM tidemark_kept WHERE id = ?
                 """,
-            arguments: [seq, KeptChangeSets.idOfferedAgain(id), header.epoch, id]
+            arguments: [seq, ids.again, ids.first, header.epoch, id]
         )
         try db.execute(
             sql: """

@@ -63,9 +63,12 @@ package struct PrepareDevice {
 
     /// Adds the columns that a file of an older version lacks.
     private static func addColumns(in db: Database) throws {
-        for column in ["user", "name"]
-        where try !db.columns(in: "tidemark_device").contains(where: { $0.name == column }) {
-            try db.execute(sql: "ALTER TABLE tidemark_device ADD COLUMN \(column) TEXT")
+        let added = ["device": ["user", "name"], "changeset": ["first"], "kept": ["first"]]
+        for (table, columns) in added.sorted(by: { $0.key < $1.key }) {
+            for column in columns
+            where try !db.columns(in: "tidemark_\(table)").contains(where: { $0.name == column }) {
+                try db.execute(sql: "ALTER TABLE tidemark_\(table) ADD COLUMN \(column) TEXT")
+            }
         }
     }
 

@@ -26,10 +26,11 @@ struct DivideRecords {
     /// Numbers the parts of each group in `temp.tidemark_division`, from 0, by their first records.
     ///
     /// `captureRange` is the range of captured changes to search for key updates; nil if those
-    /// changes are already drained.
+    /// changes are already drained. With `sizeMax`, in characters of keys and values, neighbouring parts are one part
+    /// up to that size.
     ///
     /// - Returns: The number of parts of each group that has more than one.
-    func divide(captureRange: ClosedRange<Int64>?) throws -> [Int64: Int] {
+    func divide(captureRange: ClosedRange<Int64>?, sizeMax: Int? = nil) throws -> [Int64: Int] {
         let records = try Row.fetchAll(db, sql: "SELECT num, grp, tbl FROM temp.tidemark_division ORDER BY num").map {
             row in
             let num: Int64 = try row.value("num")
@@ -47,7 +48,32 @@ struct DivideRecords {
         for pair in try pairs(present) { parts.unite(pair.0, pair.1) }
         let moves = try captureRange.map { try keyUpdates(in: $0, of: present) } ?? sameImages()
         for pair in moves { parts.unite(pair.0, pair.1) }
+        if let sizeMax { try uniteNeighbours(upTo: sizeMax, records.map(\.num), &parts) }
         return try number(records.map { ($0.num, $0.group) }, &parts)
+    }
+
+    /// Unites parts that follow each other by their first records, up to a size.
+    private func uniteNeighbours(upTo sizeMax: Int, _ records: [Int64], _ parts: inout DisjointSets) throws {
+        let rows = try Row.fetchAll(
+            db,
+            sql: "SELECT num, length(key) + coalesce(length(attributes), 0) FROM temp.tidemark_division"
+        )
+        var sizes: [Int64: Int] = [:]
+        for row in rows {
+            let size: Int = try row.value(1)
+            sizes[parts.root(of: try row.value(0)), default: 0] += size
+        }
+        var last: (part: Int64, size: Int)?
+        // The root of a part is its first record, or an intermediate key without a record.
+        for root in sizes.keys.sorted() {
+            let size = sizes[root] ?? 0
+            guard let open = last, open.size + size <= sizeMax else {
+                last = (root, size)
+                continue
+            }
+            parts.unite(open.part, root)
+            last = (open.part, open.size + size)
+        }
     }
 
     private func number(_ records: [(num: Int64, group: Int64)], _ parts: inout DisjointSets) throws -> [Int64: Int] {

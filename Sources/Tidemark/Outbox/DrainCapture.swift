@@ -17,6 +17,8 @@ struct DrainCapture {
     var renumbering = Renumbering.all
     /// Whether the captured changes were made before the pending ones, and only found now.
     var precedesPending = false
+    /// The tables in which changes of other programs are independent; nil: those that the file declares.
+    var independent: IndependentTables?
 
     /// Drains everything captured.
     ///
@@ -38,7 +40,7 @@ struct DrainCapture {
         let drawn = DrawnIDs(db: db, schema: schema)
         let overdrawn = try tables.compactMap(drawn.overdrawn)
         let groups = TransactionGroups(db: db, schema: schema)
-        let independent = try IndependentTables(declaredIn: db)
+        let independent = try independent ?? IndependentTables(declaredIn: db)
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
             var count = try ReduceCapture.reduce(whole, schema: schema, in: db)
@@ -177,15 +179,15 @@ struct DrainCapture {
                 FROM json_each(?)
                 """
         ).execute(arguments: ["[\(list)]"])
-        let group = "FROM temp.tidemark_group WHERE last >= reduced.seq"
+        // The first group that ends at or after a change. The parts of a group share its end, so it is looked up first.
+        let last = "(SELECT min(last) FROM temp.tidemark_group WHERE last >= reduced.seq)"
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_changeset (id, time, epoch)
                 SELECT new_set.id, new_set.time, device.epoch
                 FROM temp.tidemark_group AS new_set
                 CROSS JOIN tidemark_device AS device
-                WHERE new_set.last IN (
-                    SELECT (SELECT min(last) \(group)) FROM temp.tidemark_reduced AS reduced)
+                WHERE new_set.last IN (SELECT \(last) FROM temp.tidemark_reduced AS reduced)
                 ORDER BY new_set.last, new_set.part
                 """
         ).execute()
@@ -205,7 +207,7 @@ struct DrainCapture {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
-                SELECT (SELECT seq \(group) AND part = \(part) ORDER BY last LIMIT 1),
+                SELECT (SELECT seq FROM temp.tidemark_group WHERE last = \(last) AND part = \(part)),
                     tbl, key, operation, before, attributes, base
                 FROM temp.tidemark_reduced AS reduced
                 """

@@ -36,6 +36,7 @@ extension FreezeChangeSets {
             let seq = try row.value(0) as Int64
             let size = try row.value(1) as Int
             try refuseLargeValues(of: seq, among: sets, longest: row.value(2) ?? 0)
+            try refuseLargeSet(seq, among: sets, size: size)
             if size >= Self.longMin {
                 let before = sets.prefix { $0.seq < seq }
                 return before.isEmpty ? Batch(sets: sets.prefix(1), isLong: true) : Batch(sets: before)

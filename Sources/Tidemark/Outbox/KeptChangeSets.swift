@@ -16,10 +16,10 @@ struct KeptChangeSets {
     func keepAccepted(epoch: String) throws {
         try db.cachedStatement(
             sql: """
-                INSERT OR REPLACE INTO tidemark_kept (id, epoch, revision, time, bytes)
-                SELECT id, ?1, revision, time, size FROM (
+                INSERT OR REPLACE INTO tidemark_kept (id, first, epoch, revision, time, bytes)
+                SELECT id, first, ?1, revision, time, size FROM (
                     SELECT *, row_number() OVER newest AS place, sum(size) OVER newest AS total FROM (
-                        SELECT changeset.seq, changeset.id, answered.revision, changeset.time,
+                        SELECT changeset.seq, changeset.id, changeset.first, answered.revision, changeset.time,
                             sum(length(pending.key) + coalesce(length(pending.before), 0)
                                 + coalesce(length(pending.attributes), 0)) AS size
                         FROM temp.tidemark_answered AS answered
@@ -69,17 +69,37 @@ struct KeptChangeSets {
         ).execute()
     }
 
-    /// Returns the ids to ask a server about: those of kept change sets, and their ids when offered again.
-    static func idsToRecall(in db: Database) throws -> [String] {
-        try String.fetchAll(db, sql: "SELECT id FROM tidemark_kept ORDER BY number").flatMap {
-            [$0, idOfferedAgain($0)]
+    /// The ids of one kept change set: as its author made it, and as the device offers it after a server has lost it.
+    struct IDs {
+        /// The id in `tidemark_kept`.
+        let kept: String
+        let first: String
+        var again: String { planted(PlantedBug.offersUnderNewIDs) ? idOfferedAgain(kept) : idOfferedAgain(first) }
+
+        /// Whether a server knows the change set.
+        func isKnown(by ids: Set<String>) -> Bool {
+            if planted(PlantedBug.offersUnderNewIDs) { return ids.contains(kept) || ids.contains(again) }
+            return ids.contains(first) || ids.contains(again)
         }
     }
 
-    /// Returns the id under which the device offers a forgotten change set again.
+    /// Returns the ids of the kept change sets, oldest first.
+    static func ids(in db: Database) throws -> [IDs] {
+        try Row.fetchAll(db, sql: "SELECT id, coalesce(first, id) AS first FROM tidemark_kept ORDER BY number").map {
+            IDs(kept: try $0.value("id"), first: try $0.value("first"))
+        }
+    }
+
+    /// Returns the ids to ask a server about.
+    static func idsToRecall(in db: Database) throws -> [String] {
+        try ids(in: db).flatMap { $0.kept == $0.first ? [$0.first, $0.again] : [$0.first, $0.kept] }
+    }
+
+    /// Returns the id under which the device offers a forgotten change set again, however often.
     ///
-    /// It is derived from the old id, so that two copies of a file offer the same change set.
-    static func idOfferedAgain(_ id: String) -> String {
+    /// It is derived from the first id, so that two copies of a file offer the same change set, even if a server has
+    /// lost it twice and one of the copies is older than that.
+    private static func idOfferedAgain(_ id: String) -> String {
         let hash = Array(ContentHash.of("offered again: \(id)"))
         let parts = [0..<8, 8..<12, 13..<16, 17..<20, 20..<32].map { String(hash[$0]) }
         // A UUID of version 8 may hold a custom hash.

@@ -2,9 +2,10 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Refuses values that are too large, before the device sends them.
+/// Refuses values and change sets that are too large, before the device sends them.
 ///
-/// The device parks such a change set, and unrelated ones continue.
+/// The device parks a change set with such a value, and unrelated ones continue. It divides a change set of other
+/// programs that is too large by itself.
 extension FreezeChangeSets {
     /// The most bytes of one character in UTF-8.
     private static let characterBytesMax = 4
@@ -38,5 +39,22 @@ extension FreezeChangeSets {
             )
             throw bound.refusal(excess, at: place)
         }
+    }
+
+    /// Refuses a change set of other programs that no server of the same limits reads.
+    ///
+    /// A transaction of the app is sent, because the server's limit may be a higher one.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set.
+    func refuseLargeSet(_ seq: Int64, among sets: ArraySlice<Waiting>, size: Int) throws {
+        guard size > limits.requestBytesMax, let id = sets.first(where: { $0.seq == seq })?.id,
+            try DivideLargeSet.isOutside(id, in: db)
+        else { return }
+        throw TidemarkError(
+            .tooLarge,
+            "A change set is larger than \(limits.requestBytesMax) bytes.",
+            fix: "The device divides it.",
+            place: .init(id: id)
+        )
     }
 }

@@ -13,7 +13,7 @@ import TidemarkSQL
 /// | `tidemark_outbox` | a pending change set's effect on one record |
 /// | `tidemark_after` | a change set's dependency on another one |
 /// | `tidemark_base` | a record with pending changes, as the server confirmed it; NULL: it did not exist |
-/// | `tidemark_kept` | an acknowledged change set, kept in case the server loses it |
+/// | `tidemark_kept` | an acknowledged change set, kept in case the server loses it; `first`: its id before that |
 /// | `tidemark_kept_record` | a kept change set's effect on one record, and the record before |
 /// | `tidemark_idmap` | the permanent id of a temporary one |
 /// | `tidemark_lent` | a table's ids that the server has lent this device |
@@ -24,7 +24,7 @@ import TidemarkSQL
 /// | `tidemark_outside` | a pending or parked change set that another program wrote |
 /// | `tidemark_left_out` | an object of the zone's file that this file lacks, and why; NULL: it waits for a snapshot |
 /// | `tidemark_conflict` | a refused change set, or overruled values, until the app or the user resolves it |
-/// | `tidemark_conflict_record` | one of its records: base, mine and theirs |
+/// | `tidemark_conflict_record` | one of its records: base, mine and theirs, as of the parking |
 ///
 /// Nothing drops the outbox: a row leaves only with the server's verdict.
 enum DeviceTables {
@@ -71,7 +71,8 @@ enum DeviceTables {
             epoch TEXT,
             wire TEXT,
             time INTEGER NOT NULL DEFAULT 0,
-            merges INTEGER NOT NULL DEFAULT 0
+            merges INTEGER NOT NULL DEFAULT 0,
+            first TEXT
         );
         CREATE TABLE IF NOT EXISTS tidemark_wire_rest (
             seq INTEGER NOT NULL,
@@ -101,7 +102,8 @@ enum DeviceTables {
             epoch TEXT NOT NULL,
             revision INTEGER NOT NULL,
             time INTEGER NOT NULL,
-            bytes INTEGER NOT NULL
+            bytes INTEGER NOT NULL,
+            first TEXT
         );
         CREATE TABLE IF NOT EXISTS tidemark_kept_record (
             number INTEGER NOT NULL,

@@ -250,14 +250,14 @@ extension SyncEngine {
         try TidemarkError.translatingStorageErrors(of: "this file") { try DeviceStatus(db) }
     }
 
-    /// Returns the conflicts of a device's file without an engine, oldest first.
+    /// Returns the conflicts of a device's file without an engine, oldest first, with the server's records of now.
     ///
     /// A read-only connection suffices.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` if it has joined no server.
     public static func conflicts(in db: Database) throws -> [Conflict] {
         try TidemarkError.translatingStorageErrors(of: "this file") {
-            try Conflict.withReferrers(db, schema: DeviceFile(db).schema)
+            try Conflict.shown(db, DeviceFile(db))
         }
     }
 

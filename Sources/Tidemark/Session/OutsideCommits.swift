@@ -69,31 +69,33 @@ extension SyncEngine {
 
     /// Divides a parked change set of other programs into independent parts.
     ///
-    /// Each part becomes a change set of its own; uncontested parts are retried.
+    /// Each part becomes a change set of its own; uncontested parts are retried. The parts of a change set that was too
+    /// large to send go together up to a size.
     ///
     /// - Returns: The remaining conflicts: contested parts, and parts that no longer fit the rows.
     /// - Throws: ``TidemarkCore/TidemarkError`` if a transaction of the app made it, if all its records
     ///   depend on each other, or if it depends on another parked change set.
     public func divide(_ conflict: String) async throws -> [Conflict] {
-        let newID = environment.newID
-        let parts = try await database.typingStorage {
-            try await database.write { db in
-                try DivideConflict(db: db, schema: DeviceFile(db).schema).divide(conflict) {
-                    newID().uuidString.lowercased()
+        let parked = try await database.typingStorage { [commits, environment, limits] in
+            try await database.writeWithoutTransaction { db in
+                let boundaries = commits.takeBoundaries()
+                try Self.fit(db, at: boundaries, in: environment)
+                var parked: [String] = []
+                try db.inTransaction(.immediate) {
+                    parked = try DivideConflict(
+                        db: db,
+                        schema: DeviceFile(db).schema,
+                        limits: limits,
+                        now: environment.now(),
+                        newID: environment.newID
+                    ).divide(conflict, boundaries: boundaries)
+                    return .commit
                 }
+                return parked
             }
         }
-        for id in parts.uncontested {
-            do { try await resolve(id, with: .retry) } catch is TidemarkError {
-                // This part stays among the conflicts; continue with the others.
-                continue
-            }
-        }
-        // Drain now, because only this process knows where these transactions end.
-        try await database.writeWithoutTransaction { [commits, environment] db in
-            _ = try Self.takeCaptured(db, commits: commits, environment: environment)
-        }
-        let ids = Set(parts.contested + parts.uncontested)
+        commits.wakeForEdit()
+        let ids = Set(parked)
         return try await conflicts().filter { ids.contains($0.id) }
     }
 }

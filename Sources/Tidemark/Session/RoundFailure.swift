@@ -1,5 +1,6 @@
 package import GRDB
 package import TidemarkCore
+import TidemarkSQL
 
 /// Decides how a sync continues after an error.
 ///
@@ -14,7 +15,7 @@ package import TidemarkCore
 /// | `leave` | the outbox is parked, the zone's rows are removed, and the sync ends with it |
 /// | `unknownZone`, on a device that had joined | nothing is removed, and the sync ends with it |
 /// | `invalidResponse`, about a pushed answer | the request |
-/// | `tooLarge` | half as many change sets; a single one is parked |
+/// | `tooLarge` | half as many change sets; a single one is divided if other programs made it, or parked |
 /// | `permanent`, about one change set | the device parks it and its dependents |
 /// | `serverBehind` or `tooLarge`, before one is sent | the same |
 /// | an answer that cannot be applied | the same request again; the second time, a snapshot |
@@ -44,6 +45,7 @@ extension SyncRound {
             changeSetsMax = max(1, (outgoing?.changeSets.count ?? 0) / 2)
             guard outgoing?.changeSets.count == 1 else { return [] }
             error.place.id = first
+            if try divideLarge(error, in: db) { return [] }
         }
         switch error.recovery {
         case .resync where error.code == .snapshotRequired:
@@ -73,6 +75,7 @@ extension SyncRound {
             return try park(error, in: db)
         case .permanent where outgoing == nil && Self.codesBeforeSending.contains(error.code):
             // A pending change set cannot be sent: the zone dropped its table, or a value is too large.
+            if try divideLarge(error, in: db) { return [] }
             if let id = error.place.id, try isWaiting(id, in: db) { return try park(error, in: db) }
             guard error.code == .tooLarge else { throw error }
             // The rollback of the request undid the drain that made this change set. Drain again.
@@ -154,9 +157,38 @@ extension SyncRound {
         try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
+    /// Divides a change set that is too large, if other programs made it.
+    ///
+    /// - Returns: Whether it has parts; they are sent next.
+    private func divideLarge(_ error: TidemarkError, in db: Database) throws -> Bool {
+        guard error.code == .tooLarge, error.place.key == nil, let id = error.place.id else { return false }
+        var isDivided = false
+        try db.inTransaction(.immediate) {
+            let schema = try DeviceFile(db).schema
+            try EngineConnection.prepare(db, schema: schema)
+            isDivided = try DivideLargeSet(db: db, schema: schema, limits: core.limits).divide(
+                id,
+                newID: environment.newID
+            )
+            return .commit
+        }
+        return isDivided
+    }
+
     /// Parks the change set that the error names.
     private func park(_ error: TidemarkError, in db: Database) throws -> [DeviceEvent] {
-        try DeviceCore.park(error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+        var error = error
+        let large = DivideLargeSet(db: db, schema: try DeviceFile(db).schema, limits: core.limits)
+        if error.code == .tooLarge, let id = error.place.id, let size = try large.size(of: id) {
+            error = error.describing(size)
+        }
+        return try DeviceCore.park(
+            error,
+            in: db,
+            boundaries: boundaries(),
+            now: environment.now(),
+            newID: environment.newID
+        )
     }
 
     private mutating func require(_ need: Need, after error: TidemarkError) throws {

@@ -64,7 +64,7 @@ public actor SyncEngine {
     let database: any DatabaseWriter
     let transport: any Transport
     let environment: Environment
-    private let limits: Limits
+    let limits: Limits
     let commits: CommitObserver
     private let merges: [String: any RecordMerging]
     private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
@@ -79,6 +79,8 @@ public actor SyncEngine {
     private var running: Set<Task<Verification?, any Error>> = []
     /// How often ``stop()`` has ended the rounds.
     var stops = 0
+    /// How many rounds have asked the server for everything new, and succeeded.
+    private(set) var roundsDone = 0
     /// The error of the last round; nil if it succeeded.
     var lastFailure: TidemarkError?
     /// The background loop.
@@ -231,6 +233,7 @@ public actor SyncEngine {
             }
             throw error
         }
+        if pushedChange == nil { roundsDone += 1 }
         clearObstacle()
     }
 
@@ -324,7 +327,7 @@ public actor SyncEngine {
         return status
     }
 
-    /// Returns the refused change sets that need a decision, oldest first.
+    /// Returns the refused change sets that need a decision, oldest first, with the server's records as they are now.
     public func conflicts() async throws -> [Conflict] {
         try await database.typingStorage { try await database.read { try SyncEngine.conflicts(in: $0) } }
     }
@@ -334,7 +337,7 @@ public actor SyncEngine {
     /// In tables with integer ids, they would get new ids.
     ///
     /// - Parameter conflict: The conflict's id, or its number.
-    /// - Returns: The records, as stored in the conflict.
+    /// - Returns: The records, as ``conflicts()`` returns them.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict.
     public func madeAnew(byRetrying conflict: Conflict.ID) async throws -> [Conflict.Record] {
         try await database.typingStorage {
@@ -344,25 +347,55 @@ public actor SyncEngine {
         }
     }
 
-    /// Resolves a conflict, or an entry with overruled values.
+    /// Resolves a conflict, or an entry with overruled values, as the app has shown it.
     ///
-    /// The result is an ordinary change set.
+    /// The result is an ordinary change set. It overwrites only what the conflict shows: give the one that the person
+    /// saw, as ``openConflicts`` or ``conflicts()`` returned it.
+    ///
+    /// - Parameters:
+    ///   - conflict: The conflict.
+    ///   - resolution: The version to keep.
+    ///   - takenIDs: What becomes of new records whose number another record has.
+    /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
+    /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed`` if one of its records has changed since, or the retried
+    ///   deletion would take along records that it does not show; another ``TidemarkCore/TidemarkError`` if there is no
+    ///   such conflict, if it depends on another parked one, or if a retried change no longer fits the rows.
+    @discardableResult public func resolve(
+        _ conflict: Conflict,
+        with resolution: Resolution,
+        takenIDs: TakenIDs = .refuse
+    ) async throws -> [Conflict] {
+        try await resolve(conflict.id, resolution, .shown(conflict), takenIDs)
+    }
+
+    /// Resolves a conflict as it was when the device parked it.
+    ///
+    /// As with the conflict that the app has shown. It is refused if the server's records have changed since.
     ///
     /// - Parameters:
     ///   - conflict: The conflict's id, or its number.
     ///   - resolution: The version to keep.
+    ///   - takenIDs: What becomes of new records whose number another record has.
     /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if it depends on another
-    ///   parked one, or if a retried change no longer fits the rows.
-    @discardableResult public func resolve(_ conflict: Conflict.ID, with resolution: Resolution) async throws
+    /// - Throws: As with the conflict that the app has shown.
+    @discardableResult public func resolve(
+        _ conflict: Conflict.ID,
+        with resolution: Resolution,
+        takenIDs: TakenIDs = .refuse
+    ) async throws -> [Conflict] {
+        try await resolve(conflict, resolution, .asParked, takenIDs)
+    }
+
+    private func resolve(_ id: Conflict.ID, _ resolution: Resolution, _ seen: Seen, _ takenIDs: TakenIDs) async throws
         -> [Conflict]
     {
-        let dependents = try await database.typingStorage {
+        try await database.typingStorage {
             try await database.write { db in
-                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
+                let schema = try DeviceFile(db).schema
+                return try ResolveConflict(db: db, schema: schema, seen: seen, takenIDs: takenIDs)
+                    .resolve(id, resolution)
             }
         }
-        return dependents
     }
 
     /// Returns the permanent id of a temporary one; nil until the server has answered.

@@ -30,6 +30,8 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     /// A program seems to edit the file with triggers switched off.
     public let uncapturedRecords: Int
     /// When the server last answered, ISO 8601; nil: never.
+    ///
+    /// The file notes it at most once a minute.
     public let lastContact: String?
     /// The reason why the engine sends nothing now; nil if there is none, and without an engine.
     public internal(set) var obstacle: SyncObstacle?

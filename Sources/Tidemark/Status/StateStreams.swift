@@ -53,6 +53,6 @@ extension SyncEngine {
     /// - Throws: ``WaitError/notYet(pending:)`` at the end of the limit, the error of a sync that no retry can help, or
     ///   `CancellationError`.
     public func waitForFirstSync(within limit: Duration? = nil) async throws {
-        try await wait(within: limit) { db in try DeviceFile(db).epoch == nil ? .pending(0) : .done(()) }
+        try await wait(within: limit) { db, _ in try DeviceFile(db).epoch == nil ? .pending(0) : .done(()) }
     }
 }

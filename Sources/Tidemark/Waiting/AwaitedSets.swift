@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkSQL
 
 /// The change sets that a wait is for, and what has become of them.
 ///
@@ -60,6 +61,25 @@ struct AwaitedSets: Sendable {
         )
         // The file keeps a bounded number of acknowledged change sets. Its own revision has them all.
         return .done(try committed ?? DeviceFile(db).revision)
+    }
+
+    /// Whether the server has or had the record: the file has it, or the server has taken a change of it from here.
+    func isKnown(in db: Database) throws -> Bool {
+        guard let record, ids.isEmpty else { return true }
+        guard let table = try DeviceFile(db).schema.byName[record.table] else { return true }
+        try EngineConnection.addFunctions(to: db)
+        let keys = try String.fetchAll(db.cachedStatement(sql: Self.keysSQL), arguments: Self.keys(record))
+        return try keys.contains { key in
+            try Bool.fetchOne(
+                db.cachedStatement(
+                    sql: """
+                        SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(KeySQL.match(table, key: "?1")))
+                            OR EXISTS (SELECT 1 FROM tidemark_kept_record WHERE tbl = ?2 AND key = ?1)
+                        """
+                ),
+                arguments: [key, table.name]
+            ) ?? false
+        }
     }
 
     /// Adds the change sets that a merge function has made of awaited ones.

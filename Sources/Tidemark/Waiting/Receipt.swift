@@ -26,6 +26,7 @@ extension WaitError: LocalizedError, CustomStringConvertible {
     /// The error in words.
     public var description: String {
         switch self {
+        case .notYet(pending: 0): "The server has not answered yet."
         case .notYet(let pending):
             "The server does not have \(pending == 1 ? "a change set" : "\(pending) change sets") yet."
         case .refused(let conflict): "The server refused the change set \(conflict)."

@@ -23,16 +23,17 @@ extension SyncEngine {
     ///
     /// - Parameters:
     ///   - limit: The longest wait; nil waits without end.
-    ///   - look: Looks at the file.
+    ///   - look: Looks at the file, and knows whether a round has succeeded since the wait began.
     /// - Returns: The value with which the look ended the wait.
     /// - Throws: ``WaitError``; an error of a round that no retry can help; an error of the file; or
     ///   `CancellationError`, also after ``stop()``.
     func wait<Value: Sendable>(
         within limit: Duration?,
-        until look: @escaping @Sendable (Database) throws -> Look<Value>
+        until look: @escaping @Sendable (Database, _ hasSynced: Bool) throws -> Look<Value>
     ) async throws -> Value {
         let end = limit.map { ContinuousClock.now + $0 }
         let era = stops
+        let firstRounds = roundsDone
         let failure = Remembered<(any Error)?>(nil)
         var ownRounds: Task<Void, Never>?
         defer { ownRounds?.cancel() }
@@ -41,8 +42,12 @@ extension SyncEngine {
             guard era == stops else { throw CancellationError() }
             let count = commits.signal.count
             let mayStillMerge = hasRound
+            let hasSynced = roundsDone > firstRounds
             var pending = 0
-            switch try await database.typingStorage({ [database] in try await database.read(look) }) {
+            let seen = try await database.typingStorage { [database] in
+                try await database.read { try look($0, hasSynced) }
+            }
+            switch seen {
             case .done(let value): return value
             case .pending(let number): pending = number
             case .refused(let id):

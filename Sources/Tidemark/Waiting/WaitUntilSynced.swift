@@ -28,7 +28,9 @@ extension SyncEngine {
     ///   - record: The name of the record, with any of its ids.
     ///   - limit: The longest wait; nil waits without end.
     /// - Returns: The receipt.
-    /// - Throws: As ``waitUntilSynced(within:)``; ``TidemarkCore/ErrorCode/unknownTable``.
+    /// - Throws: As ``waitUntilSynced(within:)``; ``TidemarkCore/ErrorCode/unknownTable``;
+    ///   ``TidemarkCore/ErrorCode/unknownRecord`` if neither the file nor the server has the record, and no
+    ///   acknowledged change set of this device that the file still keeps has named it.
     @discardableResult public func waitUntilSynced(
         _ record: RecordName,
         within limit: Duration? = nil
@@ -60,17 +62,31 @@ extension SyncEngine {
         _ name: @escaping @Sendable (SyncSchema) throws -> RecordName?
     ) async throws -> Receipt {
         let sets = Remembered(try await awaitedSets(name))
-        let revision = try await wait(within: limit) { db -> Look<Int64> in
+        let revision = try await wait(within: limit) { db, hasSynced -> Look<Int64> in
             // Verdicts come from a zone that the file has joined.
             let outcome = try sets.update { try $0.look(in: db) }
-            if case .done = outcome, try DeviceFile(db).epoch == nil { return .pending(0) }
-            return outcome
+            guard case .done = outcome else { return outcome }
+            if try DeviceFile(db).epoch == nil { return .pending(0) }
+            guard try !sets.update({ try $0.isKnown(in: db) }) else { return outcome }
+            // The server may have the record, and the file not yet.
+            guard hasSynced else { return .pending(0) }
+            throw try Self.unknownRecord(name(DeviceFile(db).schema))
         }
         return Receipt(
             zone: try await status().zone,
             revision: revision,
             changeSets: sets.update { $0.ids.compactMap { UUID(uuidString: $0) } },
             at: environment.now()
+        )
+    }
+
+    private static func unknownRecord(_ record: RecordName?) -> TidemarkError {
+        let name = record.map { "\($0.table) \($0.key.json)" } ?? "the record"
+        return TidemarkError(
+            .unknownRecord,
+            "Neither this file nor the server has \(name).",
+            fix: "Check the table and the key.",
+            place: .init(table: record?.table, key: record?.key.json)
         )
     }
 

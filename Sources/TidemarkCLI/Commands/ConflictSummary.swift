@@ -90,6 +90,49 @@ struct ConflictSummary {
         }
     }
 
+    /// The records that a retry would delete or change because they refer to one that it deletes: a line per reference.
+    var takenAlong: [String] {
+        let groups = Dictionary(grouping: conflict.takenAlong) {
+            "\($0.table) \($0.isDeleted ? "deleted" : "changed") \($0.columns)"
+        }
+        return groups.sorted { $0.key < $1.key }.compactMap { _, records in
+            records.first.map { first in
+                let columns = first.columns.joined(separator: ", ")
+                return "\(first.table) \(list(records.map(\.key))) by \(columns), to \(first.parent)"
+                    + (first.isDeleted ? ", would be deleted" : ", would lose the reference")
+            }
+        }
+    }
+
+    /// A way to make the change set again.
+    struct Choice {
+        let words: String
+        var options = ""
+    }
+
+    /// The ways to make the change set again, with what each does.
+    var choices: [Choice] {
+        if hasTakenNumber {
+            return [
+                Choice(words: "to write yours again under another number", options: " --as-new"),
+                Choice(words: "to put yours in the place of theirs, which is lost", options: " --replace"),
+            ]
+        }
+        if hasDeleted {
+            return [
+                Choice(words: "to write yours again, except deleted records", options: " --no-revive"),
+                Choice(words: "to create deleted records again as well", options: " --revive"),
+            ]
+        }
+        let existing = conflict.records.contains { $0.operation == "create" && $0.theirs != nil }
+        return [Choice(words: existing ? "to write your columns over theirs" : "to write yours again")]
+    }
+
+    /// Whether the change set creates a record under a number that another record has.
+    private var hasTakenNumber: Bool {
+        conflict.records.contains { $0.operation == "create" && $0.theirs != nil && Int64($0.key) != nil }
+    }
+
     private func list(_ keys: [String]) -> String {
         Counted.list(keys, most: isWhole && keys.count <= Self.wholeMax ? Self.wholeMax : 5)
     }

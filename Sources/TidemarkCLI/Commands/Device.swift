@@ -249,7 +249,7 @@ extension Device {
                         """,
                     ], ["conflicts", String(status.conflicts)], ["overruled", String(status.overruled)],
                     ["uncaptured", status.uncapturedRecords > 0 ? program : "0"],
-                    ["last contact", status.lastContact ?? "never"],
+                    ["last contact", status.lastContact.map { "\($0), noted once a minute" } ?? "never"],
                 ])
             }
         }

@@ -13,6 +13,10 @@ extension Device {
             discussion: """
                 The records that the reasons name come first. Of a change set with more than 10 records, only the \
                 first few others are shown without --all; --json has everything.
+
+                "theirs" is the server's record as this file has it now. If it has changed since the refusal, the \
+                commands that are printed say by --seen what you have seen, and --json has that as "seen". A decision \
+                is refused if the record changes again before it.
                 """
         )
         @Argument(help: "The device's file.") var file: String
@@ -22,18 +26,34 @@ extension Device {
         func run() async throws {
             try await Terminal.run {
                 let conflicts = try await OpenDevice.conflicts(file)
-                if json { return try Terminal.json(object: conflicts.map(Self.object)) }
-                if conflicts.isEmpty { Terminal.line("no conflicts") }
-                if let line = ConflictSummary.line(of: conflicts) { Terminal.line(line) }
-                for conflict in conflicts { try show(conflict) }
+                if json { try Terminal.json(object: conflicts.map(Self.object)) } else { try show(conflicts) }
+                if let damaged = conflicts.first(where: \.isDamaged) { throw Self.damage(damaged) }
             }
+        }
+
+        private static func damage(_ conflict: Conflict) -> TidemarkError {
+            TidemarkError(
+                .fileDamaged,
+                "The text of conflict \(conflict.number) is damaged in this file; what can be read of it is shown.",
+                fix: """
+                    Keep a copy of the file, then drop the conflict: `tidemark device resolve FILE \(conflict.number) \
+                    --accept`. ERRORS.md says under fileDamaged what can be saved.
+                    """
+            )
+        }
+
+        private func show(_ conflicts: [Conflict]) throws {
+            if conflicts.isEmpty { Terminal.line("no conflicts") }
+            if let line = ConflictSummary.line(of: conflicts) { Terminal.line(line) }
+            for conflict in conflicts { try show(conflict) }
         }
 
         /// Renders a conflict as JSON; keys and images become JSON values, not text.
         private static func object(_ conflict: Conflict) throws -> [String: Any] {
             [
                 "number": conflict.number, "kind": conflict.kind.rawValue, "id": conflict.id, "parked": conflict.parked,
-                "after": conflict.after,
+                "after": conflict.after, "seen": conflict.seen, "changed": conflict.hasChanged,
+                "damaged": conflict.isDamaged,
                 "reasons": try conflict.reasons.map { reason in
                     [
                         "table": reason.table, "key": try value(reason.key), "columns": reason.columns,
@@ -52,6 +72,12 @@ extension Device {
                         "table": referrers.table, "columns": referrers.columns,
                         "keys": try referrers.keys.map { try value($0) }, "parent": referrers.parent,
                         "parentKey": try value(referrers.parentKey),
+                    ]
+                },
+                "takenAlong": try conflict.takenAlong.map { record in
+                    [
+                        "table": record.table, "key": try value(record.key), "columns": record.columns,
+                        "parent": record.parent, "deleted": record.isDeleted,
                     ]
                 },
             ]
@@ -75,11 +101,16 @@ extension Device {
                 try showColumns(of: record)
             }
             if let rest = summary.rest { Terminal.line("  \(rest)") }
-            Terminal.line("  to keep the server's: tidemark device resolve \(file) \(conflict.number) --accept")
-            let again = "tidemark device resolve \(file) \(conflict.number) --retry"
-            guard summary.hasDeleted else { return Terminal.line("  to write yours again: \(again)") }
-            Terminal.line("  to write yours again, except deleted records: \(again) --no-revive")
-            Terminal.line("  to create deleted records again as well: \(again) --revive")
+            for line in summary.takenAlong { Terminal.line("  goes along: \(line)") }
+            if conflict.hasChanged { Terminal.line("  changed again since it was refused; theirs is as of now") }
+            if conflict.isDamaged { Terminal.line("  damaged: a part of it cannot be read in this file") }
+            let resolve = "tidemark device resolve \(file) \(conflict.number)"
+            Terminal.line("  to keep the server's: \(resolve) --accept")
+            guard !conflict.isDamaged else { return }
+            for choice in summary.choices {
+                let seen = conflict.hasChanged ? " --seen \(conflict.seen)" : ""
+                Terminal.line("  \(choice.words): \(resolve) --retry\(choice.options)\(seen)")
+            }
         }
 
         /// Prints values that a policy overruled; the user need not decide anything.
@@ -96,7 +127,9 @@ extension Device {
                 Terminal.table([["    column", "kept here", "stands"]] + rows)
             }
             if let rest = summary.rest { Terminal.line("  \(rest)") }
-            Terminal.line("  to write it again: tidemark device resolve \(file) \(conflict.number) --retry")
+            let seen = conflict.hasChanged ? " --seen \(conflict.seen)" : ""
+            if conflict.hasChanged { Terminal.line("  changed again since then") }
+            Terminal.line("  to write it again: tidemark device resolve \(file) \(conflict.number) --retry\(seen)")
             Terminal.line("  to dismiss it: tidemark device resolve \(file) \(conflict.number) --accept")
         }
 

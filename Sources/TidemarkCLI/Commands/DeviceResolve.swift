@@ -28,7 +28,13 @@ extension Device {
                   tidemark device resolve app.sqlite 3 --accept --only player/7      (the same)
 
                 If you updated a record that another device deleted, --retry creates it again. Say whether you want \
-                that: --revive, or --no-revive, which leaves it deleted and writes the others.
+                that: --revive, or --no-revive, which leaves it deleted and writes the others. If another record has \
+                the number of a new record of yours, --as-new gives yours another one, and --replace puts it in the \
+                place of the other one, which is lost.
+
+                A decision is about what you have seen. Without --seen that is the conflict as it was when the device \
+                parked it. If a record has changed since, or a deletion would take along records that came since, the \
+                decision is refused; `device conflicts` shows the conflict as it is now, and prints the command.
 
                 The outcome is a new change set, which the next sync sends. The command names the conflicts that build \
                 on this change set, to be resolved next; with --dependents they get the same decision, in their order.
@@ -60,6 +66,10 @@ extension Device {
         ) var except: [String] = []
         @Flag(inversion: .prefixedNo, help: "Create records again that another device deleted, or leave them deleted.")
         var revive: Bool?
+        @Flag(help: "Give new records another number if their own is taken.") var asNew = false
+        @Flag(help: "Put new records in the place of those that have their number, and lose these.") var replace = false
+        @Option(help: ArgumentHelp("The state of the conflict that you have seen, as printed.", valueName: "hash"))
+        var seen: String?
 
         func validate() throws {
             guard [accept, retry, merge, divide].filter({ $0 }).count == 1 else {
@@ -78,6 +88,13 @@ extension Device {
             guard revive == nil || !accept || isPart else {
                 throw ValidationError("--accept writes nothing again, so it revives nothing.")
             }
+            guard !asNew || !replace else { throw ValidationError("Give either --as-new or --replace.") }
+            guard !accept || isPart || !asNew && !replace else {
+                throw ValidationError("--accept writes nothing again, under no number.")
+            }
+            guard !divide || seen == nil && !asNew && !replace else {
+                throw ValidationError("--divide takes no other option.")
+            }
         }
 
         func run() async throws {
@@ -89,11 +106,15 @@ extension Device {
                     return Terminal.line("divided; sync to send the uncontested edits\(rest)")
                 }
                 let part = try await part(engine)
-                var openConflicts = try await engine.resolve(id, with: part?.resolution ?? choice)
+                var openConflicts = try await resolve(part, engine)
                 var count = 1
                 while dependents, let next = openConflicts.first {
                     let whole = try ResolvePart(next, accepts: accept)
-                    let more = try await engine.resolve(next.id, with: try await reviving(whole, engine).resolution)
+                    let more = try await engine.resolve(
+                        next.id,
+                        with: try await reviving(whole, engine).resolution,
+                        takenIDs: takenIDs
+                    )
                     let openIDs = Set(openConflicts.map(\.id))
                     openConflicts = openConflicts.dropFirst() + more.filter { !openIDs.contains($0.id) }
                     openConflicts.sort { $0.number < $1.number }
@@ -128,6 +149,21 @@ extension Device {
         }
 
         private var choice: Resolution { accept ? .accept : .retry }
+        private var takenIDs: TakenIDs { asNew ? .asNew : replace ? .replace : .refuse }
+
+        /// Applies the decision, about what the user has seen.
+        private func resolve(_ part: ResolvePart?, _ engine: SyncEngine) async throws -> [Conflict] {
+            let resolution = part?.resolution ?? choice
+            guard let seen, let part else { return try await engine.resolve(id, with: resolution, takenIDs: takenIDs) }
+            guard seen == part.conflict.seen else {
+                throw TidemarkError(
+                    .preconditionFailed,
+                    "Conflict \(part.conflict.number) has changed again since you saw \(seen).",
+                    fix: "Look at it as it is now, and decide again: `tidemark device conflicts \(file)`."
+                )
+            }
+            return try await engine.resolve(part.conflict, with: resolution, takenIDs: takenIDs)
+        }
 
         /// Applies `--revive` or `--no-revive` to the records that another device deleted.
         ///

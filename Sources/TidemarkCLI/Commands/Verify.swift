@@ -15,7 +15,8 @@ struct Verify: AsyncParsableCommand {
             can reach it. It first applies new changes of the server, because rows are comparable at one revision \
             only; it sends no edits. It names the records that differ, with their columns. --repair replaces exactly \
             these by the server's. A new record that no change set has sent or will send is captured again. Pending \
-            edits stay; edits of a record that differed become conflicts.
+            edits stay; edits of a record that differed become conflicts. It also runs SQLite's quick_check on the file, \
+            and reads its conflicts.
 
             For a zone's file, on the server, the command compares the rows with the file's own books. It cannot tell \
             which row is wrong, because the tables are the truth: it updates the books to the rows, and every device \
@@ -59,11 +60,14 @@ struct Verify: AsyncParsableCommand {
         var bytesSent = 0
         var bytesReceived = 0
         var conflicts = 0
+        /// What SQLite's `quick_check` finds in a device's file, and the conflicts whose text is damaged.
+        var damage: [String] = []
 
         var isRight: Bool {
-            isRepaired
-                || records.isEmpty && damagedEntries.isEmpty && logEnd == nil
-                    && (expected == nil || computed == nil || expected == computed)
+            damage.isEmpty
+                && (isRepaired
+                    || records.isEmpty && damagedEntries.isEmpty && logEnd == nil
+                        && (expected == nil || computed == nil || expected == computed))
         }
     }
 
@@ -106,6 +110,7 @@ struct Verify: AsyncParsableCommand {
             computed: books.computed,
             isServerReached: false
         )
+        report.damage = try await Self.damage(file)
         do {
             let verification = try await device.engine.verify(repairing: repair)
             let status = try await device.engine.status()
@@ -130,6 +135,20 @@ struct Verify: AsyncParsableCommand {
         return report
     }
 
+    /// The most lines of SQLite's report.
+    private static let damageMax = 5
+
+    /// Returns what is damaged in a device's file beside its rows.
+    private static func damage(_ file: String) async throws -> [String] {
+        var configuration = Configuration()
+        configuration.readonly = true
+        let lines = try await DatabaseQueue(path: file, configuration: configuration).read { db in
+            try String.fetchAll(db, sql: "PRAGMA quick_check(\(damageMax))").filter { $0 != "ok" }
+        }
+        let conflicts = try await OpenDevice.conflicts(file).filter(\.isDamaged)
+        return lines + conflicts.map { "the text of conflict \($0.number) cannot be read" }
+    }
+
     // MARK: Output
 
     private func show(_ report: Report) {
@@ -143,6 +162,7 @@ struct Verify: AsyncParsableCommand {
         if let end = report.logEnd {
             Terminal.line("log     reaches revision \(end), after the zone's \(report.revision)")
         }
+        for line in report.damage { Terminal.line("damage  \(line)") }
         for record in report.records {
             let columns = record.columns.joined(separator: ", ")
             Terminal.line(
@@ -183,6 +203,9 @@ struct Verify: AsyncParsableCommand {
     private func verdict(_ report: Report) -> String {
         let count = report.records.count
         guard report.kind == Self.deviceKind else { return zoneVerdict(report) }
+        guard report.damage.isEmpty else {
+            return "the file is damaged: keep a copy of it; ERRORS.md says under fileDamaged what can be saved"
+        }
         guard count > 0 else {
             if !report.isServerReached, !report.isRight {
                 return "rows are wrong; the server, which knows which, was not reached"

@@ -237,13 +237,25 @@ extension World {
         counters[retries ? .retried : .accepted] += 1
         note("\(device.name) \(retries ? "retries" : "accepts") \(id)")
         do {
-            try device.write { db in
-                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(id, retries ? .retry : .accept)
+            do { try resolve(id, on: device, retries ? .retry : .accept, seen: .asParked) } catch let error
+                as TidemarkError where retries && error.code == .preconditionFailed
+            {
+                // The user looks at the conflict as it is now, and decides the same.
+                note("it has changed again", ": \(error)")
+                let now = try device.access { try SyncEngine.conflicts(in: $0) }
+                guard let shown = now.first(where: { $0.id == id }) else { throw error }
+                try resolve(id, on: device, .retry, seen: .shown(shown))
             }
-            try recorder.resolved(id, by: device)
         } catch let error as TidemarkError
             where retries && [.constraintViolated, .invalidArgument].contains(error.code)
         { note("it does not fit", ": \(error)") }
+    }
+
+    private func resolve(_ id: String, on device: SimulatedDevice, _ resolution: Resolution, seen: Seen) throws {
+        try device.write { db in
+            try ResolveConflict(db: db, schema: DeviceFile(db).schema, seen: seen).resolve(id, resolution)
+        }
+        try recorder.resolved(id, by: device)
     }
 }
 

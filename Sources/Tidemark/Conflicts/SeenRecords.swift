@@ -1,0 +1,141 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// What the person who decides about a conflict has seen of the server's rows.
+package enum Seen: Sendable {
+    /// The conflict as it was when the device parked it.
+    case asParked
+    /// A conflict as the app or the command line has shown it.
+    case shown(Conflict)
+    /// The caller has judged the present rows itself.
+    case judged
+}
+
+/// Refuses a decision that would overwrite or take along what its author has not seen.
+struct SeenRecords {
+    let db: Database
+    let schema: SyncSchema
+    let seen: Seen
+
+    /// Judges decisions on the parked records `rows`, of which some will get new ids.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed``, which names the records.
+    func check(_ decisions: [RecordDecision], on rows: [Row], renumbered: Set<RecordName>) throws {
+        guard let theirs = try theirs(rows) else { return }
+        // A file that has left its zone has no rows of the server.
+        guard try DeviceFile(db).epoch != nil else { return }
+        let bases = try Dictionary(
+            rows.map { (try name(of: $0), try $0.value("base") as String?) },
+            uniquingKeysWith: { $1 }
+        )
+        var changed: [RecordName] = []
+        for decision in decisions where !renumbered.contains(decision.name) {
+            let isUnseen = try isOverUnseen(
+                decision,
+                seen: theirs[decision.name] ?? nil,
+                base: bases[decision.name] ?? nil
+            )
+            if isUnseen { changed.append(decision.name) }
+        }
+        if !changed.isEmpty, !planted(PlantedBug.retriesOverUnseenRows) { throw changedAgain(changed) }
+        let along = try takenAlong(decisions, besides: Set(rows.map(name)))
+        if !along.isEmpty, !planted(PlantedBug.retriesDeletionOfUnseenChildren) { throw Self.takes(along) }
+    }
+
+    /// The server's records that were seen; nil if the caller has judged them.
+    private func theirs(_ rows: [Row]) throws -> [RecordName: String?]? {
+        switch seen {
+        case .judged: nil
+        case .asParked:
+            try Dictionary(
+                rows.map { (try name(of: $0), try $0.value("theirs") as String?) },
+                uniquingKeysWith: { $1 }
+            )
+        case .shown(let conflict):
+            Dictionary(conflict.records.map { ($0.name, $0.theirs) }, uniquingKeysWith: { $1 })
+        }
+    }
+
+    private func name(of row: Row) throws -> RecordName {
+        RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
+    }
+
+    private func isOverUnseen(_ decision: RecordDecision, seen: String?, base: String?) throws -> Bool {
+        let unseen = UnseenRows(db: db, schema: schema)
+        let present = try PresentRecords(db: db, schema: schema).image(of: decision.key, in: decision.table)
+        let change = decision.change
+        guard try unseen.isOverwritten(present, by: change, whoSaw: seen) else { return false }
+        // The author of the change has seen its base.
+        if let base, try !unseen.isOverwritten(present, by: change, whoSaw: base) { return false }
+        return try !unseen.isOwnWork(present, of: decision.key, in: decision.table, since: seen)
+    }
+
+    private func takenAlong(_ decisions: [RecordDecision], besides named: Set<RecordName>) throws
+        -> [Conflict.TakenAlong]
+    {
+        let along = try TakenAlong(db: db, schema: schema).records(of: decisions, besides: named)
+        guard case .shown(let conflict) = seen else { return along }
+        let shown = Set(conflict.takenAlong)
+        return along.filter { !shown.contains($0) }
+    }
+
+    // MARK: Refusals
+
+    private static let look = """
+        Look at the conflict as it is now, and decide again: `tidemark device conflicts FILE` prints commands that say \
+        what you have seen, and an app gives `resolve` the conflict that it shows.
+        """
+
+    /// The error for a decision on another state of a conflict than the present one.
+    private func changedAgain(_ records: [RecordName]) -> TidemarkError {
+        let names = Self.list(records.map { "\($0.table) \($0.key.json)" })
+        var moment = "its refusal"
+        if case .shown = seen { moment = "this conflict was shown" }
+        return TidemarkError(
+            .preconditionFailed,
+            records.count == 1
+                ? "The record has changed again since \(moment): \(names)."
+                : "Records have changed again since \(moment): \(names).",
+            fix: Self.look,
+            place: records.count == 1 ? .init(table: records[0].table, key: records[0].key.json) : .init()
+        )
+    }
+
+    private static func takes(_ along: [Conflict.TakenAlong]) -> TidemarkError {
+        let deleted = along.filter(\.isDeleted).map { "\($0.table) \($0.key)" }
+        let changed = along.filter { !$0.isDeleted }.map { "\($0.table) \($0.key)" }
+        let parts = [
+            deleted.isEmpty ? nil : "delete \(list(deleted))",
+            changed.isEmpty ? nil : "take the reference from \(list(changed))",
+        ].compactMap { $0 }
+        return TidemarkError(
+            .preconditionFailed,
+            "The deletion would also \(parts.joined(separator: ", and ")), which this conflict had not shown.",
+            fix: look
+        )
+    }
+
+    private static func list(_ names: [String]) -> String {
+        let more = names.count > 5 ? ["\(names.count - 5) more"] : []
+        return (names.prefix(5) + more).joined(separator: ", ")
+    }
+}
+
+extension RecordDecision {
+    /// The name of its record.
+    var name: RecordName { RecordName(table.name, RecordKey(json: key)) }
+
+    /// The change that it makes to the server's row, if it exists.
+    ///
+    /// A record that the decision creates again was updated or deleted by the parked change set.
+    fileprivate var change: UnseenRows.Change {
+        UnseenRows.Change(
+            table: table,
+            key: key,
+            operation: isRevival ? .update : operation,
+            values: values.filter { !sums.contains($0.key) }.mapValues { CanonicalJSON.text(of: $0) },
+            adds: !sums.isEmpty
+        )
+    }
+}

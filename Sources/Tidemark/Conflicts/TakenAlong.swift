@@ -1,0 +1,119 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+extension Conflict {
+    /// A record that the conflict's change set does not name, but that a retry would delete or change.
+    ///
+    /// It refers to a record that the retry deletes, with `ON DELETE CASCADE`, `SET NULL` or `SET DEFAULT`.
+    public struct TakenAlong: Hashable, Sendable, Codable {
+        /// The table.
+        public let table: String
+        /// The key in canonical JSON.
+        public let key: String
+        /// The referring columns.
+        public let columns: [String]
+        /// The table of the record that it refers to.
+        public let parent: String
+        /// Whether the record would be deleted; otherwise the referring columns get another value.
+        public let isDeleted: Bool
+    }
+}
+
+/// Finds the records that deletions would delete or change by their foreign keys.
+///
+/// The author of a parked deletion saw those that were in the file then: these have changes of their own in the change
+/// set, or the refusal names them.
+struct TakenAlong {
+    let db: Database
+    let schema: SyncSchema
+
+    /// Returns what a retry of a conflict takes along that the conflict does not name.
+    func records(of conflict: Conflict) throws -> [Conflict.TakenAlong] {
+        guard conflict.kind == .refused else { return [] }
+        let deleted = conflict.records.filter { $0.operation == TidemarkCore.Operation.delete.rawValue }
+        guard !deleted.isEmpty else { return [] }
+        return try records(
+            deleting: Dictionary(grouping: deleted, by: \.table).mapValues { $0.map(\.key) },
+            besides: Set(conflict.records.map(\.name))
+        )
+    }
+
+    /// Returns what decisions take along, without the records of `named`.
+    func records(of decisions: [RecordDecision], besides named: Set<RecordName>) throws -> [Conflict.TakenAlong] {
+        let deleted = decisions.filter { $0.operation == .delete }
+        guard !deleted.isEmpty else { return [] }
+        return try records(
+            deleting: Dictionary(grouping: deleted, by: \.table.name).mapValues { $0.map(\.key) },
+            besides: named
+        )
+    }
+
+    private func records(deleting keys: [String: [String]], besides named: Set<RecordName>) throws
+        -> [Conflict.TakenAlong]
+    {
+        var known = named
+        var found: [Conflict.TakenAlong] = []
+        var next = keys
+        // Each step finds the children of the records that the last one has found.
+        while !next.isEmpty {
+            let parents = next
+            next = [:]
+            for parent in schema.tables {
+                guard let keys = parents[parent.name] else { continue }
+                for (child, reference) in schema.references(to: parent.name) where reference.onDelete.takesAlong {
+                    for key in try children(of: keys, parent, child, reference) {
+                        guard known.insert(RecordName(child.name, RecordKey(json: key))).inserted else { continue }
+                        let isDeleted = reference.onDelete == .cascade
+                        found.append(
+                            Conflict.TakenAlong(
+                                table: child.name,
+                                key: key,
+                                columns: reference.columns,
+                                parent: parent.name,
+                                isDeleted: isDeleted
+                            )
+                        )
+                        if isDeleted { next[child.name, default: []].append(key) }
+                    }
+                }
+            }
+        }
+        return found
+    }
+
+    private func children(
+        of keys: [String],
+        _ parent: SyncedTable,
+        _ child: SyncedTable,
+        _ reference: SyncedTable.Reference
+    ) throws -> [String] {
+        let columns = zip(reference.columns, reference.parentColumns).map {
+            "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"
+        }
+        return try String.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    SELECT \(RowJSON.key(child, alias: "child_row.")) AS key
+                    FROM json_each(?) AS deleted
+                    CROSS JOIN main.\(SQLText.name(parent.name)) AS parent_row
+                        ON \(KeySQL.match(parent, key: "deleted.value", alias: "parent_row."))
+                    CROSS JOIN main.\(SQLText.name(child.name)) AS child_row ON \(columns.joined(separator: " AND "))
+                    ORDER BY length(key), key
+                    """
+            ),
+            arguments: [String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)]
+        )
+    }
+}
+
+extension SyncedTable.Reference.Action {
+    /// Whether the deletion of a parent deletes or changes its children.
+    fileprivate var takesAlong: Bool {
+        switch self {
+        case .cascade, .setNull, .setDefault: true
+        case .noAction, .restrict: false
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Divides a change set of other programs that is too large to send, between records that do not depend on each other.
+///
+/// All writes of other programs between two looks are one change set, so an import of a million rows may exceed what a
+/// server reads. No transaction of the app's own connection bound them together. The parts stay together as
+/// ``DivideRecords`` says, and neighbouring ones are one change set up to a size.
+struct DivideLargeSet {
+    let db: Database
+    let schema: SyncSchema
+    let limits: Limits
+
+    /// The size of a pending change set.
+    struct Size {
+        let records: Int
+        /// In characters of keys and values; in UTF-8 it has at least as many bytes.
+        let characters: Int
+    }
+
+    /// Returns the size of a pending change set; nil if there is none of this id.
+    func size(of id: String) throws -> Size? {
+        let row = try Row.fetchOne(
+            db,
+            sql: """
+                SELECT count(*), sum(length(key) + coalesce(length(attributes), 0))
+                FROM tidemark_outbox WHERE seq = (SELECT seq FROM tidemark_changeset WHERE id = ?)
+                """,
+            arguments: [id]
+        )
+        guard let row, let characters = try row.value(1) as Int? else { return nil }
+        return Size(records: try row.value(0), characters: characters)
+    }
+
+    /// Whether other programs made a change set.
+    static func isOutside(_ id: String, in db: Database) throws -> Bool {
+        try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)"),
+            arguments: [id]
+        ) ?? false
+    }
+
+    /// Divides a pending change set that the server has not read, in the caller's transaction.
+    ///
+    /// - Returns: Whether it has parts; otherwise nothing has changed.
+    func divide(_ id: String, newID: () -> UUID) throws -> Bool {
+        guard try Self.isOutside(id, in: db), let size = try size(of: id),
+            let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
+        else { return false }
+        let division = DivideRecords(db: db, schema: schema, independent: .all)
+        try division.clear()
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp)
+                SELECT tbl, key, operation, before, attributes, 0 FROM tidemark_outbox
+                WHERE seq = ? ORDER BY tbl, length(key), key
+                """,
+            arguments: [seq]
+        )
+        let sizeMax = min(limits.requestBytesMax / 4, size.characters / Self.partsWanted)
+        guard let count = try division.divide(captureRange: nil, sizeMax: sizeMax)[0] else { return false }
+        try makeRoom(after: seq, for: Int64(count - 1))
+        let list = (1..<count).map { #"[\#($0),"\#(newID().uuidString.lowercased())"]"# }.joined(separator: ",")
+        try db.execute(
+            sql: """
+                INSERT INTO tidemark_changeset (seq, id, epoch, time, merges)
+                SELECT whole.seq + (part.value ->> 0), part.value ->> 1, whole.epoch, whole.time, whole.merges
+                FROM tidemark_changeset AS whole, json_each(?2) AS part
+                WHERE whole.seq = ?1;
+                """,
+            arguments: [seq, "[\(list)]"]
+        )
+        try db.execute(
+            sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)",
+            arguments: ["[\(list)]"]
+        )
+        try db.execute(
+            sql: """
+                UPDATE tidemark_outbox SET seq = tidemark_outbox.seq + division.part
+                FROM temp.tidemark_division AS division
+                WHERE tidemark_outbox.seq = ? AND tidemark_outbox.tbl = division.tbl
+                    AND tidemark_outbox.key = division.key AND division.part > 0
+                """,
+            arguments: [seq]
+        )
+        // The server has not read the frozen text. The first part keeps the id, so no server takes both.
+        try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL WHERE seq = ?", arguments: [seq])
+        try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
+        try Dependencies(db: db, schema: schema).store(from: seq)
+        return true
+    }
+
+    /// The parts into which a change set of unknown limits is divided at once, at least.
+    private static let partsWanted = 8
+
+    /// Gives the later change sets higher numbers.
+    private func makeRoom(after seq: Int64, for count: Int64) throws {
+        for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_wire_rest"] {
+            // By way of numbers far above, because a number is unique at each moment.
+            try db.execute(
+                sql: "UPDATE \(table) SET seq = seq + ?1 WHERE seq > ?2",
+                arguments: [Self.farAbove, seq]
+            )
+            try db.execute(
+                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1",
+                arguments: [Self.farAbove, count]
+            )
+        }
+    }
+
+    private static let farAbove: Int64 = 1 << 60
+}
+
+extension TidemarkError {
+    /// Returns the error about one change set that is too large, with its size and what helps.
+    func describing(_ size: DivideLargeSet.Size) -> TidemarkError {
+        guard code == .tooLarge, place.key == nil else { return self }
+        let megabytes = max(1, size.characters / 1_000_000)
+        return TidemarkError(
+            code,
+            "\(message) The change set has \(size.records) records, more than \(megabytes) MB, which stay together.",
+            fix: """
+                Make the changes in smaller transactions, or have the limit of the server, or of a proxy before it, \
+                raised and retry them.
+                """,
+            place: place
+        )
+    }
+}
