@@ -64,7 +64,7 @@ public actor SyncEngine {
     let database: any DatabaseWriter
     let transport: any Transport
     let environment: Environment
-    private let limits: Limits
+    let limits: Limits
     let commits: CommitObserver
     private let merges: [String: any RecordMerging]
     private let conditionalGetPolicy = Remembered(ConditionalGetPolicy())
@@ -359,7 +359,9 @@ public actor SyncEngine {
     {
         let dependents = try await database.typingStorage {
             try await database.write { db in
-                try ResolveConflict(db: db, schema: DeviceFile(db).schema).resolve(conflict, resolution)
+                let file = try DeviceFile(db)
+                try file.tables.requireSafeTriggers()
+                return try ResolveConflict(db: db, schema: file.schema).resolve(conflict, resolution)
             }
         }
         return dependents
