@@ -7,7 +7,7 @@ import TidemarkEmbedded
 import TidemarkSQL
 import TidemarkTestSupport
 
-/// What is served can be joined, because the server tries a join before it serves a file for the first time.
+/// A served file can be joined, because the server tries a join before it serves a file for the first time.
 @Suite struct JoinedTablesTests {
     @Test(arguments: [
         """

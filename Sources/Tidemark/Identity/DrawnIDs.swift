@@ -192,8 +192,8 @@ struct DrawnIDs {
 
     /// Whether the server has lent ids of all tables in which SQLite draws them, or has none to lend.
     static func hasAsked(for tables: [SyncedTable], in db: Database) throws -> Bool {
-        let asked = try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_lent WHERE ids IS NOT NULL")
-        return asked.isSuperset(of: tables.filter(\.isAutoincrement).map(\.name))
+        let namesWithIDs = try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_lent WHERE ids IS NOT NULL")
+        return namesWithIDs.isSuperset(of: tables.filter(\.isAutoincrement).map(\.name))
     }
 
     /// Whether a plain `INSERT` into a table draws a permanent id.

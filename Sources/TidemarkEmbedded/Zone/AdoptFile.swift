@@ -71,15 +71,7 @@ package struct ZoneAdoption {
         }
         let schema = try introspection.makeSchema()
         try served.settle(triggers: objects.triggers, collations: collations)
-        if isNew {
-            guard served.problems.isEmpty else { throw UnsyncableSchema(problems: served.problems) }
-            let problems = try RowValidation(db, schema: schema).problems()
-            guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-            // The other zones of a server have the tables of this one.
-            if name == EmbeddedStore.zoneName {
-                try JoinedTables.tryJoin(SyncSchema(tables: schema.tables, objects: served.objects))
-            }
-        }
+        if isNew { try Self.refuseUnsyncable(schema, served, zone: name, in: db) }
         let history = try FollowSchema(db: db, schema: schema, renames: renames).run(isNew: isNew)
         if isNew {
             let first = try Self.hasRows(db, schema) ? 1 : 0
@@ -117,6 +109,19 @@ package struct ZoneAdoption {
         undeclaredReferences = []
         warnings = known.warnings
         programCalls = known.programCalls
+    }
+
+    /// Refuses tables and rows that cannot be synced.
+    private static func refuseUnsyncable(_ schema: SyncSchema, _ served: ServedObjects, zone: String, in db: Database)
+        throws
+    {
+        guard served.problems.isEmpty else { throw UnsyncableSchema(problems: served.problems) }
+        // The other zones of a server have the tables of the main one.
+        if zone == EmbeddedStore.zoneName {
+            try JoinedTables.tryJoin(SyncSchema(tables: schema.tables, objects: served.objects))
+        }
+        let problems = try RowValidation(db, schema: schema).problems()
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
     }
 
     /// Refuses triggers that would end the server's process, with all other problems of the tables.

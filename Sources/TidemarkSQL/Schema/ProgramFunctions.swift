@@ -6,7 +6,7 @@ package import TidemarkCore
 package enum ProgramFunctions {
     /// Functions of SQLite, its shell and its extensions that act on more than their arguments.
     ///
-    /// No statement of a server may call them on a device, whoever has registered them: they run commands, read and
+    /// No statement of a server may call them on a device, even if its program has them: they run commands, read and
     /// write files, load code, or run the text of a value as SQL.
     package static let dangerous: Set<String> = [
         "edit", "eval", "exec", "system", "shell", "load_extension", "fts3_tokenizer", "readfile", "writefile",
