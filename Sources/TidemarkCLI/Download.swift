@@ -11,6 +11,8 @@ struct Download {
     let access: ServerAccess
     /// Whether to ask a person for a sign-in token if the server wants one.
     var asksForToken = false
+    /// The functions that the zone's views and triggers may call in the new file.
+    var functions: [String] = []
 
     /// Creates a file by a method of ``Tidemark/DeviceFileJoin``, then prints its summary.
     func run(
@@ -20,7 +22,8 @@ struct Download {
     ) async throws {
         let bar = ProgressBar("downloading")
         let transport = try access.transport(to: url, asksForToken: asksForToken)
-        let join = DeviceFileJoin(transport: transport, server: url, zone: zone)
+        var join = DeviceFileJoin(transport: transport, server: url, zone: zone)
+        join.functions = functions
         let status = try await make(join) { bar.update($0, of: $1) }
         bar.clear()
         Terminal.line(summary(status))

@@ -2,6 +2,20 @@ import ArgumentParser
 import TidemarkCore
 import TidemarkEmbedded
 
+/// `--function`: what the views and triggers of a server may call in a new file.
+struct FunctionOptions: ParsableArguments {
+    @Option(
+        name: .customLong("function"),
+        help: ArgumentHelp(
+            """
+            A function of your program that the zone's views and triggers may call in this file; may be repeated. \
+            Without it, those that call a function which SQLite does not have are left out.
+            """,
+            valueName: "name"
+        )
+    ) var names: [String] = []
+}
+
 /// `--trigger` and `--collation`: what the server knows of the program's own triggers and collations.
 struct ObjectOptions: ParsableArguments {
     @Option(

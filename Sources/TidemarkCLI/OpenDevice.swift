@@ -53,6 +53,11 @@ struct OpenDevice {
         try await reading(path) { try SyncEngine.status(in: $0) }
     }
 
+    /// Reads the parts of the zone's file that a device's file lacks, with the reasons.
+    static func leftOut(of path: String) async throws -> [String: String] {
+        try await reading(path) { try SchemaReport($0).leftOut }
+    }
+
     /// Reads a device's conflicts without writing to its file.
     static func conflicts(_ path: String) async throws -> [Conflict] {
         try await reading(path) { try SyncEngine.conflicts(in: $0) }

@@ -25,6 +25,10 @@ public final class EmbeddedStore: SyncService {
     public var undeclaredReferences: [UndeclaredReference] { file.undeclaredReferences }
     /// Triggers that cannot run at the server, although the zone's tables have them.
     public var warnings: [SchemaProblem] { file.warnings }
+    /// The views and triggers that call functions which only the program has, such as `view meta (sortconcat)`.
+    ///
+    /// A device leaves them out unless its program has registered the functions.
+    public var programCalls: [String] { file.programCalls }
     /// The name of a zone without another name.
     public static let zoneName = "main"
 

@@ -42,5 +42,44 @@ extension IntegrationTests {
             #expect(try await workshop.sqlite3("b.sqlite", look).split(separator: "\n") == ["2", "0", "25"])
             try await second.stopped()
         }
+
+        @Test func `rule 22: a served view that runs a command in the shell is on no device, and both sides name it`()
+            async throws
+        {
+            let workshop = try Workshop()
+            let command = "touch \(workshop.path("ran")) #"
+            try await workshop.sqlite3(
+                "zone.sqlite",
+                """
+                CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT);
+                CREATE VIEW nice AS SELECT id, name FROM team UNION ALL SELECT 0, edit('x', '\(command)');
+                CREATE VIEW short AS SELECT abbreviation(name) FROM team;
+                """
+            )
+            let server = try workshop.startTidemark(["serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0"])
+            #expect(try await server.line(with: "hint: ").contains("view nice (edit), view short (abbreviation)"))
+            let line = try await server.line(with: "listening on ")
+            let url = "http://" + (line.components(separatedBy: "http://").last ?? "")
+            let joined = try await workshop.tidemark("device", "join", url, workshop.path("a.sqlite"))
+            #expect(joined.status == 0)
+            #expect(joined.errors.contains("left out of this file: nice: calls edit"))
+            #expect(joined.errors.contains("left out of this file: short: calls abbreviation"))
+            #expect(joined.errors.contains("--function abbreviation"))
+            let views = "SELECT name FROM sqlite_master WHERE type = 'view' AND name NOT LIKE 'tidemark%'"
+            #expect(try await workshop.sqlite3("a.sqlite", views).isEmpty)
+            let permitting = try await workshop.tidemark(
+                "device",
+                "join",
+                url,
+                workshop.path("b.sqlite"),
+                "--function",
+                "abbreviation",
+                "--function",
+                "edit"
+            )
+            #expect(permitting.status == 0)
+            #expect(try await workshop.sqlite3("b.sqlite", views) == "short")
+            #expect(!FileManager.default.fileExists(atPath: workshop.path("ran")))
+        }
     }
 }

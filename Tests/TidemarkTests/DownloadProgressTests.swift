@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -22,7 +23,9 @@ import TidemarkTestSupport
         -> (database: DatabasePool, sync: SyncEngine)
     {
         let database = try DatabasePool(path: cluster.folder.appendingPathComponent("\(UUID()).sqlite").path)
-        try await database.write { try $0.execute(sql: schema) }
+        // As GRDB's autoIncrementedPrimaryKey declares it.
+        let tables = schema.replacing("PRIMARY KEY", with: "PRIMARY KEY AUTOINCREMENT")
+        try await database.write { try $0.execute(sql: tables) }
         return (database, try await SyncEngine(database, server: "http://cluster.test", transport: transport))
     }
 
@@ -69,6 +72,49 @@ import TidemarkTestSupport
         #expect(try await database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM notes") } == 0)
         // A file that has the rows does not wait.
         try await online.waitForFirstSync(within: .zero)
+    }
+
+    @Test func `the wait for the first sync ends when new records draw permanent ids, not with the rows`() async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let transport = InProcessTransport(to: cluster.service)
+        let (database, sync) = try await Self.app(of: cluster, over: CutAfterRows(real: transport))
+        await #expect(throws: TidemarkError.self) { try await sync.sync() }
+        #expect(try await database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM notes") } == 3_000)
+        await #expect(throws: WaitError.notYet(pending: 0)) { try await sync.waitForFirstSync(within: .zero) }
+
+        let online = try await SyncEngine(database, server: "http://cluster.test", transport: transport)
+        try await online.waitForFirstSync()
+        let id = try await database.write { db in
+            try db.execute(sql: "INSERT INTO notes (text) VALUES ('new')")
+            return db.lastInsertedRowID
+        }
+        #expect(!TemporaryID.isTemporary(id))
+        try await online.sync()
+        #expect(try await cluster.rows("SELECT id FROM notes WHERE text = 'new'") == ["\(id)"])
+    }
+}
+
+/// A connection that is cut once the rows have arrived.
+private final class CutAfterRows: ForwardingTransport {
+    let real: InProcessTransport
+    private let isCut = Mutex(false)
+
+    init(real: InProcessTransport) { self.real = real }
+
+    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
+        guard !isCut.withLock({ $0 }) else { throw FaultPlan.lost }
+        return try await real.sync(zone: zone, body: body)
+    }
+
+    func snapshot(
+        zone: String,
+        since base: DeltaBase?,
+        to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws {
+        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
+        isCut.withLock { $0 = true }
     }
 }
 

@@ -145,6 +145,44 @@ import TidemarkTestSupport
         #expect(isRenumbered)
     }
 
+    @Test func `an app whose own table is not AUTOINCREMENT is told that its new record has got another id`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        var apps: [(database: DatabaseQueue, sync: SyncEngine)] = []
+        for keyword in ["", "", " AUTOINCREMENT"] {
+            let database = try DatabaseQueue(path: cluster.folder.appending(path: "\(UUID()).sqlite").path)
+            try await database.write { db in
+                try db.execute(sql: Self.schema.replacing("PRIMARY KEY, title", with: "PRIMARY KEY\(keyword), title"))
+            }
+            let sync = try await SyncEngine(
+                database,
+                server: "http://cluster.test",
+                transport: InProcessTransport(to: cluster.service)
+            )
+            try await sync.sync()
+            apps.append((database, sync))
+        }
+        for (database, _) in apps {
+            try await database.write { try $0.execute(sql: "INSERT INTO book (title) VALUES ('new')") }
+        }
+        let drawn = try await apps[0].database.read { try Int64.fetchOne($0, sql: "SELECT max(id) FROM book") }
+        let taken = try #require(drawn)
+        #expect(try await apps[1].database.read { try Int64.fetchOne($0, sql: "SELECT max(id) FROM book") } == taken)
+        try await apps[0].sync.sync()
+        let stream = apps[1].sync.deviceEvents
+        try await apps[1].sync.sync()
+        await apps[1].sync.finishEvents()
+        var id = taken
+        for await case .identitiesAssigned("book", let ids) in stream { id = ids[id] ?? id }
+        #expect(id != taken)
+        #expect(try await cluster.rows("SELECT title FROM book WHERE id = \(id)") == ["new"])
+        let reports = try await [
+            apps[1].database.read { try SchemaReport($0) }, apps[2].database.read { try SchemaReport($0) },
+        ]
+        #expect(reports.map { $0.tables.filter(\.changesIDs).map(\.name) } == [["book", "note"], ["note"]])
+    }
+
     @Test func `two devices that choose the same id are a conflict, not two records`() async throws {
         let (cluster, devices) = try await Self.start("anna", "ben")
         for device in devices { try await device.write("INSERT INTO book VALUES (1795440614030, 'chosen')") }

@@ -190,6 +190,12 @@ struct DrawnIDs {
         return Overdrawn(table: table, ids: end + 1...last, lent: ids)
     }
 
+    /// Whether the server has lent ids of all tables in which SQLite draws them, or has none to lend.
+    static func hasAsked(for tables: [SyncedTable], in db: Database) throws -> Bool {
+        let namesWithIDs = try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_lent WHERE ids IS NOT NULL")
+        return namesWithIDs.isSuperset(of: tables.filter(\.isAutoincrement).map(\.name))
+    }
+
     /// Whether a plain `INSERT` into a table draws a permanent id.
     static func drawsPermanentIDs(_ table: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(

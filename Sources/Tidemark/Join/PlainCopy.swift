@@ -23,14 +23,16 @@ extension TakeSnapshot {
             try Transaction.withoutForeignKeys(db) {
                 ProgramFunctions.addStandIns(schema.objects, to: db)
                 for table in schema.tables { try db.execute(sql: table.sql) }
-                let traits = schema.tables.reduce(into: [:]) { $0[$1.name] = $1.traits }
-                let local = try SchemaIntrospection(db, traits: traits).makeSchema()
-                let objects = try DeviceObjects(schema.objects, schema: local, as: .copy, in: db)
+                let indexes = schema.tables.flatMap(\.indexSQL)
+                let objects = try DeviceObjects(schema.objects, schema: schema, indexes: indexes, as: .copy, in: db)
+                try objects.requireOrdinaryTables()
                 try objects.setVersions()
                 try objects.create(.beforeRows)
-                for table in local.tables { try SnapshotRows.copy(table, local.difference, in: db) }
+                for table in schema.tables { try SnapshotRows.copy(table, schema.difference, in: db) }
+                for index in indexes { try db.execute(sql: index) }
+                let traits = schema.tables.reduce(into: [:]) { $0[$1.name] = $1.traits }
+                let local = try SchemaIntrospection(db, traits: traits).makeSchema()
                 try SnapshotCheck.rows(of: local, in: db)
-                for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try objects.create(.afterRows)
                 try EngineConnection.prepare(db, schema: local)
                 let computed = try RowFingerprints(db, schema: local).all()

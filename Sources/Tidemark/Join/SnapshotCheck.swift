@@ -29,7 +29,10 @@ enum SnapshotCheck {
                 throw unusable("\(error.message ?? "it does not fit the tables").")
             default: throw error
             }
-        } catch is UnsyncableSchema { throw unusable("its tables cannot be synced.") }
+        } catch let schema as UnsyncableSchema {
+            let problem = schema.problems[0]
+            throw unusable("its tables cannot be synced: \(problem.table) \(problem.reason).", table: problem.table)
+        }
     }
 
     /// Refuses anything but plain tables, because reading it could run code.

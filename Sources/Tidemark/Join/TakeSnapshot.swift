@@ -70,26 +70,28 @@ package struct TakeSnapshot {
 
     /// Creates the zone's tables in a new file and fills them.
     ///
-    /// It inserts the rows before it creates indexes and triggers, because that is faster.
-    @discardableResult package func join(device: UUID, server: String, zone: String) throws -> ApplyResult {
+    /// It inserts the rows before it creates indexes and triggers, because that is faster. `functions` are those of
+    /// programs that the zone's statements may call.
+    @discardableResult package func join(device: UUID, server: String, zone: String, functions: [String] = []) throws
+        -> ApplyResult
+    {
         try withAttachedSnapshot(zone: zone) { header in
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
             var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
-                ProgramFunctions.addStandIns(schema.objects, to: db)
-                for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table, schema.objects)) }
+                let tables = try JoinedTables(creating: schema, in: db)
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
                 try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
-                try TraitTable.store(schema.tables, in: db)
-                let local = try SchemaIntrospection(db).makeSchema(policies: schema.policies)
-                let objects = try DeviceObjects(schema.objects, schema: local, in: db)
+                try DeviceObjects.permit(functions, in: db)
+                let objects = try DeviceObjects(schema.objects, schema: schema, indexes: tables.indexes, in: db)
+                try objects.requireOrdinaryTables()
                 try objects.setVersions()
                 try objects.create(.beforeRows)
                 var records = 0
-                for table in local.tables { records += try SnapshotRows.copy(table, local.difference, in: db) }
+                for table in schema.tables { records += try SnapshotRows.copy(table, schema.difference, in: db) }
+                let local = try tables.index()
                 try SnapshotCheck.rows(of: local, in: db)
-                for index in schema.tables.flatMap(\.indexSQL) { try db.execute(sql: index) }
                 try DrawnIDs(db: db, schema: local).settle(newID: newID)
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
                 try StateViews.install(local, in: db)

@@ -6,7 +6,9 @@ import TidemarkSQL
 ///
 /// A server's statements are untrusted input: each one is tried out in a scratch database first. One that
 /// SQLite does not accept there, or that does not fit this file's tables, is left out and named
-/// (`tidemark_left_out`). Objects that the program has made itself stay as they are.
+/// (`tidemark_left_out`). So is one that calls a function which SQLite does not have, unless the program has registered
+/// it, or the file's owner has named it when the file joined (`tidemark_function`). Objects that the program has made
+/// itself stay as they are.
 struct DeviceObjects {
     /// A moment at which a device creates objects.
     enum Moment {
@@ -34,10 +36,19 @@ struct DeviceObjects {
             name TEXT PRIMARY KEY,
             reason TEXT
         ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_function (name TEXT PRIMARY KEY) WITHOUT ROWID;
         """
 
     /// Tries the objects out beside the tables of a file.
-    init(_ objects: FileObjects, schema: SyncSchema, as kind: Kind = .device, in db: Database) throws {
+    ///
+    /// `indexes` are the statements of the tables' indexes that the file gets later.
+    init(
+        _ objects: FileObjects,
+        schema: SyncSchema,
+        indexes: [String] = [],
+        as kind: Kind = .device,
+        in db: Database
+    ) throws {
         self.db = db
         self.kind = kind
         self.objects = objects
@@ -62,12 +73,37 @@ struct DeviceObjects {
             return FileObjects.Object(kind: kind, name: name, sql: sql)
         }
         let names = Set(present.map { $0.name.lowercased() })
+        let permitted = try Self.permittedFunctions(in: db)
         trial = try ObjectTrial(
             present.filter { $0.kind == .view || $0.kind == .virtual }
                 + objects.objects.filter { !names.contains($0.name.lowercased()) },
-            beside: present.filter { $0.kind == .table || $0.kind == .index },
+            beside: present.filter { $0.kind == .table || $0.kind == .index }
+                + indexes.map { FileObjects.Object(kind: .index, name: "", sql: $0) },
             synced: Set(schema.tables.map(\.name))
-        )
+        ) { name in
+            guard !ProgramFunctions.dangerous.contains(name) else { return false }
+            // An ordinary copy is no device's: it keeps what its zone has.
+            return kind == .copy || permitted.contains(name) || ProgramFunctions.isRegistered(name, on: db)
+        }
+    }
+
+    /// Permits the zone's statements to call functions of a program, in a device's file.
+    static func permit(_ functions: [String], in db: Database) throws {
+        for name in functions {
+            try db.execute(sql: "INSERT OR IGNORE INTO tidemark_function VALUES (lower(?))", arguments: [name])
+        }
+    }
+
+    private static func permittedFunctions(in db: Database) throws -> Set<String> {
+        guard try db.tableExists("tidemark_function") else { return [] }
+        return try String.fetchSet(db, sql: "SELECT name FROM tidemark_function")
+    }
+
+    /// Refuses a server's tables that call functions which its objects may not call.
+    func requireOrdinaryTables() throws {
+        guard let (table, functions) = trial.forbiddenCalls.min(by: { $0.key < $1.key }) else { return }
+        let names = functions.sorted().joined(separator: ", ")
+        throw SnapshotCheck.unusable("a table calls \(names), which SQLite does not have.", table: table)
     }
 
     /// Returns the reasons why a device's file lacks objects of the zone's file, by name.

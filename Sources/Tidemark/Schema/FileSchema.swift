@@ -8,7 +8,7 @@ struct FileSchema: Sendable {
     /// The tables that sync, as they are in the file, with their differences from the zone's.
     let common: SyncSchema
     /// The reasons why the tables cannot sync; empty if they can.
-    let problems: [TidemarkError]
+    private(set) var problems: [TidemarkError]
     /// The hash of the zone's schema that the file has stored; nil before the first snapshot.
     let servedHash: String?
     /// Whether the tables have exactly the zone's columns, under the same names.
@@ -27,7 +27,8 @@ struct FileSchema: Sendable {
                 sql: """
                     SELECT group_concat(sql, char(10)) FILTER (
                             WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'),
-                        count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name)
+                        count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name),
+                        count(*) FILTER (WHERE sql LIKE 'CREATE VIRTUAL %')
                     FROM main.sqlite_master
                     """
             )
@@ -41,6 +42,8 @@ struct FileSchema: Sendable {
             return try FileSchema(local: introspection.tables, served: served, renames: Renames.decode(renames))
         }
         capturedTables = try row?.value(1) ?? 0
+        guard try row?.value(2) ?? 0 > 0 else { return }
+        problems += try ShadowTriggers.problems(in: db).map { TidemarkError($0) }
     }
 
     /// Compares tables with a zone's.
@@ -66,6 +69,12 @@ struct FileSchema: Sendable {
         localText = String(decoding: try encoder.encode(common.tables.sorted { $0.name < $1.name }), as: UTF8.self)
     }
 
+    /// Refuses to write rows while a trigger would end the process: ``TidemarkSQL/ShadowTriggers``.
+    func requireSafeTriggers() throws {
+        guard let problem = problems.first(where: { $0.code == .unsyncableSchema }) else { return }
+        throw problem
+    }
+
     /// Decodes a stored ``localText``.
     static func tables(_ text: String) throws -> [SyncedTable] {
         try JSONDecoder().decode([SyncedTable].self, from: Data(text.utf8))
@@ -85,5 +94,17 @@ enum Renames {
         return try JSONDecoder().decode([[String]].self, from: Data(text.utf8)).map {
             ColumnRename(table: $0[0], old: $0[1], new: $0[2])
         }
+    }
+}
+
+extension TidemarkError {
+    /// Makes the error of a device's file that cannot sync because of a problem.
+    fileprivate init(_ problem: SchemaProblem) {
+        self.init(
+            .unsyncableSchema,
+            "\(problem.table) \(problem.reason).",
+            fix: "\(problem.cure) Then sync again: edits are kept meanwhile.",
+            place: Place(table: problem.table)
+        )
     }
 }

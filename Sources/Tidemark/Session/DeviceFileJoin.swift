@@ -15,6 +15,10 @@ public struct DeviceFileJoin: Sendable {
     private let server: String
     private let zone: String
     private let environment: SyncEngine.Environment
+    /// The functions of programs that the zone's views and triggers may call in the new file.
+    ///
+    /// A view or trigger that calls another one which SQLite does not have is left out of the file.
+    public var functions: [String] = []
 
     /// Makes a join.
     ///
@@ -205,12 +209,14 @@ public struct DeviceFileJoin: Sendable {
         let zone = zone
         let newID = environment.newID
         let now = environment.now()
+        let functions = functions
         let status = try await database.writeWithoutTransaction { db in
             try EngineConnection.flushCommits(of: db)
             _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
                 device: newID(),
                 server: server,
-                zone: zone
+                zone: zone,
+                functions: functions
             )
             try takeOver(db)
             return try DeviceStatus(db)

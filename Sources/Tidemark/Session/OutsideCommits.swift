@@ -49,8 +49,8 @@ extension SyncEngine {
         var isTaken = false
         try db.inTransaction(.immediate) {
             let file = try DeviceFile(db)
-            // The next sync adapts altered tables, and drains before that.
-            guard !FitSchema.isNeeded(file) else { return .rollback }
+            // The next sync adapts altered tables and drains before that, or reports their problem.
+            guard !FitSchema.isNeeded(file), file.tables.problems.isEmpty else { return .rollback }
             try EngineConnection.prepare(db, schema: file.schema)
             try DrainCapture(db: db, schema: file.schema).drain(
                 boundaries: commits.takeBoundaries(),

@@ -391,8 +391,9 @@ public actor SyncEngine {
     {
         try await database.typingStorage {
             try await database.write { db in
-                let schema = try DeviceFile(db).schema
-                return try ResolveConflict(db: db, schema: schema, seen: seen, takenIDs: takenIDs)
+                let file = try DeviceFile(db)
+                try file.tables.requireSafeTriggers()
+                return try ResolveConflict(db: db, schema: file.schema, seen: seen, takenIDs: takenIDs)
                     .resolve(id, resolution)
             }
         }

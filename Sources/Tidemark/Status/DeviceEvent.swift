@@ -6,7 +6,11 @@ public enum DeviceEvent: Hashable, Sendable {
     case sent(changeSets: Int)
     /// The device applied changes of other devices.
     case changed(RemoteChanges)
-    /// New records of a table got their permanent ids; `ids` maps temporary to permanent.
+    /// New records of a table got other ids; `ids` maps each former id to the present one.
+    ///
+    /// Mostly a temporary id became permanent. Where a table is not declared `AUTOINCREMENT`, SQLite may have drawn an
+    /// id that another record has at the server. The record then gets a temporary id, and a second event of the same
+    /// sync maps that to the permanent one.
     case identitiesAssigned(table: String, ids: [Int64: Int64])
     /// The server refused a change set; the device parked it under this id.
     case conflict(Conflict.ID)

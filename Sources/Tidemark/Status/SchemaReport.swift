@@ -16,6 +16,11 @@ public struct SchemaReport: Hashable, Sendable, Codable {
         public let unservedColumns: [String]
         /// Columns that have another name in the zone: local name to zone name.
         public let renamed: [String: String]
+        /// Whether a new record can get another id at the sync.
+        ///
+        /// SQLite draws lent ids only where the integer key is declared `AUTOINCREMENT`. Elsewhere it draws the id
+        /// after the highest row, which can be another person's record meanwhile.
+        public let changesIDs: Bool
     }
 
     /// The tables that sync, parents first.
@@ -42,7 +47,8 @@ public struct SchemaReport: Hashable, Sendable, Codable {
                 columns: table.columns.map(\.name).filter { !unserved.contains($0) },
                 unknownColumns: difference.unknownColumns[table.name, default: []].map(\.name),
                 unservedColumns: unserved,
-                renamed: difference.wireNames[table.name, default: [:]]
+                renamed: difference.wireNames[table.name, default: [:]],
+                changesIDs: table.keyKind == .integer && !table.isAutoincrement && !table.hasRowidKey
             )
         }
         unknownTables = difference.unknownTables.map(\.name)

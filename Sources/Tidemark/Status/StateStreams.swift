@@ -45,7 +45,7 @@ extension SyncEngine {
         }
     }
 
-    /// Waits until the file has the zone's rows.
+    /// Waits until the file has the zone's rows, and ids that the server has lent for new records.
     ///
     /// Without the background sync it syncs itself, and repeats what a retry can help.
     ///
@@ -53,6 +53,12 @@ extension SyncEngine {
     /// - Throws: ``WaitError/notYet(pending:)`` at the end of the limit, the error of a sync that no retry can help, or
     ///   `CancellationError`.
     public func waitForFirstSync(within limit: Duration? = nil) async throws {
-        try await wait(within: limit) { db, _ in try DeviceFile(db).epoch == nil ? .pending(0) : .done(()) }
+        let lendsIDs = limits.lendsIDs
+        try await wait(within: limit) { db, _ -> Look<Void> in
+            let file = try DeviceFile(db)
+            guard file.epoch != nil else { return .pending(0) }
+            let hasIDs = try !lendsIDs || DrawnIDs.hasAsked(for: file.schema.tables, in: db)
+            return hasIDs ? .done(()) : .pending(0)
+        }
     }
 }

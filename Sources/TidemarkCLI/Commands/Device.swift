@@ -36,16 +36,26 @@ extension Device {
         @Option(help: "The zone; ~ for your private one.") var zone = "main"
         @Option(help: "The name of this device for the server's operators, such as \"Anna's iPhone\".")
         var name: String?
+        @OptionGroup var functions: FunctionOptions
         @OptionGroup var access: ServerAccess
 
         func run() async throws {
             try await Terminal.runInterruptibly {
                 if let name { try DeviceName.require(name) }
                 let start = ContinuousClock.now
-                try await Download(url: url, zone: zone, access: access, asksForToken: true).run {
+                try await Download(
+                    url: url,
+                    zone: zone,
+                    access: access,
+                    asksForToken: true,
+                    functions: functions.names
+                ).run {
                     try await $0.join(path: file, progress: $1)
                 } saying: {
                     "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
+                }
+                for (object, reason) in try await OpenDevice.leftOut(of: file).sorted(by: { $0.key < $1.key }) {
+                    Terminal.note("left out of this file: \(object): \(reason)")
                 }
                 // The first sync brings ids for the first records.
                 do {

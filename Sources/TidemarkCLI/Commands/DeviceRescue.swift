@@ -17,13 +17,19 @@ extension Device {
         )
         @Argument(help: "The damaged file.") var damaged: String
         @Argument(help: "The file to create.") var file: String
+        @OptionGroup var functions: FunctionOptions
         @OptionGroup var access: ServerAccess
 
         func run() async throws {
             try await Terminal.runInterruptibly {
                 let place = try SyncEngine.membership(ofFileAt: damaged)
                 var lostItems: [String] = []
-                let download = Download(url: place.server, zone: place.zone, access: access)
+                let download = Download(
+                    url: place.server,
+                    zone: place.zone,
+                    access: access,
+                    functions: functions.names
+                )
                 try await download.run { join, progress in
                     let outcome = try await join.rescue(path: file, damaged: damaged, progress: progress)
                     lostItems = outcome.lost

@@ -79,6 +79,9 @@ struct SchemaCommand: AsyncParsableCommand {
             for (own, wire) in table.renamed.sorted(by: { $0.key < $1.key }) {
                 Terminal.line("  \(own) is \(wire) at the server")
             }
+            if table.changesIDs {
+                Terminal.line("  a new record can get another id at the sync: its key is no AUTOINCREMENT here")
+            }
             list("  only the server has", names: table.unknownColumns, note: "kept until the app has them")
             list("  only this file has", names: table.unservedColumns, note: "sent when the server has them")
         }

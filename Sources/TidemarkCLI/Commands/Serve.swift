@@ -342,6 +342,14 @@ struct Serve: AsyncParsableCommand {
         if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
         lines += Self.hints(store.undeclaredReferences)
         lines += store.policyChanges.map(\.description)
+        if !store.programCalls.isEmpty {
+            lines.append(
+                """
+                hint: a device leaves out what calls a function that only the program has, unless it joins with \
+                --function NAME: \(store.programCalls.joined(separator: ", "))
+                """
+            )
+        }
         lines += store.warnings.map { "warning: \($0.table) \($0.reason); device change sets that need it are refused" }
         guard identity.identity == .users else {
             return OpenStore(service: store, host: nil, lines: lines) { try await Self.close(store) }

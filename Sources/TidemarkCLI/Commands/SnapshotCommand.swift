@@ -31,6 +31,7 @@ struct SnapshotCommand: AsyncParsableCommand {
     @Argument(help: "The file to create; it must not exist yet.") var out: String
     @Option(help: "The zone, for a server with several zones.") var zone = EmbeddedStore.zoneName
     @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url")) var server: String?
+    @OptionGroup var functions: FunctionOptions
     @OptionGroup var access: ServerAccess
 
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
@@ -45,7 +46,7 @@ struct SnapshotCommand: AsyncParsableCommand {
     func run() async throws {
         try await Terminal.runInterruptibly {
             if isURL {
-                return try await Download(url: source, zone: zone, access: access).run {
+                return try await Download(url: source, zone: zone, access: access, functions: functions.names).run {
                     try await $0.ship(path: out, progress: $1)
                 } saying: {
                     summary($0)
@@ -65,9 +66,9 @@ struct SnapshotCommand: AsyncParsableCommand {
         if let server { _ = try HTTPTransport(url: server) }
         let store = try EmbeddedStore(servedFile: source)
         let outcome = await Result {
-            try await DeviceFileJoin(server: server ?? "") { path in try await store.writeSnapshot(to: path) }.ship(
-                path: out
-            )
+            var join = DeviceFileJoin(server: server ?? "") { path in try await store.writeSnapshot(to: path) }
+            join.functions = functions.names
+            return try await join.ship(path: out)
         }
         try await store.close()
         return try outcome.get()

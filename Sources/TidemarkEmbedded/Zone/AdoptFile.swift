@@ -17,6 +17,8 @@ package struct ZoneAdoption {
     package let undeclaredReferences: [UndeclaredReference]
     /// Why device change sets that fire some triggers are refused.
     package let warnings: [SchemaProblem]
+    /// The views and triggers that call functions which only the program has, with these functions.
+    package let programCalls: [String]
 
     /// Adopts the file, or opens a zone's file and follows the schema changes since the last opening.
     ///
@@ -57,6 +59,7 @@ package struct ZoneAdoption {
             try EngineConnection.prepare(db, schema: introspection.makeSchema())
             return introspection
         }
+        try Self.refuseShadowTriggers(in: db, introspect)
         var introspection = try introspect()
         guard !isNew || !introspection.tables.isEmpty else { throw Self.nothingToServe }
         try ZoneTables.make(in: db)
@@ -68,11 +71,7 @@ package struct ZoneAdoption {
         }
         let schema = try introspection.makeSchema()
         try served.settle(triggers: objects.triggers, collations: collations)
-        if isNew {
-            guard served.problems.isEmpty else { throw UnsyncableSchema(problems: served.problems) }
-            let problems = try RowValidation(db, schema: schema).problems()
-            guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
-        }
+        if isNew { try Self.refuseUnsyncable(schema, served, zone: name, in: db) }
         let history = try FollowSchema(db: db, schema: schema, renames: renames).run(isNew: isNew)
         if isNew {
             let first = try Self.hasRows(db, schema) ? 1 : 0
@@ -97,6 +96,7 @@ package struct ZoneAdoption {
         if !policyChanges.isEmpty { try ZonePolicies.write(after, in: db) }
         self.schema = SyncSchema(tables: schema.tables, policies: after, history: history, objects: served.objects)
         warnings = served.problems
+        programCalls = served.programCalls
         skipped = introspection.skippedTables
         undeclaredReferences = isNew ? try UndeclaredReference.all(in: schema, db) : []
     }
@@ -108,6 +108,30 @@ package struct ZoneAdoption {
         policyChanges = []
         undeclaredReferences = []
         warnings = known.warnings
+        programCalls = known.programCalls
+    }
+
+    /// Refuses tables and rows that cannot be synced.
+    private static func refuseUnsyncable(_ schema: SyncSchema, _ served: ServedObjects, zone: String, in db: Database)
+        throws
+    {
+        guard served.problems.isEmpty else { throw UnsyncableSchema(problems: served.problems) }
+        // The other zones of a server have the tables of the main one.
+        if zone == EmbeddedStore.zoneName {
+            try JoinedTables.tryJoin(SyncSchema(tables: schema.tables, objects: served.objects))
+        }
+        let problems = try RowValidation(db, schema: schema).problems()
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
+    }
+
+    /// Refuses triggers that would end the server's process, with all other problems of the tables.
+    private static func refuseShadowTriggers(in db: Database, _ introspect: () throws -> SchemaIntrospection) throws {
+        let problems = try ShadowTriggers.problems(in: db)
+        guard !problems.isEmpty else { return }
+        do { _ = try introspect() } catch let other as UnsyncableSchema {
+            throw UnsyncableSchema(problems: problems + other.problems)
+        }
+        throw UnsyncableSchema(problems: problems)
     }
 
     /// Refuses a zone whose log has later revisions than the zone: the next commit's number is taken.

@@ -16,6 +16,8 @@ struct ServedObjects {
     private(set) var objects = FileObjects()
     /// Why the server cannot write some tables as the program does.
     private(set) var problems: [SchemaProblem] = []
+    /// What travels and calls functions that only the program has, such as `view meta (concat, sortconcat)`.
+    private(set) var programCalls: [String] = []
 
     private let db: Database
     private let schema: SyncSchema
@@ -52,6 +54,11 @@ struct ServedObjects {
         objects.applicationID = try Int64.fetchOne(db, sql: "PRAGMA main.application_id") ?? 0
         objects.migrations = try MigratorTable.migrations(in: db)
         objects.objects = trial.accepted.map(travelling)
+        programCalls = trial.accepted.compactMap { object in
+            trial.unknownCalls[object.name].map { functions in
+                "\(object.kind.rawValue) \(object.name) (\(functions.sorted().joined(separator: ", ")))"
+            }
+        }
         objects.functions = trial.unknownFunctions.sorted()
         objects.collations = collations
         ProgramFunctions.addStandIns(objects, to: db)
@@ -222,8 +229,8 @@ extension SchemaProblem {
         SchemaProblem(
             table: table,
             reason: """
-                calls the function \(name) in a constraint, an index or a generated column, and only the program has \
-                that function
+                calls the function \(name) in a constraint, a default, an index or a generated column, and only the \
+                program has that function
                 """,
             cure: "-- remove the call, or leave the table local with --exclude \(table)"
         )

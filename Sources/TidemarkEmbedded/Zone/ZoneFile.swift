@@ -32,6 +32,8 @@ final class ZoneFile: Sendable {
     let undeclaredReferences: [UndeclaredReference]
     /// Triggers that cannot run at the server.
     let warnings: [SchemaProblem]
+    /// See ``ZoneAdoption/programCalls``.
+    let programCalls: [String]
     /// The name in error messages to clients, which never see the path.
     private static let name = "the zone's file"
     /// The most connections that read at a time, besides the writer's; each is opened when it is needed first.
@@ -94,6 +96,7 @@ final class ZoneFile: Sendable {
         policyChanges = adoption.policyChanges
         undeclaredReferences = adoption.undeclaredReferences
         warnings = adoption.warnings
+        programCalls = adoption.programCalls
     }
 
     /// The current schema of the zone's tables.

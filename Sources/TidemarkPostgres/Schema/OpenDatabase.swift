@@ -104,6 +104,7 @@ struct OpenDatabase {
         try pg.execute(Bookkeeping.sql)
         try pg.execute(CaptureTriggers.sharedSQL)
         var record = try options.adopts ? adopt() : createTables()
+        try JoinedTables.tryJoin(record.schema)
         for table in record.schema.tables {
             try pg.execute(
                 CaptureTriggers.install(

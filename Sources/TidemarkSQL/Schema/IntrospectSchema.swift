@@ -7,8 +7,11 @@ package import TidemarkCore
 package struct SchemaIntrospection {
     /// The candidates for syncing.
     package let tables: [SyncedTable]
-    /// The names of virtual tables and their shadow tables, which stay local to the file.
+    /// The names of virtual tables, their shadow tables and tables of a platform, which stay local to the file.
     package let skippedTables: [String]
+
+    /// Tables that a platform writes into each file for itself: Android keeps the language of the phone there.
+    private static let platformTables: Set<String> = ["android_metadata"]
 
     /// Creates an introspection of known tables.
     init(tables: [SyncedTable]) {
@@ -37,7 +40,8 @@ package struct SchemaIntrospection {
         let catalog = try FileCatalog(db)
         for row in rows {
             let name: String = try row.value("name")
-            if try row.value("virtual") || moduleTables.contains(name) || name == MigratorTable.name {
+            let isOthers = name == MigratorTable.name || Self.platformTables.contains(name)
+            if try row.value("virtual") || moduleTables.contains(name) || isOthers {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
                 let table = try Self.table(

@@ -29,12 +29,17 @@ package struct ObjectTrial {
     package private(set) var effects: [String: Effects] = [:]
     /// The functions of tables and indexes that this process does not have.
     package let tableFunctions: Set<String>
+    /// The functions that the tables, beside which the objects stand, may not call; by table.
+    package private(set) var forbiddenCalls: [String: Set<String>] = [:]
     /// All functions that this process does not have.
     package private(set) var unknownFunctions: Set<String> = []
+    /// The functions that the accepted objects call and that this process does not have, by object.
+    package private(set) var unknownCalls: [String: Set<String>] = [:]
     /// All collations that this process does not have.
     package private(set) var unknownCollations: Set<String> = []
 
     private let scratch: ScratchSchema
+    private let permits: (_ function: String) throws -> Bool
     private var targets: [String: String] = [:]
 
     /// Tries objects out.
@@ -43,18 +48,27 @@ package struct ObjectTrial {
     ///   - objects: The objects, in the order of their creation.
     ///   - tables: The statements of the tables and indexes beside which they stand.
     ///   - synced: The names of the synced tables.
-    /// - Throws: `DatabaseError` if the scratch database cannot be made or read.
-    package init(_ objects: [FileObjects.Object], beside tables: [FileObjects.Object], synced: Set<String>) throws {
+    ///   - permits: Whether a statement may call a function that is not SQLite's own, or that is dangerous.
+    /// - Throws: `DatabaseError` if the scratch database cannot be made or read; what `permits` throws.
+    package init(
+        _ objects: [FileObjects.Object],
+        beside tables: [FileObjects.Object],
+        synced: Set<String>,
+        permitting permits: @escaping (_ function: String) throws -> Bool = { _ in true }
+    ) throws {
+        self.permits = permits
         scratch = try ScratchSchema()
-        for table in tables { if let reason = scratch.create(table) { reasons[table.name] = reason } }
+        for table in tables {
+            if let reason = scratch.create(table) { reasons[table.name] = reason }
+            if table.kind == .table { Self.compileDefaults(of: table, in: scratch) }
+        }
         tableFunctions = scratch.unknownFunctions
+        forbiddenCalls = try findForbiddenCalls()
         for kind in FileObjects.Object.Kind.allCases {
             for object in objects where object.kind == kind { try take(object) }
         }
-        for object in accepted where object.kind == .view {
-            guard let reason = scratch.compile("SELECT * FROM main.\(SQLText.name(object.name))") else { continue }
-            try reject(object, because: reason)
-        }
+        try rejectRest()
+        unknownCalls = scratch.unknownCalls.filter { name, _ in accepted.contains { $0.name == name } }
         try findEffects(synced)
         unknownFunctions = scratch.unknownFunctions
         unknownCollations = scratch.unknownCollations
@@ -66,16 +80,70 @@ package struct ObjectTrial {
             return
         }
         accepted.append(object)
+        if object.kind == .table { Self.compileDefaults(of: object, in: scratch) }
         guard object.kind == .trigger else { return }
-        let target = try scratch.read {
-            try String.fetchOne(
-                $0,
+        let (target, isShadow) = try scratch.read { db in
+            let target = try String.fetchOne(
+                db,
                 sql: "SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = ?",
                 arguments: [object.name]
-            ) ?? ""
+            )
+            return (target ?? "", try !ShadowTriggers.problems(in: db).isEmpty)
         }
         targets[object.name] = target
-        if let reason = try compileWrites(to: target) { try reject(object, because: reason) }
+        if isShadow {
+            try reject(object, because: "stands on \(target), where a virtual table keeps its content")
+        } else if let reason = try compileWrites(to: target) {
+            try reject(object, because: reason)
+        }
+    }
+
+    /// Compiles an insert that takes all defaults of a table, which SQLite does not compile with the table.
+    private static func compileDefaults(of table: FileObjects.Object, in scratch: ScratchSchema) {
+        _ = scratch.compile("INSERT INTO main.\(SQLText.name(table.name)) DEFAULT VALUES", of: table.name)
+    }
+
+    /// Rejects views that do not compile, what calls forbidden functions, and what needs the rejected objects.
+    private mutating func rejectRest() throws {
+        var count = accepted.count + 1
+        while accepted.count < count {
+            count = accepted.count
+            for view in accepted where view.kind == .view {
+                let problem = scratch.compile("SELECT * FROM main.\(SQLText.name(view.name))")
+                if let problem { try reject(view, because: problem) }
+            }
+            let forbidden = try findForbiddenCalls()
+            for object in accepted {
+                guard let names = forbidden[object.name] else { continue }
+                try reject(object, because: ProgramFunctions.reasonAgainst(names))
+            }
+            guard accepted.count < count else { return }
+            try takeTriggersAgain()
+        }
+    }
+
+    /// Takes the triggers of all tables and views whose writes no longer compile again, one by one.
+    private mutating func takeTriggersAgain() throws {
+        let triggers = try accepted.filter {
+            try $0.kind == .trigger && compileWrites(to: targets[$0.name] ?? "") != nil
+        }
+        for trigger in triggers {
+            accepted.removeAll { $0 == trigger }
+            // SQLite has dropped those of a dropped view.
+            try scratch.read { try $0.execute(sql: "DROP TRIGGER IF EXISTS \(SQLText.name(trigger.name))") }
+        }
+        for trigger in triggers { try take(trigger) }
+    }
+
+    /// Returns the functions that statements may not call, by trigger, view or table.
+    private func findForbiddenCalls() throws -> [String: Set<String>] {
+        let unknown = scratch.unknownFunctions
+        return try scratch.calls.mapValues { calls in
+            try calls.filter { name in
+                let isOrdinary = !unknown.contains(name) && !ProgramFunctions.dangerous.contains(name)
+                return try !isOrdinary && !permits(name)
+            }
+        }.filter { !$0.value.isEmpty }
     }
 
     /// Compiles the writes that can fire triggers; on a view, only those with an `INSTEAD OF` trigger compile.
@@ -89,7 +157,8 @@ package struct ObjectTrial {
     private mutating func reject(_ object: FileObjects.Object, because reason: String) throws {
         reasons[object.name] = reason
         accepted.removeAll { $0 == object }
-        try scratch.read { try $0.execute(sql: "DROP \(object.kind.rawValue) \(SQLText.name(object.name))") }
+        let type = object.kind == .virtual ? "table" : object.kind.rawValue
+        try scratch.read { try $0.execute(sql: "DROP \(type) \(SQLText.name(object.name))") }
     }
 
     private mutating func findEffects(_ synced: Set<String>) throws {

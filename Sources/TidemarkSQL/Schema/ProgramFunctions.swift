@@ -4,12 +4,65 @@ package import TidemarkCore
 
 /// Stand-ins for what only the program has: functions and collations.
 package enum ProgramFunctions {
+    /// Functions of SQLite, its shell and its extensions that act on more than their arguments.
+    ///
+    /// No statement of a server may call them on a device, even if its program has them: they run commands, read and
+    /// write files, load code, or run the text of a value as SQL.
+    package static let dangerous: Set<String> = [
+        "edit", "eval", "exec", "system", "shell", "load_extension", "fts3_tokenizer", "readfile", "writefile",
+        "lsmode",
+        "fileio_read", "fileio_write", "fileio_append", "fileio_mkdir", "blobfromfile", "blobtofile", "importshp",
+        "exportshp", "importdbf", "exportdbf", "importgeojson", "exportgeojson", "sha1_query", "sha3_query", "define",
+    ]
+
+    /// The reason why an object that calls functions is left out of a device's file.
+    static func reasonAgainst(_ functions: Set<String>) -> String {
+        let acting = functions.intersection(dangerous).sorted()
+        guard acting.isEmpty else { return "calls \(acting.joined(separator: ", ")), which acts on more than the file" }
+        let names = functions.sorted()
+        let options = names.map { "--function \($0)" }.joined(separator: " ")
+        return "calls \(names.joined(separator: ", ")), which SQLite does not have; join with \(options) to have it"
+    }
+
     /// Lets a connection compile triggers that call functions of the program's own.
     ///
     /// A connection that has such a function keeps it. Elsewhere a call fails; a guarded trigger makes none.
     package static func addStandIns(_ objects: FileObjects, to db: Database) {
-        for name in objects.functions { sqlite3_overload_function(db.sqliteConnection, name, -1) }
+        for name in objects.functions where !has(name, db) { addStandIn(name, to: db) }
         addCollations(objects.collations, to: db)
+    }
+
+    /// Whether the program has registered a function on a connection, or SQLite has it.
+    package static func isRegistered(_ name: String, on db: Database) -> Bool {
+        finds("\(named(name)) AND NOT (builtin = 0 AND narg = -1 AND flags & \(SQLITE_SUBTYPE) <> 0)", db)
+    }
+
+    private static func has(_ name: String, _ db: Database) -> Bool { finds(named(name), db) }
+
+    private static func named(_ name: String) -> String {
+        "SELECT 1 FROM pragma_function_list WHERE name = \(SQLText.literal(name)) COLLATE NOCASE"
+    }
+
+    private static func finds(_ sql: String, _ db: Database) -> Bool {
+        var statement: OpaquePointer?
+        defer { sqlite3_finalize(statement) }
+        return sqlite3_prepare_v2(db.sqliteConnection, sql, -1, &statement, nil) == SQLITE_OK
+            && sqlite3_step(statement) == SQLITE_ROW
+    }
+
+    /// Adds a function that fails; the flag tells it from those of programs.
+    private static func addStandIn(_ name: String, to db: Database) {
+        sqlite3_create_function_v2(
+            db.sqliteConnection,
+            name,
+            -1,
+            SQLITE_UTF8 | SQLITE_SUBTYPE,
+            nil,
+            { context, _, _ in sqlite3_result_error(context, "only the program has a function that this calls", -1) },
+            nil,
+            nil,
+            nil
+        )
     }
 
     /// Adds the stand-ins that a zone's or a device's file names; none in another file.

@@ -110,12 +110,17 @@ extension SchemaIntrospection {
                 table: table.name,
                 column: reference.columns.first,
                 reason: "refers to columns of \(reference.parent) that are not its key and not unique",
-                cure: """
-                    CREATE UNIQUE INDEX IF NOT EXISTS \
-                    \(SQLText.name(([reference.parent] + reference.parentColumns).joined(separator: "_"))) ON \
-                    \(SQLText.name(reference.parent)) (\(SQLText.names(reference.parentColumns)));
-                    """
+                cure: Self.uniqueIndex(reference)
             )
         }
+    }
+
+    /// The statement that makes the parent's columns of a reference unique.
+    static func uniqueIndex(_ reference: SyncedTable.Reference) -> String {
+        """
+        CREATE UNIQUE INDEX IF NOT EXISTS \
+        \(SQLText.name(([reference.parent] + reference.parentColumns).joined(separator: "_"))) ON \
+        \(SQLText.name(reference.parent)) (\(SQLText.names(reference.parentColumns)));
+        """
     }
 }

@@ -49,6 +49,7 @@ package final class ScratchSchema {
             return "is no statement that creates a \(object.kind.rawValue)"
         }
         watch.mode = .creating(object.kind)
+        watch.subject = object.name
         defer { watch.mode = .open }
         if let problem = run(object.sql, steps: true) { return problem }
         watch.mode = .open
@@ -60,9 +61,12 @@ package final class ScratchSchema {
 
     /// Compiles a statement without running it, and records the effects of the triggers that it fires.
     ///
+    /// What no trigger and no view does is recorded as the effect of `subject`.
+    ///
     /// - Returns: SQLite's reason why it cannot run, or nil.
-    package func compile(_ sql: String) -> String? {
+    package func compile(_ sql: String, of subject: String = "") -> String? {
         watch.mode = .compiling
+        watch.subject = subject
         defer { watch.mode = .open }
         return run(sql, steps: false)
     }
@@ -94,7 +98,9 @@ package final class ScratchSchema {
     package func resetEffects() { watch.reset() }
     /// The tables that compiled triggers write, by trigger.
     package var tablesWritten: [String: Set<String>] { watch.writes }
-    /// The unknown functions that compiled statements call, by trigger; "" is no trigger.
+    /// The functions that statements call, by trigger, view or table; "" is none of these.
+    package var calls: [String: Set<String>] { watch.calls }
+    /// The unknown functions among these.
     package var unknownCalls: [String: Set<String>] {
         watch.calls.mapValues { $0.intersection(unknownFunctions) }.filter { !$0.value.isEmpty }
     }

@@ -17,9 +17,11 @@ final class StatementWatch {
     static let modules: Set<String> = ["fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"]
 
     var mode = Mode.open
+    /// The object whose statement runs, for what no trigger and no view does.
+    var subject = ""
     /// The tables that compiled triggers write, by trigger.
     private(set) var writes: [String: Set<String>] = [:]
-    /// The functions that compiled triggers call, by trigger; those of statements outside triggers under "".
+    /// The functions that statements call: by trigger or view, else by the object whose statement it is.
     private(set) var calls: [String: Set<String>] = [:]
 
     /// Forgets the recorded effects.
@@ -81,18 +83,23 @@ final class StatementWatch {
             record(event)
             return true
         case .creating(.virtual):
+            record(event)
             // A module runs statements on its own tables.
             return event.action == SQLITE_CREATE_VTABLE
                 ? Self.modules.contains(event.second.lowercased())
                 : event.action != SQLITE_ATTACH && event.action != SQLITE_DETACH
-        case .creating(let kind): return Self.permits(event, creating: kind)
+        case .creating(let kind):
+            record(event)
+            return Self.permits(event, creating: kind)
         }
     }
 
     private func record(_ event: Event) {
         switch event.action {
         case SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE: writes[event.trigger, default: []].insert(event.first)
-        case SQLITE_FUNCTION: calls[event.trigger, default: []].insert(event.second.lowercased())
+        case SQLITE_FUNCTION:
+            let caller = event.trigger.isEmpty ? subject : event.trigger
+            calls[caller, default: []].insert(event.second.lowercased())
         default: return
         }
     }

@@ -1,7 +1,6 @@
 import Foundation
 import GRDB
 import TidemarkCore
-import TidemarkSQL
 
 /// Adds AUTOINCREMENT to an integer-keyed table, so that a plain `INSERT` on a device draws a temporary id.
 ///

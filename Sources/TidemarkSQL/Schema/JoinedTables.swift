@@ -1,0 +1,79 @@
+package import GRDB
+package import TidemarkCore
+
+/// The synced tables of a zone in a new file, as a device makes them at its join.
+///
+/// A server makes them in memory before it serves tables, so that it refuses there what devices would refuse.
+package struct JoinedTables {
+    private let schema: SyncSchema
+    private let db: Database
+
+    /// The statements of the indexes.
+    package var indexes: [String] { schema.tables.flatMap(\.indexSQL) }
+
+    /// Creates the tables, without indexes: rows arrive faster so.
+    package init(creating schema: SyncSchema, in db: Database) throws {
+        self.schema = schema
+        self.db = db
+        ProgramFunctions.addStandIns(schema.objects, to: db)
+        for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table, schema.objects)) }
+        try TraitTable.store(schema.tables, in: db)
+    }
+
+    /// Creates the indexes, and returns the tables as the file has them now.
+    ///
+    /// A reference may need a unique index of its parent, so nothing judges the tables before.
+    package func index() throws -> SyncSchema {
+        for index in indexes { try db.execute(sql: index) }
+        return try SchemaIntrospection(db).makeSchema(policies: schema.policies)
+    }
+
+    /// Tries a join of an empty zone with these tables.
+    ///
+    /// - Throws: ``TidemarkCore/UnsyncableSchema`` with what a device would refuse.
+    package static func tryJoin(_ schema: SyncSchema) throws {
+        let text = try SchemaText.encode(schema)
+        let problems: [SchemaProblem]
+        do {
+            let sent = try SchemaText.decode(text)
+            problems = try DatabaseQueue().writeWithoutTransaction { db in
+                let local = try JoinedTables(creating: sent, in: db).index()
+                try CaptureTables.install(local, guardsNewIds: true, in: db)
+                return try local.tables.compactMap { try referenceProblem($0, in: db) }
+            }
+        } catch let error as TidemarkError { throw refused(error.message, place: error.place) } catch let error
+            as DatabaseError where error.resultCode == .SQLITE_ERROR
+        { throw refused(error.message ?? "SQLite gives no reason", place: TidemarkError.Place()) }
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
+    }
+
+    private static func refused(_ reason: String, place: TidemarkError.Place) -> TidemarkError {
+        TidemarkError(
+            .unsyncableSchema,
+            "A device cannot make these tables: \(reason)",
+            fix: "Change the statement, or leave its table local with --exclude.",
+            place: place
+        )
+    }
+
+    /// Returns why SQLite cannot check the references of a table; nil if it can.
+    private static func referenceProblem(_ table: SyncedTable, in db: Database) throws -> SchemaProblem? {
+        guard !table.references.isEmpty else { return nil }
+        do {
+            try db.execute(sql: "PRAGMA foreign_key_check(\(SQLText.name(table.name)))")
+            return nil
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            let message = error.message ?? "SQLite gives no reason"
+            let reference = table.references.first { message.hasSuffix("\"\($0.parent)\"") } ?? table.references[0]
+            return SchemaProblem(
+                table: table.name,
+                column: reference.columns.first,
+                reason: """
+                    refers to columns of \(reference.parent) by which SQLite cannot find a parent (\(message)): they \
+                    need a unique index without a condition, in the columns' own collations
+                    """,
+                cure: SchemaIntrospection.uniqueIndex(reference)
+            )
+        }
+    }
+}
