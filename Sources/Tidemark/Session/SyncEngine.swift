@@ -165,7 +165,7 @@ public actor SyncEngine {
                 return (file.user, file.name)
             }
         }
-        // Whoever the caller is, the edits that wait in the file are those of its user.
+        // The edits that wait in the file are those of its user, also if the caller names none.
         self.transport = (transport as? HTTPTransport)?.named(storedName).stating(fileUser) ?? transport
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }

@@ -51,6 +51,7 @@ struct AccessCommand: AsyncParsableCommand {
             // A server makes the zones of its access file when it starts.
             let hasZone = zones.isEmpty || zones.contains(zone) || policy.zones[zone] != nil
             let now = SystemClock.milliseconds()
+            let hasFile = access != nil
             return try await database.read { [user, zone, location = place.location] statements in
                 let explanation = try AccessExplanation(
                     of: user,
@@ -61,7 +62,7 @@ struct AccessCommand: AsyncParsableCommand {
                     from: statements,
                     now: now
                 )
-                return ExplanationText(explanation, at: location, now: now)
+                return ExplanationText(explanation, at: location, now: now, hasFile: hasFile)
             }
         }
     }
@@ -81,12 +82,12 @@ private struct ExplanationText: Encodable, Sendable {
     let facts: [Fact]
     let whatToDo: String?
 
-    init(_ explanation: AccessExplanation, at location: AccessLocation, now: Int64) {
+    init(_ explanation: AccessExplanation, at location: AccessLocation, now: Int64, hasFile: Bool) {
         user = explanation.user
         zone = explanation.zone
         outcome = explanation.outcome.rawValue
         answer = Self.answer(explanation)
-        facts = Self.facts(explanation, now: now)
+        facts = Self.facts(explanation, now: now, hasFile: hasFile)
         whatToDo = Self.advice(explanation).map { "\($0) \(location.arguments)" }
     }
 
@@ -106,7 +107,7 @@ private struct ExplanationText: Encodable, Sendable {
         }
     }
 
-    private static func facts(_ explanation: AccessExplanation, now: Int64) -> [Fact] {
+    private static func facts(_ explanation: AccessExplanation, now: Int64, hasFile: Bool) -> [Fact] {
         let at = { (change: AccessExplanation.Change?) in
             change.map { "since \(AccessTexts.time($0.time)), by \(AccessTexts.author($0.author))" }
         }
@@ -130,7 +131,8 @@ private struct ExplanationText: Encodable, Sendable {
             Fact(name: "role", value: [role, at(explanation.roleChange)].compactMap { $0 }.joined(separator: ", ")),
             Fact(
                 name: "everybody",
-                value: explanation.roleOfEverybody.map { "\($0.withArticle) by the access file" } ?? "no role"
+                value: explanation.roleOfEverybody.map { "\($0.withArticle) by the access file" }
+                    ?? (hasFile ? "no role" : "no role known; if the server has an access file, name it by --access")
             ),
         ] + (tokens.isEmpty ? [Fact(name: "tokens", value: "none")] : tokens)
     }

@@ -19,12 +19,12 @@ extension String {
     /// Whether the text has a character that is obeyed in place of being shown.
     package var hasHiddenCharacters: Bool { unicodeScalars.contains(where: \.isHidden) }
 
-    /// The text with `\u001b` in place of a hidden character, as in JSON, except the characters of `kept`.
-    package func showingHiddenCharacters(except kept: Set<Unicode.Scalar> = []) -> String {
-        guard unicodeScalars.contains(where: { $0.isHidden && !kept.contains($0) }) else { return self }
+    /// The text with `\u001b` in place of a hidden character, as in JSON, except the characters of `allowed`.
+    package func showingHiddenCharacters(except allowed: Set<Unicode.Scalar> = []) -> String {
+        guard unicodeScalars.contains(where: { $0.isHidden && !allowed.contains($0) }) else { return self }
         return unicodeScalars.reduce(into: "") { text, scalar in
             switch scalar {
-            case _ where !scalar.isHidden || kept.contains(scalar): text.unicodeScalars.append(scalar)
+            case _ where !scalar.isHidden || allowed.contains(scalar): text.unicodeScalars.append(scalar)
             case "\n": text += "\\n"
             case "\t": text += "\\t"
             default:

@@ -95,7 +95,7 @@ struct EventsRoute {
 }
 
 extension FanOut.Message {
-    /// The zone's revision of which the message tells; nil if it tells of none.
+    /// The revision that the message tells; nil if it tells none.
     var revision: ZoneRevision? {
         switch self {
         case .moved(let revision): revision
