@@ -142,7 +142,8 @@ import TidemarkTestSupport
         }
     }
 
-    @Test func `edits in a file of one user are refused with another one's token, also if the app names no user`() async throws
+    @Test func `edits in a file of one user are refused with another one's token, also if the app names no user`()
+        async throws
     {
         try await MemberServer.run(schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)") { server in
             let tokens = try await [server.deviceToken(of: "anna"), server.deviceToken(of: "ben")]

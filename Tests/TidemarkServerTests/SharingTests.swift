@@ -125,28 +125,6 @@ import Testing
         }
     }
 
-    @Test func `a user who deletes the private zone gets an empty one, and the deleted one can be restored`()
-        async throws
-    {
-        try await Self.runGuarded(open: [:]) { anna, _, _, guarded in
-            #expect(try await anna.write("old", into: "~") == 200)
-            let old = try await anna.member("zone", of: .GET, "/zones/~/schema")
-            #expect(try await anna.send(.DELETE, "/zones/~").status == 204)
-            #expect(try await anna.send(.GET, "/zones/\(old)/schema").status == 410)
-            #expect(try await anna.write("new", into: "~") == 200)
-            let new = try await anna.member("zone", of: .GET, "/zones/~/schema")
-            #expect(new != old)
-            #expect(try await !anna.send(.GET, "/zones/~/tables/notes").text.contains("old"))
-            let restored = try await guarded.bench.database.transaction { statements in
-                let zones = Zones(statements, now: 0)
-                return try zones.zone(old).flatMap { try zones.record(.restored, of: $0) }
-            }
-            #expect(restored == .ready)
-            #expect(try await anna.send(.GET, "/zones/\(old)/tables/notes").text.contains("old"))
-            #expect(try await anna.member("zone", of: .GET, "/zones/~/schema") == new)
-        }
-    }
-
     @Test(arguments: ["", "a\u{1B}[31m", "line\nforged", "\u{202E}gnp.exe", "\u{7}", "\u{2028}"])
     func `a title that a terminal would obey is refused when it is set`(title: String) async throws {
         try await Self.run { anna, _, _ in

@@ -103,7 +103,7 @@ package struct Zones: AccessCell {
     /// Returns the zones that are in a state.
     package func zones(in life: ZoneLife) throws -> [Zone] { try zones("state = $1", [life.rawValue]) }
 
-    /// Returns a user's zones with the user's roles: those that the operator named, by name, then the others, oldest first.
+    /// Returns a user's zones with the user's roles: those that the operator named, then the others, oldest first.
     package func memberships(of user: String) throws -> [Membership] {
         let owner = planted(PlantedBug.titlesOfAnybody) ? "zone.author AND $1 = $1" : "$1"
         return try database.rows(
