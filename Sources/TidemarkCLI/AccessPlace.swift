@@ -35,15 +35,22 @@ struct AccessPlace: ParsableArguments {
         makes: Bool = false,
         _ body: @escaping @Sendable (any AccessStatements, Int64, inout SystemRandomNumberGenerator) throws -> Success
     ) async throws -> Success {
-        try await requirePlace(makes: makes)
-        let opened = try await location.open()
         let now = SystemClock.milliseconds()
-        let outcome = await Result {
-            try await opened.database.transaction { statements in
+        return try await open(makes: makes) { database in
+            try await database.transaction { statements in
                 var generator = SystemRandomNumberGenerator()
                 return try body(statements, now, &generator)
             }
         }
+    }
+
+    /// Runs `body` with the database of users, which it closes.
+    func open<Success>(makes: Bool = false, _ body: (any AccessDatabase) async throws -> Success) async throws
+        -> Success
+    {
+        try await requirePlace(makes: makes)
+        let opened = try await location.open()
+        let outcome = await Result { try await body(opened.database) }
         try opened.close()
         return try outcome.get()
     }

@@ -12,6 +12,11 @@ enum AccessTexts {
         Date(timeIntervalSince1970: Double(milliseconds) / 1_000).ISO8601Format()
     }
 
+    /// Returns the end of a token: a time in UTC, or `never`.
+    static func end(_ milliseconds: Int64?) -> String {
+        milliseconds.flatMap { $0 == Tokens.never ? nil : time($0) } ?? "never"
+    }
+
     /// Returns the author of a change.
     static func author(_ user: String?) -> String { user ?? "operator" }
 
@@ -27,7 +32,7 @@ enum AccessTexts {
             let names = Role.allCases.reversed().map(\.rawValue) + [noRole]
             throw TidemarkError(
                 .invalidArgument,
-                "\(text) is no role.",
+                "\(text) is not a role.",
                 fix: "Choose \(names.joined(separator: ", "))."
             )
         }
@@ -44,7 +49,7 @@ enum AccessTexts {
         do { return Int64(try Date(whole, strategy: .iso8601).timeIntervalSince1970 * 1_000) } catch {
             throw TidemarkError(
                 .invalidArgument,
-                "\(text) is no date.",
+                "\(text) is not a date.",
                 fix: "Write a day such as 2026-11-30, or a time in UTC such as 2026-11-30T12:00:00Z."
             )
         }

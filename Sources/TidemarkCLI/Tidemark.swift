@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import TidemarkCore
 import TidemarkTerminal
 
@@ -30,6 +31,8 @@ import TidemarkTerminal
 
     static func main() async {
         LargeBlocks.giveBack()
+        // Zones, device files, snapshots and backups hold rows: other accounts of the machine may not read them.
+        umask(0o077)
         await main(nil)
     }
 }

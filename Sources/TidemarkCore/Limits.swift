@@ -68,7 +68,7 @@ public struct Limits: Hashable, Sendable {
     /// The longest table or column name, in bytes.
     public var nameBytesMax = 128
 
-    /// The most connections that listen, or wait for an answer, at a time.
+    /// The most connections that listen at a time.
     public var listenersMax = 10_000
     /// The longest pause in a stream of events, in milliseconds; proxies close silent streams.
     public var heartbeatMilliseconds = 15_000
@@ -78,10 +78,6 @@ public struct Limits: Hashable, Sendable {
     ///
     /// Of a larger change it pushes the revision only.
     public var changeEventBytesMax = 4 << 10
-    /// The longest time that the server holds a request until there is a change, in milliseconds.
-    ///
-    /// It is less than the timeouts of clients and proxies.
-    public var waitMillisecondsMax = 50_000
 
     /// The most rows from which a device computes its fingerprint at every sync.
     public var fingerprintRowsMax = 1_000

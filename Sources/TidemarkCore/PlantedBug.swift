@@ -49,7 +49,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
         refusesFormerNames, forgetsRenamedValues
     case sendsSumsAsValuesAfterMigration, doublesRewrittenTables, parksWhatRebuildsEdit
     // The exits of a server with users.
-    case forgetsCaller, namesForeignZones, titlesOfAnybody, snapshotOfAnybody, eventsAfterLeaving
+    case forgetsCaller, namesForeignZones, titlesOfAnybody, snapshotOfAnybody, eventsAfterLeaving, eventsBeforeLook
     case deviceOfAnybody, recallOfAnybody, invitationTwice, acceptsOldTokenTwice, logsValues, metricsByZone
     case dropsOutboxOnRevoke
 

@@ -201,16 +201,6 @@ public final class EmbeddedStore: SyncService {
         return try await pulls.news(access, device: device, since: tag)
     }
 
-    /// Decides whether to hold a request until there is news.
-    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
-        try check(access.zone)
-        if let decision = try await pulls.hold(body, zone: access.zone) { return decision.hold }
-        let handler = handler
-        return try await file.committing { transaction, _ in
-            try handler.hold(body, from: access.caller, in: transaction)
-        }
-    }
-
     /// Reads the zone's current epoch and revision, if it is among the zones.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         let zone = zone

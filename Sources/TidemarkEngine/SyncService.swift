@@ -26,13 +26,6 @@ public protocol SyncService: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` when there is no such zone, or it cannot be read.
     func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News?
 
-    /// Decides whether to hold a request until there is news (long polling).
-    ///
-    /// The caller passes the request to ``sync(_:body:)`` afterwards.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold?
-
     /// The contacts of devices that ``keepContacts()`` has not yet written.
     ///
     /// The service records the answers to devices, and its caller the messages on streams.

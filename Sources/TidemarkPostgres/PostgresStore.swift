@@ -134,14 +134,6 @@ public final class PostgresStore: SyncService {
         try await pulls.news(access, device: device, since: tag)
     }
 
-    /// Decides whether to hold a request until there is news.
-    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
-        let zone = access.zone
-        if let answer = try await pulls.hold(body, zone: zone) { return answer.hold }
-        let handler = handler
-        return try await zones.inTransaction(zone) { try handler.hold(body, from: access.caller, in: $0) }
-    }
-
     /// Reads the zones' current epochs and revisions, in one query.
     public func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         try await zones.revisions(of: accesses.map(\.zone))

@@ -5,6 +5,9 @@ internal import TidemarkCore
 internal import TidemarkSQL
 
 /// Writes all output of the command line.
+///
+/// Titles, names, values and messages come from other people and from servers. So no output has a control character
+/// but the ends of its lines and tabs: escape sequences of a title do nothing.
 package enum Terminal {
     /// Writes a line to standard output, at once.
     package static func line(_ text: String = "") { write(text, to: .standardOutput) }
@@ -12,12 +15,15 @@ package enum Terminal {
     /// Writes a line to standard error.
     package static func note(_ text: String) { write(text, to: .standardError) }
 
+    /// Returns a text of somebody else as a part of a line: it ends no line either.
+    package static func shown(_ text: String) -> String { text.showingHiddenCharacters() }
+
     /// Ignores SIGPIPE, so that a server continues when the program that reads its log ends.
     package static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
 
     private static func write(_ text: String, to file: FileHandle) {
         // If standard output is closed, there is no place to report the error.
-        try? file.write(contentsOf: Data((text + "\n").utf8))
+        try? file.write(contentsOf: Data((text.showingHiddenCharacters(except: ["\n", "\t"]) + "\n").utf8))
     }
 
     /// Writes a value as indented JSON to standard output.
@@ -34,10 +40,11 @@ package enum Terminal {
         line(String(decoding: data, as: UTF8.self))
     }
 
-    /// Writes rows in aligned columns.
+    /// Writes rows in aligned columns; each cell is one line, whatever its text.
     ///
     /// Columns in `right` are aligned to the right.
     package static func table(_ rows: [[String]], right: Set<Int> = []) {
+        let rows = rows.map { $0.map(shown) }
         let widths = (rows.first ?? []).indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
         for row in rows {
             let cells = row.enumerated().map { column, text in

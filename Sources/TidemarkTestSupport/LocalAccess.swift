@@ -11,9 +11,6 @@ extension SyncService {
         try await news(.local(zone), device: device, since: tag)
     }
 
-    /// Decides whether to hold a request.
-    public func hold(zone: String, body: [UInt8]) async throws -> Hold? { try await hold(.local(zone), body: body) }
-
     /// Compares ranges of rows.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await fingerprints(.local(zone), body: body)

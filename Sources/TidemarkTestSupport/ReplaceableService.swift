@@ -26,11 +26,6 @@ public final class ReplaceableService: SyncService {
         try await store.news(access, device: device, since: tag)
     }
 
-    /// Whether a request is to be held.
-    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
-        try await store.hold(access, body: body)
-    }
-
     /// The listeners of the present store's commits.
     public var fanOut: FanOut { store.fanOut }
 

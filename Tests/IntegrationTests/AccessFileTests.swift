@@ -53,6 +53,23 @@ extension IntegrationTests {
             }
         }
 
+        @Test func `an explanation is the server's decision, by its access file`() async throws {
+            let site = try await Site(zones: #""main": {"everybody": "writer"}, "news": {"anonymous": true}"#)
+            try await site.workshop.serve(site.arguments + ["--users"]).stopped()
+            let place = ["--file", site.workshop.path("zone.sqlite")]
+            let add = ["user", "add", "anna", "--role", "none"] + place
+            #expect(try await site.workshop.startTidemark(add).finished().status == 0)
+            let file = ["--access", site.workshop.path("access.json")]
+            for (zone, more, words) in [
+                ("main", file, "anna can sync zone main."), ("news", file, "anna can read zone news"),
+                ("main", [], "anna never was a member"), ("other", file, "no such zone"),
+            ] {
+                let arguments = ["access", "explain", "anna", zone] + more + place
+                let answer = try await site.workshop.startTidemark(arguments).finished()
+                #expect(answer.output.contains(words), "\(zone): \(answer.output)\(answer.errors)")
+            }
+        }
+
         @Test func `a device with a provider's token joins and syncs, and strangers get nothing`() async throws {
             let site = try await Site()
             let server = try await site.workshop.serve(site.arguments)

@@ -62,17 +62,17 @@ extension IntegrationTests {
             return copy.path
         }
 
-        /// The reports of the page until its last one, as the feed of changes brings them.
+        /// The reports of the page until its last one, as the stream of changes brings them.
         private static func reports(_ workshop: Workshop, _ server: Server) async throws -> [String] {
+            let address = "\(server.url)/changes?tables=report&since=1"
+            let stream = try workshop.start("curl", ["-sSN", "-H", "Accept: text/event-stream", address])
             var texts: [String] = []
-            var since = "1"
             while !["done", "markup"].contains(texts.last ?? "") {
-                let address = "\(server.url)/changes?tables=report&wait=50&since=\(since)"
-                let answer = try await workshop.run("curl", "-sS", address).output
-                since = String(try #require(answer.firstMatch(of: /"next":"([^"]+)"/), "\(answer)").output.1)
-                texts += answer.matches(of: /"text":"([^"]*)"/).map { String($0.output.1) }
+                let page = try await stream.line(with: "data: ")
+                texts += page.matches(of: /"text":"([^"]*)"/).map { String($0.output.1) }
                 guard !texts.contains(where: { $0.hasPrefix("fault") }) else { break }
             }
+            try await stream.killed()
             return texts
         }
 

@@ -111,6 +111,74 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [false, true])
+        func `a new operator learns which rights a user has, and that a server without users stays open`(
+            isPostgres: Bool
+        ) async throws {
+            let office = try await Office(isPostgres: isPostgres)
+            try await office.serveOnce()
+            let first = try await office.run(["user", "add", "anna"])
+            #expect(first.output.contains("anna is a writer of zone main"), "\(first.output)")
+            #expect(first.output.contains("without --users knows no users"), "\(first.output)")
+            let second = try await office.run(["user", "add", "ben", "--role", "owner"])
+            #expect(second.output.contains("ben is an owner of zone main"), "\(second.output)")
+            #expect(!second.output.contains("--users"))
+            let third = try await office.run(["user", "add", "cleo", "--role", "none"])
+            #expect(third.output.contains("cleo has no zone yet"), "\(third.output)")
+            let explained = try await office.run(["access", "explain", "anna", "nosuch"])
+            #expect(explained.output.contains("no such zone"), "\(explained.output)")
+            #expect(explained.output.contains("what to do: tidemark zones list"), "\(explained.output)")
+            let monitor = try await office.run(["token", "add", "anna", "--administrator"])
+            #expect(monitor.output.contains("GET /metrics and nothing else, until it is revoked"), "\(monitor.output)")
+            #expect(try await office.run(["token", "list", "anna"]).output.contains("to never"))
+            let removed = try await office.run(["user", "remove", "anna"])
+            #expect(removed.output.contains("anna is removed"), "\(removed.output)")
+            #expect(try await office.outcome("anna") == "isUnknown")
+            let last = try await office.run(["user", "remove", "ben"])
+            #expect(last.status == 0, "nobody else is in the zone: \(last.errors)")
+        }
+
+        @Test func `no other account of the machine can read what a server makes, and a file that it can is named`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try workshop.write("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);", to: "s.sql")
+            let arguments = ["serve", "--schema", workshop.path("s.sql"), "--data", workshop.path("data"), "--users"]
+            let server = try await workshop.serve(arguments + ["--listen", "127.0.0.1:0"])
+            _ = try await workshop.startTidemark(["user", "add", "anna", "--data", workshop.path("data")]).finished()
+            let issue = ["token", "add", "anna", "--data", workshop.path("data"), "--json"]
+            let issued = try await workshop.startTidemark(issue).finished()
+            let object = try JSONSerialization.jsonObject(with: Data(issued.output.utf8)) as? [String: Any]
+            let token = "Authorization: Bearer \(try #require(object?["token"] as? String))"
+            let body = #"{"maxRevision":0,"changeSets":[{"notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}]}"#
+            for path in ["/zones/~/sync", "/sync"] {
+                _ = try await workshop.run("curl", "-sS", "-H", token, "-d", body, server.url + path)
+            }
+            _ = try await workshop.run(
+                "curl",
+                "-sS",
+                "-H",
+                token,
+                "-o",
+                workshop.path("s.gz"),
+                server.url + "/snapshot"
+            )
+            let found = try await workshop.run("find", workshop.path("data"), "-perm", "/077")
+            #expect(found.output == "", "others can read these")
+            let all = try await workshop.run("find", workshop.path("data"), "-name", "z_*.sqlite*")
+            #expect(all.output.contains("-wal"), "the private zone is there: \(all.output)")
+            try await server.stopped()
+            #expect(try await workshop.run("chmod", "-R", "a+rX", workshop.path("data")).status == 0)
+            let open = try workshop.startTidemark(
+                ["serve", workshop.path("data/main.sqlite"), "--users", "--listen", "127.0.0.1:0"]
+            )
+            let line = try await open.line(with: "listening on http://")
+            let port = try #require(line.split(separator: ":").last.flatMap { Int($0) })
+            try await Server(program: open, port: port).stopped()
+            let errors = try await open.finished().errors
+            #expect(errors.contains("every account of this machine can read"), "\(errors)")
+        }
+
+        @Test(arguments: [false, true])
         func `a question makes no users, and a store with users is served with them only`(isPostgres: Bool) async throws
         {
             let office = try await Office(isPostgres: isPostgres)
@@ -133,6 +201,8 @@ extension IntegrationTests {
             let before = try await office.run(["audit"]).output
             for (arguments, words) in [
                 (["user", "add", "anna"], "already"), (["user", "add", ""], "1 to 255 bytes"),
+                (["user", "add", "a b"], "has a space"), (["user", "add", "a\u{202E}b"], "without control characters"),
+                (["user", "remove", "eve"], "no user eve"),
                 (["user", "add", "eve", "--role", "boss"], "owner, writer, reader, none"),
                 (["user", "add", "eve", "--zone", "mian"], "no zone mian"),
                 (["user", "role", "eve", "writer"], "no user eve"), (["user", "disable", "eve"], "no user eve"),

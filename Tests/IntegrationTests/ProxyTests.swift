@@ -176,27 +176,6 @@ extension IntegrationTests {
             #expect(foreign.contains("originRefused"))
         }
 
-        @Test(.enabled(if: Tool.nginx.isThere && Tool.caddy.isThere, "a proxy \(missing)"))
-        func `a request held for the full 50 seconds passes the proxies`() async throws {
-            async let nginx: Void = Self.hold(.nginx)
-            async let caddy: Void = Self.hold(.caddyfile)
-            _ = try await (nginx, caddy)
-        }
-
-        private static func hold(_ kind: Proxy.Kind) async throws {
-            let site = try await Site(kind)
-            let wait = Effort.count(short: 3_000, long: 50_000)
-            let text = try await site.curl(
-                "/sync",
-                "-w",
-                " %{http_code}",
-                "-d",
-                #"{"maxRevision":1,"device":"d","settled":true,"wait":\#(wait)}"#
-            )
-            #expect(text.contains(#""maxRevision":1"#) && text.hasSuffix(" 200\n"), "\(text)")
-            try await site.finish()
-        }
-
         @Test(.enabled(if: Tool.nginx.isThere, "nginx \(missing)"))
         func `a watching device whose token expires continues, and syncs with the next token`() async throws {
             let site = try await Site(.nginx)

@@ -153,6 +153,30 @@ extension IntegrationTests {
             try await server.stopped()
         }
 
+        @Test func `a watching device whose user is removed waits, and the next role brings the rows back`()
+            async throws
+        {
+            let workshop = try Self.workshop()
+            let server = try await SecureServer.start(in: workshop)
+            let token = try await Self.addDevice("anna", to: server)
+            #expect(try await server.curl("/sync", token: token, "-d", Self.edit).status == 200)
+            let file = workshop.path("a.sqlite")
+            let joined = try await server.startDevice(["device", "join", server.url, file], token: token).finished()
+            try #require(joined.status == 0, "\(joined.output)")
+            let watcher = try server.startDevice(["device", "sync", file, "--watch", "--every", "0.2"], token: token)
+            try await Self.operate(workshop, "user", "role", "anna", "none")
+            _ = try await watcher.line(with: "Waiting for access.")
+            #expect(try await workshop.sqlite3("a.sqlite", "SELECT count(*) FROM notes") == "0")
+            try await Self.operate(workshop, "user", "role", "anna", "reader")
+            // It asks again every 5 minutes; the next sync of any program brings the rows back.
+            #expect(!watcher.isFinished)
+            try await watcher.killed()
+            let again = try await server.startDevice(["device", "sync", file], token: token).finished()
+            #expect(again.status == 0, "\(again.output)")
+            #expect(try await workshop.sqlite3("a.sqlite", "SELECT text FROM notes") == "milk")
+            try await server.stopped()
+        }
+
         @Test func `a revoked token ends the stream of events of its device, and of no other`() async throws {
             let workshop = try Self.workshop()
             let server = try await SecureServer.start(in: workshop)

@@ -107,6 +107,70 @@ import TidemarkTestSupport
         #expect(error?.code == .identityInUse)
     }
 
+    /// The list of devices: device and user.
+    private static func devices(_ zone: Zone) async throws -> [String] {
+        let contacts = zone.service.contacts.contacts(of: "main")
+        let text = try await zone.ask { try ListDevices($0, contacts: contacts).json() }
+        let object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
+        let devices = try #require(object?["devices"] as? [[String: Any]])
+        return devices.map { "\($0["device"] ?? "")|\($0["name"] ?? "")|\($0["user"] ?? "")" }.sorted()
+    }
+
+    @Test(arguments: Store.all, [true, false])
+    func `the entry of a device stays its user's, whatever requests another member makes up`(
+        store: Store,
+        isWritten: Bool
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let lap = #""lap":{"last":null,"open":[],"next":"11111111-0000-4000-8000-000000000001"}"#
+        let pull = #""maxRevision":1,"changeSets":[]"#
+        try await Self.sync(zone, Self.access("ben", name: "Ben's phone"), device: "phone", "\(lap),\(pull)")
+        try await Self.sync(zone, Self.access("ben", name: "Ben's tablet"), device: "tablet", pull)
+        if isWritten { try await zone.service.keepContacts() }
+        for device in ["phone", "tablet"] {
+            zone.service.contacts.record(device, Self.access("cara", name: "stolen"), at: nil)
+            let expected = ["phone|Ben's phone|ben", "tablet|Ben's tablet|ben"]
+            #expect(try await Self.devices(zone) == expected)
+            try await zone.service.keepContacts()
+            #expect(try await Self.devices(zone) == expected)
+            try await zone.service.forget(device: device, of: "cara", in: ["main"])
+            #expect(try await Self.devices(zone) == expected)
+        }
+    }
+
+    @Test(arguments: Store.all)
+    func `a user who makes devices up pushes out own devices only, the oldest first`(store: Store) async throws {
+        let clock = TestClock()
+        let zone = try await Zone(store, Self.schema, now: { clock.now })
+        zone.service.contacts.record("bens", Self.access("ben"), at: 1)
+        zone.service.contacts.record("oldest", Self.access("cara"), at: 1)
+        try await zone.service.keepContacts()
+        clock.advance(days: 1)
+        for number in 0..<DeviceContact.devicesPerUserMax {
+            zone.service.contacts.record("made up \(number)", Self.access("cara"), at: 1)
+        }
+        try await zone.service.keepContacts()
+        let devices = try await Self.devices(zone)
+        #expect(devices.count == DeviceContact.devicesPerUserMax + 1)
+        #expect(devices.contains { $0.hasPrefix("bens|") } && !devices.contains { $0.hasPrefix("oldest|") })
+    }
+
+    @Test(arguments: Store.all)
+    func `a forgotten device that comes back under its former id is not in the list`(store: Store) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let lap = #""lap":{"last":null,"open":[],"next":"11111111-0000-4000-8000-000000000001"}"#
+        try await Self.sync(zone, Self.access("ben"), device: "phone", #"\#(lap),"maxRevision":1,"changeSets":[]"#)
+        try await zone.service.keepContacts()
+        try await zone.service.forgetDevice(Self.access("anna"), device: "phone")
+        // Its open stream, and its question whether there is news.
+        zone.service.contacts.record("phone", Self.access("ben"), at: 1)
+        #expect(try await Self.devices(zone).isEmpty)
+        try await zone.service.keepContacts()
+        #expect(try await Self.devices(zone).isEmpty)
+        try await Self.sync(zone, Self.access("ben"), device: "phone-2", #""maxRevision":1,"changeSets":[]"#)
+        #expect(try await Self.devices(zone).map { $0.prefix(8) } == ["phone-2|"])
+    }
+
     @Test(arguments: Store.all)
     func `an operator looks right after a request: the list has the device before its contact is written`(store: Store)
         async throws

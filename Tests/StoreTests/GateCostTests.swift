@@ -25,6 +25,10 @@ import TidemarkTestSupport
             let access = try await gate.access(to: zone, token: token) { _ in }
             #expect(access.role == (zone == "main" ? .writer : .reader))
             #expect(database.counts == CountedDatabase.Counts(versions: 1))
+            // So does the question before the answer goes out.
+            database.reset()
+            try await gate.confirm(access, token: token)
+            #expect(database.counts == CountedDatabase.Counts(versions: 1))
         }
         // A right that ends counts at the next request, although the gate remembers it.
         try await bench.members { try $0.set("ben", isDisabled: true) }

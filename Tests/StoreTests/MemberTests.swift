@@ -30,6 +30,47 @@ import TidemarkTestSupport
         withExtendedLifetime(place) {}
     }
 
+    @Test(arguments: Store.all)
+    func `a removed user is gone with all tokens, rights and own zones, and a namesake is another`(
+        store: Store
+    ) async throws {
+        let (bench, place) = try await AccessPlace.bench(store)
+        try await bench.add("anna", "ben", role: .owner)
+        let phone = try await bench.device("phone", of: "anna")
+        func zones<Success: Sendable>(_ body: @escaping @Sendable (Zones) throws -> Success) async throws -> Success {
+            let now = bench.now
+            return try await bench.database.transaction { try body(Zones($0, now: now)) }
+        }
+        func makeOwn(_ seed: UInt64) async throws -> Zones.Zone {
+            try await zones { zones in
+                var generator = SeededGenerator(seed: seed)
+                return try zones.ownZone(of: "anna", using: &generator)
+            }
+        }
+        let own = try await makeOwn(1)
+        let shared = try await zones { zones in
+            var generator = SeededGenerator(seed: 7)
+            return try zones.make(.shared, title: nil, by: "anna", request: "1", using: &generator)
+        }
+        try await bench.members { try $0.set(.writer, of: "ben", in: shared.name) }
+        // Ben would stay in a zone without an owner.
+        let refusal = await #expect(throws: TidemarkError.self) { try await bench.members { try $0.remove("anna") } }
+        #expect(refusal?.code == .lastOwner && refusal?.message.contains(shared.name) == true)
+        #expect(try await bench.user(phone) == "anna")
+        try await bench.members { try $0.set(.owner, of: "ben", in: shared.name) }
+        #expect(try await bench.members { try $0.remove("anna") } == [own.name])
+        #expect(try await bench.user(phone) == nil)
+        #expect(try await bench.members { try $0.members(of: shared.name).map(\.user) } == ["ben"])
+        #expect(try await bench.members { try $0.users().map(\.id) } == ["ben"])
+        #expect(try await bench.audit().last == "userRemoved")
+        let unknown = await #expect(throws: TidemarkError.self) { try await bench.members { try $0.remove("anna") } }
+        #expect(unknown?.code == .invalidArgument)
+        try await bench.add("anna", role: nil)
+        #expect(try await makeOwn(2).name != own.name)
+        #expect(try await bench.members { try $0.standing(of: "anna", in: shared.name) } == .stranger)
+        withExtendedLifetime(place) {}
+    }
+
     @Test(arguments: Store.all) func `the removal of a stranger leaves no trace of the zone`(store: Store) async throws
     {
         let (bench, place) = try await AccessPlace.bench(store)

@@ -177,6 +177,8 @@ import TidemarkEngine
         let access = try await Self.shared(place)
         #expect(await Self.code { try await place.registry.remove("anna", access) } == .lastOwner)
         #expect(await Self.code { try await place.registry.set(.writer, of: "anna", access) } == .lastOwner)
+        let secret = try await place.registry.invite(access, as: .reader, uses: 1, days: 1)
+        _ = try await place.registry.accept(secret, by: "ben")
         try await place.registry.set(.owner, of: "ben", access)
         try await place.registry.remove("anna", access)
         #expect(try await place.access("anna", to: access.zone) == nil)
@@ -187,6 +189,8 @@ import TidemarkEngine
     func `writers and readers change no members, and a private zone gets none`(store: Store) async throws {
         let place = try await Self.place(store)
         let access = try await Self.shared(place)
+        let secret = try await place.registry.invite(access, as: .reader, uses: 1, days: 1)
+        _ = try await place.registry.accept(secret, by: "ben")
         for role in [Role.writer, .reader] {
             try await place.registry.set(role, of: "ben", access)
             let bens = try #require(try await place.access("ben", to: access.zone))

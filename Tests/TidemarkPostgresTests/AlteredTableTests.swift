@@ -376,8 +376,8 @@ import TidemarkTestSupport
 
     @Test func `D2: an idle node tells its listeners of rows in a new column`() async throws {
         let cluster = try await Self.cluster()
-        let listener = try cluster.other.fanOut.listen(to: "main")
-        listener.acknowledge(try await cluster.other.latest(zone: "main"))
+        let start = try await cluster.other.latest(zone: "main")
+        let listener = try cluster.other.fanOut.listen(to: "main", since: start)
         try await cluster.psql(Self.grow + "UPDATE notes SET stars = 5")
         try await cluster.other.look(zone: "main")
         #expect(await listener.next() == .moved(try await cluster.store.latest(zone: "main")))

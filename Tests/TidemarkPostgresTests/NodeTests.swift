@@ -13,9 +13,8 @@ import TidemarkTestSupport
     @Test func `D2: a commit on node A wakes a listener of node B`() async throws {
         let zone = try await PostgresZone()
         let other = try await zone.node()
-        let listener = try other.fanOut.listen(to: "main")
         let start = try await other.latest(zone: "main")
-        listener.acknowledge(start)
+        let listener = try other.fanOut.listen(to: "main", since: start)
         try await zone.untilHeard(by: 2)
         _ = try await zone.sync(at: 0, Self.team)
         let message = await listener.next()
@@ -25,8 +24,8 @@ import TidemarkTestSupport
 
     @Test func `D2: a commit by psql wakes a listener too`() async throws {
         let zone = try await PostgresZone()
-        let listener = try zone.store.fanOut.listen(to: "main")
-        listener.acknowledge(try await zone.store.latest(zone: "main"))
+        let start = try await zone.store.latest(zone: "main")
+        let listener = try zone.store.fanOut.listen(to: "main", since: start)
         try await zone.untilHeard(by: 1)
         try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (1, 'Kiel')")
         guard case .moved(let revision) = await listener.next() else {

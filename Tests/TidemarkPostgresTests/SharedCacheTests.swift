@@ -110,8 +110,7 @@ import TidemarkTestSupport
         let redis = try await TestRedis()
         let first = try await zone.node(redis.address)
         let other = try await zone.node(redis.address)
-        let listener = try other.fanOut.listen(to: "main")
-        listener.acknowledge(try await other.latest(zone: "main"))
+        let listener = try other.fanOut.listen(to: "main", since: try await other.latest(zone: "main"))
         try await redis.untilHeard(by: 2)
         let body = #"{"maxRevision":0,"changeSets":[{"team":{"create":[-1],"attributes":{"-1":{"name":"Kiel"}}}}]}"#
         _ = try await first.sync(zone: "main", body: Array(body.utf8))

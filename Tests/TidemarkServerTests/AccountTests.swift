@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import TidemarkCore
 import Testing
+import TidemarkTestSupport
 
 @testable import Tidemark
 
@@ -138,6 +139,33 @@ import Testing
             }
             #expect(refusal == .accountMismatch)
             #expect(try await zone.sync.status().user == "anna")
+        }
+    }
+
+    @Test func `edits in a file of one user are refused with another one's token, also if the app names no user`()
+        async throws
+    {
+        try await MemberServer.run(schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)") { server in
+            let tokens = try await [server.deviceToken(of: "anna"), server.deviceToken(of: "ben")]
+            let database = try DatabaseQueue(path: server.folder.appending(path: "device.sqlite").path)
+            try await database.write { try $0.execute(sql: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)") }
+            let credentials = try tokens.map { try Credentials.token($0) }
+            let annas = try await SyncEngine(database, server: server.url, credentials: credentials[0], user: "anna")
+            try await annas.sync()
+            try await database.write { try $0.execute(sql: "INSERT INTO notes (text) VALUES ('anna''s')") }
+            // Neither the caller nor the transport names a user.
+            for transport in [nil, try HTTPTransport(url: server.url, credentials: credentials[1])] {
+                let engine = try await SyncEngine(
+                    database,
+                    server: server.url,
+                    credentials: credentials[1],
+                    transport: transport
+                )
+                #expect(try await Self.code { try await engine.sync() } == .accountMismatch)
+                #expect(try await engine.status().pendingChangeSets == 1)
+            }
+            try await annas.sync()
+            #expect(try await annas.status().pendingChangeSets == 0)
         }
     }
 

@@ -11,7 +11,7 @@ import TidemarkCore
 
     @Test func `a listener that was busy for 1,000 commits receives the last one, once`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listener = audience.join("main", .stays, since: nil) ?? 0
+        let listener = audience.join("main", since: nil) ?? 0
         for number in 1...1_000 { #expect(audience.publish(revision(Int64(number))) == [listener]) }
         #expect(audience.next(for: listener) == .moved(revision(1_000)))
         #expect(audience.next(for: listener) == nil)
@@ -21,19 +21,19 @@ import TidemarkCore
     @Test func `D3: a reconnecting listener receives the zone's revision unless it knows it`() {
         for (lastRevision, expected) in [(nil, 7), (6, 7), (7, nil), (8, 7)] as [(Int64?, Int64?)] {
             var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-            let listener = audience.join("main", .stays, since: lastRevision.map { revision($0) }) ?? 0
+            let listener = audience.join("main", since: lastRevision.map { revision($0) }) ?? 0
             _ = audience.publish(revision(7))
             #expect(audience.next(for: listener) == expected.map { .moved(revision($0)) })
         }
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listener = audience.join("main", .stays, since: revision(9, epoch: "old")) ?? 0
+        let listener = audience.join("main", since: revision(9, epoch: "old")) ?? 0
         _ = audience.publish(revision(7))
         #expect(audience.next(for: listener) == .moved(revision(7)), "another history")
     }
 
     @Test func `a listener ahead of a restored server receives the revision and continues`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listener = audience.join("main", .stays, since: revision(119), device: "anna") ?? 0
+        let listener = audience.join("main", since: revision(119), device: "anna") ?? 0
         _ = audience.publish(revision(116))
         #expect(audience.next(for: listener) == .moved(revision(116)))
         #expect(audience.next(for: listener) == nil)
@@ -42,23 +42,21 @@ import TidemarkCore
         #expect(audience.next(for: listener) == nil)
     }
 
-    @Test func `a beat wakes every staying listener once, and no request that waits for one message`() {
+    @Test func `a beat wakes every listener once`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listeners = (0..<6).compactMap { _ in audience.join("main", .stays, since: nil) }
-        let held = audience.join("main", .once, since: nil) ?? 0
+        let listeners = (0..<6).compactMap { _ in audience.join("main", since: nil) }
         #expect(audience.beat() == listeners)
         for listener in listeners {
             #expect(audience.next(for: listener) == .heartbeat)
             #expect(audience.next(for: listener) == nil)
         }
-        #expect(audience.next(for: held) == nil)
         audience.leave(listeners[0])
         #expect(audience.beat() == Array(listeners.dropFirst()))
     }
 
     @Test func `an announcement older than the last one is dropped`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listener = audience.join("main", .stays, since: nil) ?? 0
+        let listener = audience.join("main", since: nil) ?? 0
         _ = audience.publish(revision(7))
         _ = audience.next(for: listener)
         for late in [7, 6, 1] as [Int64] { #expect(audience.publish(revision(late)) == []) }
@@ -68,12 +66,12 @@ import TidemarkCore
     @Test func `D2: a change is pushed to listeners with a device id, at its base and not its author`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
         #expect(audience.base(of: "main") == nil)
-        let plain = audience.join("main", .stays, since: nil) ?? 0
+        let plain = audience.join("main", since: nil) ?? 0
         _ = audience.publish(revision(6))
         #expect(audience.base(of: "main") == nil, "no listener takes changes")
-        let ben = audience.join("main", .stays, since: revision(6), device: "ben") ?? 0
-        let anna = audience.join("main", .stays, since: revision(6), device: "anna") ?? 0
-        let late = audience.join("main", .stays, since: revision(5), device: "late") ?? 0
+        let ben = audience.join("main", since: revision(6), device: "ben") ?? 0
+        let anna = audience.join("main", since: revision(6), device: "anna") ?? 0
+        let late = audience.join("main", since: revision(5), device: "late") ?? 0
         #expect(audience.base(of: "main") == revision(6))
         let change = ZoneChange(
             base: revision(6),
@@ -94,8 +92,8 @@ import TidemarkCore
 
     @Test func `rule 8: a listener hears of its own zone only`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let a = audience.join("a", .stays, since: nil) ?? 0
-        let b = audience.join("b", .stays, since: nil) ?? 0
+        let a = audience.join("a", since: nil) ?? 0
+        let b = audience.join("b", since: nil) ?? 0
         #expect(audience.zones == ["a", "b"])
         #expect(audience.publish(revision(3, zone: "a")) == [a])
         #expect(audience.publish(revision(3, zone: "c")) == [])
@@ -105,21 +103,21 @@ import TidemarkCore
 
     @Test func `rule 21: the number of listeners is bounded, and a leaving one makes room`() {
         var audience = Audience(listenersMax: 2, ticksPerBeat: 4)
-        let first = audience.join("main", .stays, since: nil) ?? 0
-        #expect(audience.join("main", .once, since: nil) != nil)
-        #expect(audience.join("main", .stays, since: nil) == nil)
+        let first = audience.join("main", since: nil) ?? 0
+        #expect(audience.join("main", since: nil) != nil)
+        #expect(audience.join("main", since: nil) == nil)
         audience.leave(first)
         #expect(audience.count == 1)
         #expect(audience.isDue(first), "a removed listener has nothing to wait for")
         #expect(audience.next(for: first) == nil)
-        #expect(audience.join("main", .stays, since: nil) != nil)
+        #expect(audience.join("main", since: nil) != nil)
     }
 
     @Test func `rule 21: no state is kept for zones without listeners`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
         for number in 0..<1_000 {
             let zone = "zone \(number)"
-            let listener = audience.join(zone, .stays, since: nil) ?? 0
+            let listener = audience.join(zone, since: nil) ?? 0
             _ = audience.publish(revision(1, zone: zone))
             audience.leave(listener)
         }
@@ -128,8 +126,7 @@ import TidemarkCore
 
     @Test func `each stream gets one heartbeat in four ticks, spread over the ticks`() {
         var audience = Audience(listenersMax: 100, ticksPerBeat: 4)
-        let listeners = (0..<8).compactMap { _ in audience.join("main", .stays, since: nil) }
-        let waiting = audience.join("main", .once, since: nil) ?? 0
+        let listeners = (0..<8).compactMap { _ in audience.join("main", since: nil) }
         let beats = (0..<4).map { _ in audience.tick() }
         #expect(beats.map(\.count) == [2, 2, 2, 2])
         #expect(Set(beats.joined()) == Set(listeners))
@@ -137,24 +134,23 @@ import TidemarkCore
             #expect(audience.next(for: listener) == .heartbeat)
             #expect(audience.next(for: listener) == nil)
         }
-        #expect(!audience.isDue(waiting))
     }
 
     @Test func `at shutdown each listener gets the latest revision, then the end, and none may join`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listener = audience.join("main", .stays, since: nil) ?? 0
+        let listener = audience.join("main", since: nil) ?? 0
         _ = audience.publish(revision(5))
         #expect(audience.close() == [listener])
         #expect(audience.next(for: listener) == .moved(revision(5)))
         #expect(audience.next(for: listener) == .bye)
         #expect(audience.next(for: listener) == nil)
         #expect(audience.count == 0)
-        #expect(audience.join("main", .stays, since: nil) == nil)
+        #expect(audience.join("main", since: nil) == nil)
     }
 
     @Test func `one listener hears of all its zones, and of none that it has left`() {
         var audience = Audience(listenersMax: 10, ticksPerBeat: 4)
-        let listener = audience.join(.stays) ?? 0
+        let listener = audience.join() ?? 0
         audience.setZones(["a", "b"], of: listener)
         #expect(audience.publish(revision(3, zone: "b")) == [listener])
         #expect(audience.publish(revision(2, zone: "a")) == [listener])

@@ -129,12 +129,14 @@ import TidemarkTestSupport
                         case .anybody: status = ["/dashboard": 308, "/": 404][route.path] ?? 200
                         case .members: status = stranger.statuses.members
                         // A stranger to a zone may be a user.
-                        case .users where stranger.statuses.members != 401: continue
-                        case .users: status = 401
+                        case .users:
+                            guard let refusal = stranger.statuses.users else { continue }
+                            status = refusal
                         case .administrators: status = stranger.statuses.administrators
-                        // Any valid token may be exchanged or ended by its holder.
-                        case .holders where stranger.statuses.members != 401: continue
-                        case .holders: status = 401
+                        // Any other valid token may be exchanged or ended by its holder.
+                        case .holders:
+                            guard let refusal = stranger.statuses.holders else { continue }
+                            status = refusal
                         }
                         let answer = try await server.send(
                             HTTPMethod(rawValue: method.rawValue),
@@ -228,8 +230,12 @@ import TidemarkTestSupport
                 )
                 #expect(status == listing.status, "\(listing.route)")
             }
+            for policy in [AccessPolicy.ownUsers, AccessPolicy(hasOwnUsers: false)] {
+                guarded.bench.gate.follow(policy)
+                #expect(try await server.head(.GET, "/metrics", authorization: "Bearer \(root)") == 200)
+            }
             let root = try await server.head(.GET, "/digest", authorization: "Bearer \(root)")
-            #expect(root == 404, "an administrator is no member")
+            #expect(root == 403, "an administrator reads the metrics, and nothing else")
         }
     }
 

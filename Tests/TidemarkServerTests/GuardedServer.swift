@@ -42,8 +42,9 @@ final class GuardedServer: Sendable {
     struct Stranger: Sendable {
         let name: String
         let authorization: String?
-        /// The status of a refusal on a route for members, and on one for administrators.
-        var statuses = (members: 401, administrators: 401)
+        /// The status of a refusal on a route for members, for administrators, for users, and for holders of a token;
+        /// nil if the sender is one of these.
+        var statuses: (members: Int, administrators: Int, users: Int?, holders: Int?) = (401, 401, 401, 401)
     }
 
     /// Senders of every kind that the zone `main` must not answer.
@@ -60,6 +61,8 @@ final class GuardedServer: Sendable {
         let disabledRoot = try await bench.issue(.administrator, to: "dora")
         for token in [disabled, disabledRoot] { _ = try await bench.user(token) }
         try await bench.members { try $0.set("dora", isDisabled: true) }
+        let root = try await bench.issue(.administrator, to: "anna")
+        _ = try await bench.user(root)
         let foreign = try await bench.device("foreign", of: "foreign")
         let former = try await bench.device("former", of: "former")
         // Shown once, so that the requests of a test change nothing.
@@ -75,8 +78,10 @@ final class GuardedServer: Sendable {
             ("disabled administrator", "Bearer \(disabledRoot)"),
         ]
         return bad.map { Stranger(name: $0.0, authorization: $0.1) } + [
-            Stranger(name: "foreign", authorization: "Bearer \(foreign)", statuses: (404, 403)),
-            Stranger(name: "former", authorization: "Bearer \(former)", statuses: (403, 403)),
+            Stranger(name: "foreign", authorization: "Bearer \(foreign)", statuses: (404, 403, nil, nil)),
+            Stranger(name: "former", authorization: "Bearer \(former)", statuses: (403, 403, nil, nil)),
+            // It reads the metrics, although its user owns the zone.
+            Stranger(name: "administrator", authorization: "Bearer \(root)", statuses: (403, 200, 403, 403)),
         ]
     }
 }

@@ -41,7 +41,7 @@ import TidemarkEngine
 
         func moment() async throws -> AccessMoment { AccessMoment(time: 0, version: 0) }
 
-        func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool { true }
+        func confirm(_ access: ZoneAccess, token: String?) async throws {}
     }
 
     private final class Time: Sendable {

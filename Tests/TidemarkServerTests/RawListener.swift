@@ -20,6 +20,14 @@ final class RawListener {
         token: String? = nil,
         reads: Bool = true
     ) async throws -> RawListener {
+        let id = lastEventID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
+        let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
+        let head = "GET \(path) HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
+        return try await connect(server, sending: "\(head)\(id)\(authorization)\r\n", reads: reads)
+    }
+
+    /// Sends the beginning of a request, and reads its answer unless the test delays that.
+    static func connect(_ server: TestServer, sending request: String, reads: Bool = true) async throws -> RawListener {
         let (pieces, continuation) = AsyncStream.makeStream(of: String.self)
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelOption(
             ChannelOptions.autoRead,
@@ -29,12 +37,12 @@ final class RawListener {
                 try channel.pipeline.syncOperations.addHandler(Collector(continuation))
             }
         }.connect(host: "127.0.0.1", port: server.port).get()
-        let id = lastEventID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
-        let authorization = token.map { "Authorization: Bearer \($0)\r\n" } ?? ""
-        let request = "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\(id)\(authorization)\r\n"
         try await channel.writeAndFlush(ByteBuffer(string: request))
         return RawListener(channel, pieces)
     }
+
+    /// Sends the rest of a request.
+    func send(_ text: String) async throws { try await channel.writeAndFlush(ByteBuffer(string: text)) }
 
     /// Starts to read.
     func read() async throws {

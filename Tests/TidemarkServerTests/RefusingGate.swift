@@ -54,8 +54,8 @@ final class RefusingGate: AccessGate, TokenIssuer {
 
     func moment() async throws -> AccessMoment { try await real.moment() }
 
-    func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool {
-        try await real.stillAdmits(access, token: token)
+    func confirm(_ access: ZoneAccess, token: String?) async throws {
+        try await real.confirm(access, token: token)
     }
 
     func check(_ token: String) async throws { try await real.check(token) }

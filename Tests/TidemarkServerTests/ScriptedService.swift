@@ -66,8 +66,6 @@ final class ScriptedService: SyncService {
 
     let fanOut = FanOut()
 
-    func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? { nil }
-
     func latest(of accesses: [ZoneAccess]) async throws -> [ZoneRevision] {
         accesses.map { ZoneRevision(zone: $0.zone, epoch: "e", revision: 0) }
     }

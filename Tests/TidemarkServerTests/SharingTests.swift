@@ -92,6 +92,56 @@ import Testing
         }
     }
 
+    @Test func `nobody becomes a member unasked, and the answer does not tell who is a user`() async throws {
+        try await Self.run { anna, ben, server in
+            let zone = try await anna.member(
+                "zone",
+                of: .POST,
+                "/zones",
+                #"{"kind":"shared","title":"A","request":"1"}"#
+            )
+            var answers: [String] = []
+            for name in ["ben", "nobody-at-all"] {
+                for role in ["reader", "writer", "owner"] {
+                    let path = "/zones/\(zone)/members/\(name)"
+                    let answer = try await anna.send(.PUT, path, #"{"role":"\#(role)"}"#)
+                    #expect(answer.status == 400)
+                    answers.append(answer.text)
+                }
+            }
+            #expect(Set(answers).count == 1, "\(answers)")
+            #expect(try await !ben.send(.GET, "/zones").text.contains(zone))
+            // A former member is asked again, too.
+            let secret = try await anna.member(
+                "invitation",
+                of: .POST,
+                "/zones/\(zone)/invitations",
+                #"{"role":"reader"}"#
+            )
+            #expect(try await ben.send(.POST, "/invitations", #"{"invitation":"\#(secret)"}"#).status == 200)
+            #expect(try await anna.send(.PUT, "/zones/\(zone)/members/ben", #"{"role":"writer"}"#).status == 204)
+            #expect(try await anna.send(.DELETE, "/zones/\(zone)/members/ben").status == 204)
+            #expect(try await anna.send(.PUT, "/zones/\(zone)/members/ben", #"{"role":"writer"}"#).text == answers[0])
+        }
+    }
+
+    @Test(arguments: ["", "a\u{1B}[31m", "line\nforged", "\u{202E}gnp.exe", "\u{7}", "\u{2028}"])
+    func `a title that a terminal would obey is refused when it is set`(title: String) async throws {
+        try await Self.run { anna, _, _ in
+            let text = try String(decoding: JSONEncoder().encode(title), as: UTF8.self)
+            let creation = try await anna.send(.POST, "/zones", #"{"kind":"shared","title":\#(text),"request":"2"}"#)
+            #expect(creation.status == 400)
+            let zone = try await anna.member(
+                "zone",
+                of: .POST,
+                "/zones",
+                #"{"kind":"shared","title":"A","request":"3"}"#
+            )
+            let change = try await anna.send(.PATCH, "/zones/\(zone)", #"{"title":\#(text)}"#)
+            #expect(change.status == 400 && change.text.contains("control characters"))
+        }
+    }
+
     @Test func `everybody's private zone is their own, and nobody else can even see that it exists`() async throws {
         try await Self.run { anna, ben, _ in
             #expect(try await anna.write("anna's secret", into: "~") == 200)
@@ -120,6 +170,8 @@ import Testing
             let devices = tokens.map { Person(name: "anna", token: $0, server: server) }
             #expect(try await devices[0].write("mine", into: "~") == 200)
             #expect(try await devices[1].send(.GET, "/me").text.contains("lost phone"))
+            let zones = try await devices[1].send(.GET, "/zones").text
+            #expect(zones.contains(#""revision":1,"role":"writer","zone":"main""#), "the operator's zone: \(zones)")
             #expect(try await devices[1].send(.DELETE, "/devices/lost%20phone").status == 204)
             #expect(try await devices[0].write("the thief's", into: "~") == 401)
             #expect(try await !devices[1].send(.GET, "/me").text.contains("lost phone"))

@@ -38,7 +38,12 @@ import TidemarkTestSupport
         try await anna.write("INSERT INTO notes (text) VALUES ('new')")
         let before = try await anna.engine.status().device
         let transport = OwnedDevices(real: anna.transport, taken: [before])
-        let engine = try await SyncEngine(anna.database, server: "http://cluster.test", transport: transport)
+        let engine = try await SyncEngine(
+            anna.database,
+            server: "http://cluster.test",
+            user: "anna",
+            transport: transport
+        )
         try await engine.sync()
         let status = try await engine.status()
         #expect(status.device != before)
@@ -47,6 +52,29 @@ import TidemarkTestSupport
         let rows = "SELECT text FROM notes ORDER BY id"
         #expect(try await cluster.rows(rows) == ["acknowledged", "pending", "new"])
         #expect(try await anna.rows(rows) == ["acknowledged", "pending", "new"])
+    }
+
+    @Test func `edits that wait in a file without a user are not sent by another user than its device's`() async throws
+    {
+        let cluster = try Cluster(schema: Self.schema)
+        let anna = try await cluster.device("anna")
+        try await anna.engine.sync()
+        let before = try await anna.engine.status().device
+        try await anna.write("UPDATE notes SET text = 'pending' WHERE id = 2")
+        let bens = OwnedDevices(real: anna.transport, taken: [before])
+        let engine = try await SyncEngine(anna.database, server: "http://cluster.test", transport: bens)
+        for _ in 0..<2 {
+            let error = await #expect(throws: TidemarkError.self) { try await engine.sync() }
+            #expect(error?.code == .accountMismatch)
+            #expect(try await engine.status().pendingChangeSets == 1)
+            #expect(try await engine.status().device == before)
+        }
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["one", "two"])
+        // Sent by their own user, they are in nobody's way, and the file takes a new identity.
+        try await anna.engine.sync()
+        try await engine.sync()
+        #expect(try await engine.status().device != before)
+        #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["one", "pending"])
     }
 
     @Test func `a file of an older version names no user until it is opened for one`() async throws {
@@ -72,6 +100,7 @@ import TidemarkTestSupport
         let engine = try await SyncEngine(
             anna.database,
             server: "http://cluster.test",
+            user: "anna",
             transport: OwnedDevices(real: anna.transport, taken: nil)
         )
         let error = await #expect(throws: TidemarkError.self) { try await engine.sync() }

@@ -24,7 +24,7 @@ struct Home {
         ),
         Home(
             path: "Sources/TidemarkEngine/Access/AccessGate.swift",
-            calls: ["async"],
+            calls: ["async", "await"],
             reason: "the seam between the routes and the decision about a sender"
         ),
         Home(

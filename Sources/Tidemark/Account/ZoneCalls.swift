@@ -144,13 +144,26 @@ extension HTTPTransport {
     private func get<Answer: Decodable>(_ type: Answer.Type, _ path: String) async throws -> Answer {
         var request = HTTPClientRequest(url: address.url(path: path))
         request.headers.add(name: "Accept-Encoding", value: "gzip")
-        return try decode(type, from: try await exchange.answer(to: request, read: exchange.json))
+        return try await withUsers {
+            try decode(type, from: try await exchange.answer(to: request, read: exchange.json))
+        }
+    }
+
+    /// Runs a request that only a server with users answers.
+    private func withUsers<Answer>(_ request: () async throws -> Answer) async throws -> Answer {
+        do { return try await request() } catch let error as TidemarkError where error.code == .unknownPath {
+            throw TidemarkError(
+                .unknownPath,
+                "\(address.hostAndPort) has no users, so nobody makes or shares zones there.",
+                fix: "Start the server with --users; without it, everybody syncs the zone main."
+            )
+        }
     }
 
     /// Sends a request whose answer has no body.
     private func call(_ method: HTTPMethod, _ path: String, body: [String: String]? = nil) async throws {
         let request = try request(method, path, body: body)
-        try await exchange.answer(to: request, orStatus: .noContent) { _ in }
+        try await withUsers { try await exchange.answer(to: request, orStatus: .noContent) { _ in } }
     }
 
     private func call<Answer: Decodable>(
@@ -160,7 +173,9 @@ extension HTTPTransport {
         as type: Answer.Type
     ) async throws -> Answer {
         let request = try request(method, path, body: body)
-        return try decode(type, from: try await exchange.answer(to: request, orStatus: .created, read: exchange.json))
+        return try await withUsers {
+            try decode(type, from: try await exchange.answer(to: request, orStatus: .created, read: exchange.json))
+        }
     }
 
     private func request(_ method: HTTPMethod, _ path: String, body: (some Encodable)?) throws -> HTTPClientRequest {

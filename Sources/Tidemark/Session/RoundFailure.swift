@@ -12,6 +12,7 @@ import TidemarkSQL
 /// | `repair` | newer revisions, then the comparison and replacement of rows, at most twice |
 /// | any refusal of a conditional GET | the whole request |
 /// | `deviceTaken` | the same, under a new identity from the start: the server answers the old one nothing |
+/// | `deviceTaken`, of a file without a user that has edits | the sync ends: they are the other user's |
 /// | `leave` | the outbox is parked, the zone's rows are removed, and the sync ends with it |
 /// | `unknownZone`, on a device that had joined | nothing is removed, and the sync ends with it |
 /// | `invalidResponse`, about a pushed answer | the request |
@@ -57,6 +58,7 @@ extension SyncRound {
             return []
         case .renew where error.code == .deviceTaken:
             if let exchange = outgoing?.exchange, try !exchange.isOpen(Laps(db)) { return [] }
+            try Self.refuseForeignEdits(in: db)
             try require(.question(isDoubted: true), after: error)
             try core.renewIdentity(in: db, newID: environment.newID)
             return []
@@ -121,6 +123,20 @@ extension SyncRound {
         ).leave()
         endingError = error
         return events
+    }
+
+    /// Refuses to send edits that wait in a file whose device is another user's than the token.
+    ///
+    /// A file that names its user reaches this only with that user's token.
+    private static func refuseForeignEdits(in db: Database) throws {
+        guard try DeviceFile(db).user == nil,
+            try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false
+        else { return }
+        throw TidemarkError(
+            .accountMismatch,
+            "The edits that wait in this file were made on a device of another user than the token.",
+            fix: "Sync once with a token of that user. Then the file can be used with this one."
+        )
     }
 
     /// Returns the error for a zone that the server does not show; it tells a person whose file has joined more.

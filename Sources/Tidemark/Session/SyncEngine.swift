@@ -144,7 +144,7 @@ public actor SyncEngine {
         let newID = environment.newID
         let now = environment.now
         let renames = try renames.sorted { $0.key < $1.key }.map { try ColumnRename($0.key, to: $0.value) }
-        let storedName = try await database.typingStorage {
+        let (fileUser, storedName) = try await database.typingStorage {
             try await database.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
                 // Another program may hold the write lock: wait for it, unless the app set a busy mode.
@@ -163,10 +163,12 @@ public actor SyncEngine {
                         newID: newID
                     )
                 }
-                return try DeviceFile(db).name
+                let file = try DeviceFile(db)
+                return (file.user, file.name)
             }
         }
-        self.transport = (transport as? HTTPTransport)?.named(storedName) ?? transport
+        // The edits that wait in the file are those of its user, also if the caller names none.
+        self.transport = (transport as? HTTPTransport)?.named(storedName).stating(fileUser) ?? transport
         database.add(transactionObserver: commits, extent: .observerLifetime)
     }
 

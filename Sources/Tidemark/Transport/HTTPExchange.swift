@@ -136,7 +136,9 @@ struct HTTPExchange: Sendable {
     private func refusal(_ response: HTTPClientResponse, hasToken: Bool) async throws -> TidemarkError {
         do {
             let body = try await body(of: response, bytesMax: Self.errorBytesMax)
-            return try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
+            let error = try JSONDecoder().decode(WireError.self, from: Data(body)).tidemarkError
+            // The server speaks of headers; a person has to sign in.
+            return error.code == .signInNeeded && !hasToken ? address.signInNeeded(hasToken: false, scheme: nil) : error
         } catch {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
             // For some statuses the status suffices, even if the body is unreadable.

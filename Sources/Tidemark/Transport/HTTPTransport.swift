@@ -68,6 +68,13 @@ public struct HTTPTransport: Transport {
         return named
     }
 
+    /// Returns the transport with the user to whom a file belongs; nil for a file of nobody yet.
+    func stating(_ user: String?) -> HTTPTransport {
+        var stating = self
+        if let user { stating.exchange.user = user }
+        return stating
+    }
+
     /// Sends a sync request and returns the answer's decompressed JSON.
     @concurrent public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         try await post(body, to: address.url(zone: zone, path: "sync"))

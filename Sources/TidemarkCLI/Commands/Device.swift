@@ -141,13 +141,17 @@ extension Device {
                 }
                 var pace = Pace(interval: .seconds(every), first: .seconds(min(every, 1)))
                 var pushedChange: PushedChange?
+                var lastNote: String?
                 repeat {
                     do {
                         try await round(device, pushedChange)
                         pace.recordSuccess()
+                        lastNote = nil
                     } catch let error as TidemarkError where watch && isTransient(error) {
-                        let plan = error.code == .signInNeeded ? "Waiting for another token." : "Trying again."
-                        Terminal.note("tidemark: \(error.message) \(plan)")
+                        let note = "tidemark: \(error.message) \(Self.plan(after: error))"
+                        // A zone that was left can stay so for days.
+                        if error.recovery != .leave || note != lastNote { Terminal.note(note) }
+                        lastNote = note
                         pace.recordFailure(retryAfterSeconds: error.retryAfterSeconds)
                     }
                     if watch {
@@ -158,7 +162,17 @@ extension Device {
         }
 
         /// Whether the next round may succeed without the user.
-        private func isTransient(_ error: TidemarkError) -> Bool { [.retry, .signIn].contains(error.recovery) }
+        ///
+        /// A former member can be invited again, and a deleted zone restored; then the rows come back.
+        private func isTransient(_ error: TidemarkError) -> Bool { [.retry, .signIn, .leave].contains(error.recovery) }
+
+        private static func plan(after error: TidemarkError) -> String {
+            switch error.recovery {
+            case .signIn: "Waiting for another token."
+            case .leave: "Waiting for access."
+            default: "Trying again."
+            }
+        }
 
         @Flag(help: "Go on although most of the records here would be deleted.") var acceptMassDeletion = false
 
@@ -194,7 +208,13 @@ extension Device {
                 if case .repaired(let records) = event { repairs += records.count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
-                    parts.append("the server's history is another one now")
+                    // A forgotten device, and the second of two copies, go on in the same history.
+                    let isSame = before.epoch == after.epoch && before.device != after.device
+                    parts.append(
+                        isSame
+                            ? "the server no longer knew this file's device, so the file took a new identity"
+                            : "the server's history is another one now"
+                    )
                     if count > 0 { parts.append("\(Counted.text(count, "forgotten change set")) offered again") }
                 }
             }

@@ -232,7 +232,7 @@ struct Serve: AsyncParsableCommand {
             let store = try await openStore(logger)
             let access = try await identity.open(accessLocation, host: store.host, logger: logger)
             for line in store.lines + access.lines { Terminal.line(line) }
-            for warning in encryption.warnings(about: tls) { Terminal.note("warning: \(warning)") }
+            for warning in encryption.warnings(about: tls) + store.warnings { Terminal.note("warning: \(warning)") }
             let application = TidemarkServerApplication(
                 service: store.service,
                 gate: access.gate,
@@ -282,6 +282,7 @@ struct Serve: AsyncParsableCommand {
         /// The store, if it makes zones while the server runs.
         let host: (any ZoneHost)?
         let lines: [String]
+        var warnings: [String] = []
         let close: @Sendable () async throws -> Void
     }
 
@@ -360,10 +361,16 @@ struct Serve: AsyncParsableCommand {
             limits: limits,
             warn: { logger.error("\($0)") }
         )
-        return OpenStore(service: directory, host: directory, lines: lines) {
+        return OpenStore(service: directory, host: directory, lines: lines, warnings: Self.readableFiles(store.path)) {
             await directory.closeZones()
             try await Self.close(store)
         }
+    }
+
+    /// Warns of a served file that accounts of the machine can read, whatever their rights in the zone.
+    private static func readableFiles(_ path: String) -> [String] {
+        guard PrivateFile.isOpenToAll(path) else { return [] }
+        return ["every account of this machine can read \(path), whatever --users says; chmod -R go= it and its zones"]
     }
 
     private static func close(_ store: EmbeddedStore) async throws {

@@ -36,7 +36,7 @@ struct TokenCommand: AsyncParsableCommand {
             device = entry.device
             state = entry.condition(at: now)
             created = AccessTexts.time(entry.created)
-            expires = AccessTexts.time(entry.expires)
+            expires = AccessTexts.end(entry.expires)
         }
     }
 
@@ -46,8 +46,13 @@ struct TokenCommand: AsyncParsableCommand {
             abstract: "Issue a token to a program of a user, or to one that reads the server's metrics."
         )
         @Argument(help: "The user for whom the program acts.") var user: String
-        @Option(help: ArgumentHelp("How long the token lives.", valueName: "days")) var expires: Int64 = 90
-        @Flag(help: "The program administers the server: it may read GET /metrics.") var administrator = false
+        @Option(
+            help: ArgumentHelp(
+                "How long the token lives; without it 90 days, and with --administrator until it is revoked.",
+                valueName: "days"
+            )
+        ) var expires: Int64?
+        @Flag(help: "The program reads GET /metrics; the token opens nothing else.") var administrator = false
         @OptionGroup var place: AccessPlace
 
         private struct NewToken: Encodable {
@@ -67,13 +72,15 @@ struct TokenCommand: AsyncParsableCommand {
                         using: &generator
                     )
                 }
-                let end = AccessTexts.time(issue.expires)
+                let end = AccessTexts.end(issue.expires)
                 guard !place.json else {
                     return try Terminal.json(
                         NewToken(user: user, id: issue.token.id, token: issue.token.text, expires: end)
                     )
                 }
-                Terminal.line("a token of \(user), until \(end.prefix(10)); it is not shown again:")
+                let until = issue.expires == nil ? "until it is revoked" : "until \(end.prefix(10))"
+                let purpose = administrator ? "for GET /metrics and nothing else, " : ""
+                Terminal.line("a token of \(Terminal.shown(user)), \(purpose)\(until); it is not shown again:")
                 Terminal.line("    \(issue.token.text)")
             }
         }

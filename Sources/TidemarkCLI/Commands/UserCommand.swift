@@ -7,7 +7,7 @@ import TidemarkTerminal
 struct UserCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "user",
-        abstract: "Add, list and disable the users of a server.",
+        abstract: "Add, list, disable and remove the users of a server.",
         discussion: """
             For a server that runs with --users; it may run meanwhile. Users have no passwords: a new user gets a \
             sign-in token, which one device exchanges for a token of its own.
@@ -16,7 +16,9 @@ struct UserCommand: AsyncParsableCommand {
               tidemark user role anna reader --data ./data
               tidemark user disable anna --data ./data
             """,
-        subcommands: [Add.self, List.self, Disable.self, Enable.self, ChangeRole.self, SignIn.self]
+        subcommands: [
+            Add.self, List.self, Disable.self, Enable.self, Remove.self, ChangeRole.self, SignIn.self,
+        ]
     )
 
     /// `tidemark user add`.
@@ -33,11 +35,25 @@ struct UserCommand: AsyncParsableCommand {
             try await Terminal.run {
                 let role = try AccessTexts.role(named: role)
                 if role != nil { try await place.requireZone(zone) }
+                let isFirst = try await !place.location.hasUsers()
                 let issue = try await place.transaction(makes: true) { [name, zone] statements, now, generator in
                     try Administration(statements, now: now)
                         .addUser(name, role: role, in: zone, using: &generator)
                 }
                 try SignInToken(issue).show(json: place.json)
+                guard !place.json else { return }
+                Terminal.line(
+                    role.map { "\(name) is \($0.withArticle) of zone \(zone); `tidemark user role` changes that." }
+                        ?? "\(name) has no zone yet; `tidemark user role` gives one."
+                )
+                if isFirst {
+                    Terminal.line(
+                        """
+                        A server that runs without --users knows no users: everybody who reaches it is still the \
+                        owner. Start it again with --users.
+                        """
+                    )
+                }
             }
         }
     }
@@ -81,6 +97,41 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws { try await Switch(name: name, isDisabled: false, place: place).run() }
     }
 
+    /// `tidemark user remove`.
+    struct Remove: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Remove a user with all tokens and rights, and delete the zones that are the user's alone.",
+            discussion: """
+                The private zone and others without another member are deleted; `tidemark zones restore` brings one \
+                back for 30 days. What the user wrote into the zones of others stays. A user of an identity provider \
+                comes back with the next request: disable such a user.
+
+                  tidemark user remove anna --data ./data
+                """
+        )
+        @Argument(help: "The user's name.") var name: String
+        @OptionGroup var place: AccessPlace
+
+        private struct Removal: Encodable {
+            let user: String
+            let state = "removed"
+            let deletedZones: [String]
+        }
+
+        func run() async throws {
+            try await Terminal.run {
+                let zones = try await place.transaction { [name] statements, now, _ in
+                    try Administration(statements, now: now).removeUser(name)
+                }
+                if place.json { return try Terminal.json(Removal(user: name, deletedZones: zones)) }
+                Terminal.line("\(name) is removed: the server refuses every token of \(name) from now on")
+                for zone in zones {
+                    Terminal.line("deleted zone \(zone); to restore it: tidemark zones restore \(zone)")
+                }
+            }
+        }
+    }
+
     /// `tidemark user role`.
     struct ChangeRole: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
@@ -103,7 +154,8 @@ struct UserCommand: AsyncParsableCommand {
                     return try Terminal.json(["user": name, "zone": zone, "role": AccessTexts.role(role)])
                 }
                 Terminal.line(
-                    role.map { "\(name) is \($0.rawValue) of zone \(zone)" } ?? "\(name) is no member of zone \(zone)"
+                    role.map { "\(name) is \($0.withArticle) of zone \(zone)" }
+                        ?? "\(name) is no member of zone \(zone)"
                 )
             }
         }
@@ -140,7 +192,7 @@ private struct SignInToken: Encodable {
     init(_ issue: Administration.Issue) {
         user = issue.user
         token = issue.token.text
-        expires = AccessTexts.time(issue.expires)
+        expires = AccessTexts.end(issue.expires)
     }
 
     func show(json: Bool) throws {

@@ -45,7 +45,8 @@ extension ZonesCommand {
                 let request = SyncEngine.Environment.system.newID().uuidString.lowercased()
                 let zone = try await server.transport().createZone(title: title, request: request)
                 if server.json { return try Terminal.json(["zone": zone]) }
-                Terminal.line("made \(zone). Its rows, in a file:")
+                Terminal.line("made \(zone)")
+                Terminal.line("Its rows, in a file:")
                 Terminal.line("    tidemark device join \(server.url) FILE.sqlite --zone \(zone)")
                 Terminal.line("To invite somebody:")
                 Terminal.line("    tidemark zones invite \(server.url) \(zone)")

@@ -83,7 +83,7 @@ extension ZonesCommand {
                 if server.json { return try Terminal.json(["invitation": secret]) }
                 Terminal.line(
                     """
-                    \(Counted.text(uses, "person", plural: "people")) can become a \(role.rawValue) within \
+                    \(Counted.text(uses, "person", plural: "people")) can become \(role.withArticle) within \
                     \(Counted.text(days, "day")) with
                         \(secret)
                     The secret is not shown again. There:
@@ -117,7 +117,7 @@ extension ZonesCommand {
                 }
                 let membership = try await server.transport().accept(invitation)
                 if server.json { return try Terminal.json(membership) }
-                Terminal.line("you are a \(membership.role.rawValue) of \(membership.zone). Its rows, in a file:")
+                Terminal.line("you are \(membership.role.withArticle) of \(membership.zone). Its rows, in a file:")
                 Terminal.line("    tidemark device join \(server.url) FILE.sqlite --zone \(membership.zone)")
             }
         }

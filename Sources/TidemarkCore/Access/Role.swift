@@ -12,6 +12,9 @@ public enum Role: String, CaseIterable, Codable, Comparable, Hashable, Sendable 
     /// Whether the first role has fewer rights than the second one.
     public static func < (first: Role, second: Role) -> Bool { first.rank < second.rank }
 
+    /// The name in a sentence: a reader, a writer, an owner.
+    package var withArticle: String { self == .owner ? "an owner" : "a \(rawValue)" }
+
     private var rank: Int {
         switch self {
         case .reader: 0

@@ -12,11 +12,6 @@ package struct FeedQuery: Hashable, Sendable {
     package var isDeletedOnly = false
     /// The most records; nil for all within ``ListQuery/allMax``.
     package var limit: Int? = 100
-    /// How long the server holds the request while there is no news, in seconds.
-    package var wait = 0
-
-    /// The longest `wait`.
-    package static let waitMax = 50
 
     private static let own: Set<String> = ["since", "tables", "columns", "deleted", "limit", "wait"]
 
@@ -67,11 +62,7 @@ package struct FeedQuery: Hashable, Sendable {
                 throw Self.invalid(item.name)
             }
             limit = number
-        case ("wait", _):
-            guard let seconds = Int(item.value), (0...Self.waitMax).contains(seconds) else {
-                throw Self.invalid(item.name)
-            }
-            wait = seconds
+        case ("wait", _): throw .noLongPolling(.invalidFilter)
         default: throw Self.invalid(item.name)
         }
     }
@@ -80,8 +71,18 @@ package struct FeedQuery: Hashable, Sendable {
         TidemarkError(
             .invalidFilter,
             "The server cannot read the parameter \(name) of the feed, or it stands there twice.",
-            fix:
-                "Write since=1041, tables=a,b, columns=changed, deleted=only, limit=100 and wait=\(waitMax), and filters."
+            fix: "Write since=1041, tables=a,b, columns=changed, deleted=only and limit=100, and filters."
+        )
+    }
+}
+
+extension TidemarkError {
+    /// The refusal of a request that wants to be held until there is news.
+    package static func noLongPolling(_ code: ErrorCode) -> TidemarkError {
+        TidemarkError(
+            code,
+            "The server holds no request until there is news, so it takes no `wait`.",
+            fix: "Leave `wait` out. Take the stream of events, or ask again now and then with the last tag or cursor."
         )
     }
 }

@@ -162,7 +162,7 @@ export class Tidemark {
     const place = { since, params, signal, onState, isStreaming: true, failures: 0 }
     while (!signal?.aborted) {
       try {
-        yield* place.isStreaming ? this.#stream(place) : this.#poll(place, 30)
+        yield* place.isStreaming ? this.#stream(place) : this.#poll(place, 5_000)
       } catch (error) {
         if (signal?.aborted) return
         if (error.status >= 400 && error.status < 500 && error.status !== 429) throw error
@@ -221,16 +221,18 @@ export class Tidemark {
     if (page.next) place.failures = 0
   }
 
-  /** Pages by requests: all that are there, or without an end if each waits. */
-  async * #poll(place, wait) {
+  /** Pages by requests: all that are there, or without an end, with a pause in milliseconds. */
+  async * #poll(place, rest) {
     for (;;) {
-      const query = { ...place.params, since: place.since, ...wait && { wait } }
+      const query = { ...place.params, since: place.since }
       const page = await this.read('changes', query, place.signal)
       place.onState?.('open')
       place.since = page.next
       place.failures = 0
       if (page.changes.length) yield page
-      if (!wait && !page.more) return
+      if (page.more) continue
+      if (!rest || place.signal?.aborted) return
+      await pause(rest, place.signal)
     }
   }
 }

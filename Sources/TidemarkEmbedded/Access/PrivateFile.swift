@@ -2,7 +2,7 @@ import Foundation
 import TidemarkCore
 
 /// The permissions of a file that only the server's account may read.
-enum PrivateFile {
+package enum PrivateFile {
     private static let permissions: mode_t = 0o600
 
     /// Makes an empty file that nobody else may read; a file that is there stays as it is.
@@ -19,9 +19,27 @@ enum PrivateFile {
         guard reason != EEXIST else { return }
         throw TidemarkError(
             .storageFailed,
-            "The file of users \(path) cannot be made: \(String(cString: strerror(reason))).",
+            "The file \(path) cannot be made: \(String(cString: strerror(reason))).",
             fix: "Check that its folder exists and that the server's account may write there."
         )
+    }
+
+    /// Makes a folder that nobody else may enter; one that is there stays as it is.
+    static func makeFolder(_ folder: URL) throws {
+        try FileManager.default.createDirectory(
+            at: folder,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+    }
+
+    /// Whether every account of the machine can read a file.
+    package static func isOpenToAll(_ path: String) -> Bool {
+        var file = stat()
+        var folder = stat()
+        let parent = URL(filePath: path).deletingLastPathComponent().path
+        return stat(path, &file) == 0 && file.st_mode & 0o004 != 0 && stat(parent, &folder) == 0
+            && folder.st_mode & 0o001 != 0
     }
 
     /// Takes all permissions of others from a database's file and its side files.

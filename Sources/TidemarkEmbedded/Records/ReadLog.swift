@@ -158,23 +158,28 @@ extension FileReader {
         try CommitTimes.lastRevision(committedBefore: milliseconds, in: db)
     }
 
-    func devices() throws -> [DeviceRecord] {
+    func devices() throws -> [DeviceRecord] { try devices(named: nil) }
+
+    func device(_ device: String) throws -> DeviceRecord? { try devices(named: device).first }
+
+    /// Returns the device of a name; nil for all.
+    private func devices(named name: String?) throws -> [DeviceRecord] {
         try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    SELECT known.device, contact.name, coalesce(contact.user_id, lap.user_id) AS user_id,
+                    SELECT known.device, contact.name, coalesce(lap.user_id, contact.user_id) AS user_id,
                         max(coalesce(lap.revision, 0), coalesce(contact.revision, 0)) AS revision,
-                        contact.first, contact.last
+                        contact.first, contact.last, lap.lap IS ?1 AS forgotten
                     FROM (
-                        SELECT device FROM main.tidemark_lap WHERE lap <> ?
+                        SELECT device FROM main.tidemark_lap WHERE \(name == nil ? "?2 IS NULL" : "device = ?2")
                         UNION
-                        SELECT device FROM main.tidemark_contact
+                        SELECT device FROM main.tidemark_contact WHERE \(name == nil ? "?2 IS NULL" : "device = ?2")
                     ) AS known
                     LEFT JOIN main.tidemark_lap AS lap USING (device)
                     LEFT JOIN main.tidemark_contact AS contact USING (device)
                     """
             ),
-            arguments: [Exchange.forgottenLap]
+            arguments: [Exchange.forgottenLap, name]
         ).map { row in
             DeviceRecord(
                 device: try row.value("device"),
@@ -182,7 +187,8 @@ extension FileReader {
                 user: try row.value("user_id"),
                 revision: try row.value("revision"),
                 firstContact: try row.value("first"),
-                lastContact: try row.value("last")
+                lastContact: try row.value("last"),
+                isForgotten: try row.value("forgotten")
             )
         }
     }

@@ -106,11 +106,6 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         try await using(access.zone) { try await $0.news(access, device: device, since: tag) }
     }
 
-    /// Decides whether to hold a request until there is news.
-    public func hold(_ access: ZoneAccess, body: [UInt8]) async throws -> Hold? {
-        try await using(access.zone) { try await $0.hold(access, body: body) }
-    }
-
     /// Compares ranges of a device's rows with the zone's rows.
     public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
         try await using(access.zone) { try await $0.fingerprints(access, body: body) }

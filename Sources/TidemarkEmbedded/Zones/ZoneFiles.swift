@@ -48,11 +48,12 @@ struct ZoneFiles: Sendable {
         let template = try await mainTables().template
         try await runOnOwnThread { [self] in
             guard !isThere(zone) else { return }
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            try PrivateFile.makeFolder(folder)
             // Under its own name the file is complete: a crash leaves only a file to overwrite.
             let draft = folder.appending(path: ".\(zone).new")
             try TidemarkError.translatingStorageErrors(of: draft.path) {
                 for suffix in Self.suffixes { removeIfThere(draft.path + suffix) }
+                try PrivateFile.make(draft.path)
                 let queue = try DatabaseQueue(path: draft.path)
                 try queue.write { try template.make(in: $0) }
                 try queue.close()

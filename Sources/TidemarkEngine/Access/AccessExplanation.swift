@@ -1,6 +1,8 @@
-import TidemarkCore
+package import TidemarkCore
 
 /// The facts that decide about a user's requests to a zone: the answer to "why can anna not sync?".
+///
+/// The decision itself is the server's; see ``MemberGate/decision(about:in:)``.
 package struct AccessExplanation: Hashable, Sendable {
     /// A change of rights, and the user who made it.
     package struct Change: Hashable, Sendable {
@@ -22,6 +24,10 @@ package struct AccessExplanation: Hashable, Sendable {
         case isFormerMember
         /// The user never was a member of the zone.
         case isNoMember
+        /// The server has no such zone.
+        case zoneIsMissing
+        /// An owner has deleted the zone.
+        case zoneIsDeleted
         /// Every request of the user is refused.
         case isDisabled
         /// The server does not know the user.
@@ -36,8 +42,14 @@ package struct AccessExplanation: Hashable, Sendable {
     package let added: Change?
     /// The change that disabled the user; nil for one who may sign in.
     package let disabled: Change?
-    /// The rights in the zone.
+    /// The rights in the zone by a membership.
     package let standing: Members.Standing
+    /// The server's decision about the zone: the role, or the code of the refusal.
+    package let decision: Decision
+    /// Whether the server has the zone.
+    package let hasZone: Bool
+    /// The role that every signed-in user has in the zone by the access file; nil for none.
+    package let roleOfEverybody: Role?
     /// The latest change of the rights in the zone.
     package let roleChange: Change?
     /// The user's tokens that a request can show now.
@@ -47,20 +59,56 @@ package struct AccessExplanation: Hashable, Sendable {
     package var outcome: Outcome {
         if added == nil { return .isUnknown }
         if disabled != nil { return .isDisabled }
-        switch standing {
-        case .stranger: return .isNoMember
-        case .former: return .isFormerMember
-        case .member(let role):
+        switch decision {
+        case .refusal(.zoneGone): return .zoneIsDeleted
+        case _ where !hasZone: return .zoneIsMissing
+        case .refusal(.accessRevoked): return .isFormerMember
+        case .refusal: return .isNoMember
+        case .role(let role):
             // A sign-in token acts too: its device exchanges it first.
-            guard tokens.contains(where: { $0.kind != .administrator }) else { return .hasNoToken }
+            let canAct = !needsToken || tokens.contains { $0.kind != .administrator }
+            guard canAct else { return .hasNoToken }
             return role < .writer ? .mayRead : .mayWrite
         }
     }
 
+    /// The server's decision about a user with a good token.
+    package enum Decision: Hashable, Sendable {
+        /// The user has this role.
+        case role(Role)
+        /// The server refuses the user with this code.
+        case refusal(ErrorCode)
+    }
+
+    /// Whether the user signs in with tokens of the server's own.
+    private let needsToken: Bool
+
     /// Reads the facts.
-    package init(of user: String, in zone: String, from database: any AccessStatements, now: Int64) throws {
+    ///
+    /// - Parameters:
+    ///   - user: The user.
+    ///   - zone: The zone.
+    ///   - decision: The server's decision.
+    ///   - policy: The tokens that the server accepts, and the rights without a membership.
+    ///   - hasZone: Whether the store has the zone; zones that the database of users names are found here.
+    ///   - database: The users.
+    ///   - now: The time, in milliseconds since 1970.
+    /// - Throws: An error of the database.
+    package init(
+        of user: String,
+        in zone: String,
+        decision: Decision,
+        policy: AccessPolicy,
+        hasZone: Bool,
+        from database: any AccessStatements,
+        now: Int64
+    ) throws {
         self.user = user
         self.zone = zone
+        self.decision = decision
+        roleOfEverybody = policy.rights(in: zone).ofUsers
+        needsToken = policy.hasOwnUsers && !user.contains(Self.providerSeparator)
+        self.hasZone = try hasZone || Zones(database, now: now).zone(zone) != nil
         let row = try database.rows("SELECT created, disabled FROM tidemark_user WHERE id = $1", [user]).first
         let author = { (action: Audit.Action, zone: String?) in
             try Self.author(of: action, subject: user, zone: zone, from: database)
@@ -75,6 +123,9 @@ package struct AccessExplanation: Hashable, Sendable {
         roleChange = try since.map { Change(time: $0, author: try author(.roleChanged, zone)) }
         tokens = try TokenRegister(database).entries(of: user).filter { $0.canAct(at: now) }
     }
+
+    /// The separator of a provider's name and its user's, who comes with tokens of the provider.
+    private static let providerSeparator: Character = "|"
 
     /// Returns the user who caused the latest event of a kind; nil for the operator.
     private static func author(

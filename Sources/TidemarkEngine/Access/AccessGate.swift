@@ -38,11 +38,27 @@ public protocol AccessGate: Sendable {
     /// Cheap enough for several calls a second.
     func moment() async throws -> AccessMoment
 
-    /// Returns whether the gate would still admit the request with this decision and this bearer token.
+    /// Checks that the gate would still admit the request with this decision and this bearer token.
     ///
     /// It does not count as a use of the token: a device may have replaced the token of a request that
     /// lasts.
-    func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool
+    ///
+    /// - Throws: The refusal, or the failure of the database.
+    func confirm(_ access: ZoneAccess, token: String?) async throws
+}
+
+extension AccessGate {
+    /// Returns whether the gate would still admit the request; see ``confirm(_:token:)``.
+    ///
+    /// - Throws: The failure of the database.
+    package func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool {
+        do {
+            try await confirm(access, token: token)
+            return true
+        } catch let error as TidemarkError where error.code != .unavailable && error.code != .storageFailed {
+            return false
+        }
+    }
 }
 
 extension AccessGate {
@@ -71,6 +87,6 @@ public struct LocalGate: AccessGate {
     /// Returns a moment that never changes.
     public func moment() async throws -> AccessMoment { AccessMoment(time: 0, version: 0) }
 
-    /// Returns true.
-    public func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool { true }
+    /// Admits every request.
+    public func confirm(_ access: ZoneAccess, token: String?) async throws {}
 }

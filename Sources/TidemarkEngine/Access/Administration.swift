@@ -16,8 +16,8 @@ package struct Administration: AccessCell {
         package let token: Token
         /// The user who may use it.
         package let user: String
-        /// The moment when it ends, in milliseconds since 1970.
-        package let expires: Int64
+        /// The moment when it ends, in milliseconds since 1970; nil for a token without an end.
+        package let expires: Int64?
     }
 
     package init(_ session: AccessSession) { self.session = session }
@@ -41,6 +41,14 @@ package struct Administration: AccessCell {
                 fix: "Issue a new sign-in token by `tidemark user sign-in \(user)`, or choose another name."
             )
         }
+        // A provider's user is added as the provider writes it; the operator types these.
+        guard !user.contains(where: \.isWhitespace) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "The name \"\(user)\" has a space; commands and lists could not tell where it ends.",
+                fix: "Choose a name such as anna or anna.berg."
+            )
+        }
         try members.add(user)
         if let role { try members.set(role, of: user, in: zone) }
         return try issue(.signIn, to: user, duration: Tokens.signInDuration, using: &generator)
@@ -62,6 +70,11 @@ package struct Administration: AccessCell {
         try members.set(user, isDisabled: isDisabled)
     }
 
+    /// Removes a user with all that is the user's; see ``Members/remove(_:)``.
+    ///
+    /// - Returns: The zones that it deleted.
+    package func removeUser(_ user: String) throws -> [String] { try members.remove(user) }
+
     /// Gives a user rights in a zone; nil takes them.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown user, and
@@ -72,17 +85,20 @@ package struct Administration: AccessCell {
 
     // MARK: Tokens
 
-    /// Issues a token to a program of a user, or to one that administers the server.
+    /// Issues a token to a program of a user, or to one that reads the server's metrics.
+    ///
+    /// Without `days` a program's token lives as long as a device's, and one for the metrics until it is revoked:
+    /// nobody watches the token of a scraper, and its end would end the alerts.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown or disabled user, and for an
     ///   invalid number of days.
     package func addToken(
         to user: String,
-        days: Int64,
+        days: Int64? = nil,
         isAdministrator: Bool,
         using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
-        guard (1...Self.daysMax).contains(days) else {
+        if let days, !(1...Self.daysMax).contains(days) {
             throw TidemarkError(
                 .invalidArgument,
                 "A token lives 1 to \(Self.daysMax) days, not \(days).",
@@ -91,7 +107,8 @@ package struct Administration: AccessCell {
         }
         try requireEnabled(user)
         let kind: Token.Kind = isAdministrator ? .administrator : .device
-        return try issue(kind, to: user, duration: days * Self.day, using: &generator)
+        let standard = isAdministrator ? nil : Tokens.deviceDuration
+        return try issue(kind, to: user, duration: days.map { $0 * Self.day } ?? standard, using: &generator)
     }
 
     /// Revokes a token by its id.
@@ -123,11 +140,11 @@ package struct Administration: AccessCell {
     private func issue(
         _ kind: Token.Kind,
         to user: String,
-        duration: Int64,
+        duration: Int64?,
         using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
         let token = try tokens.issue(kind, to: user, duration: duration, using: &generator)
-        return Issue(token: token, user: user, expires: now + duration)
+        return Issue(token: token, user: user, expires: duration.map { now + $0 })
     }
 }
 

@@ -10,6 +10,7 @@ package struct Audit: AccessCell {
         case userAdded
         case userDisabled
         case userEnabled
+        case userRemoved
         case tokenIssued
         case tokenExchanged
         case tokenReused

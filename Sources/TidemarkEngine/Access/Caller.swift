@@ -16,7 +16,7 @@ public enum Caller: Hashable, Sendable {
         /// The moment when the token ends, in milliseconds since 1970; nil if it has no end.
         public let expires: Int64?
 
-        /// Whether the token is one that administers the server.
+        /// Whether the token is one that reads the server's metrics, and nothing else.
         public let isAdministrator: Bool
         /// The device that the token was issued to; nil for a token of any device.
         public let device: String?
@@ -48,7 +48,7 @@ public enum Caller: Hashable, Sendable {
         }
     }
 
-    /// Whether the sender administers the server.
+    /// Whether the sender may read the server's metrics.
     public var isAdministrator: Bool {
         switch self {
         case .local: true

@@ -1,11 +1,11 @@
 import Synchronization
-import TidemarkCore
+package import TidemarkCore
 
 /// The gate of a server with users: tokens say who sends a request, and memberships what they may do.
 ///
 /// Decisions are kept until the database of users changes, so a request with a known token reads
 /// nothing but that database's version, once. A revocation counts for every request that begins after its
-/// commit, on every node.
+/// commit, on every node; the server asks again before an answer goes out.
 public final class MemberGate: AccessGate {
     let database: any AccessDatabase
     let now: @Sendable () -> Int64
@@ -208,11 +208,15 @@ public final class MemberGate: AccessGate {
             return try anonymousAccess(to: zone)
         }
         let shown = try await shown(token)
-        // One read decides about sender and zone. A revocation after it may or may not count.
+        let policyChanges = policyChanges
+        // One read decides about sender and zone.
         let version = try await database.version()
         let user = try await user(showing: shown, at: version)
         try admit(.user(user))
-        return try await access(of: user, to: zone, at: version)
+        guard !user.isAdministrator else { throw Self.metricsOnly }
+        var access = try await access(of: user, to: zone, at: version)
+        access.version = version + policyChanges
+        return access
     }
 
     /// Returns the access of a sender without a token.
@@ -238,6 +242,18 @@ public final class MemberGate: AccessGate {
             remember(at: version) { $0.outsiders.insert(membership) }
             return ZoneAccess(zone: zone, caller: caller, role: role)
         }
+    }
+
+    /// Returns the decision about a request of a user with a good token.
+    ///
+    /// - Throws: An error of the database.
+    package func decision(about user: String, in zone: String) async throws -> AccessExplanation.Decision {
+        do {
+            let version = try await database.version()
+            return .role(try await access(of: Caller.User(id: user), to: zone, at: version).role)
+        } catch let error as TidemarkError
+            where [.unknownZone, .accessRevoked, .zoneGone].contains(error.code)
+        { return .refusal(error.code) }
     }
 
     /// Returns the role of a member of a zone, whose tables are made first if that is still to be done.
@@ -278,6 +294,13 @@ public final class MemberGate: AccessGate {
         .signInNeeded,
         "This server requires a valid token.",
         fix: "Send Authorization: Bearer and a token; the server's operator issues one by `tidemark user add`."
+    )
+
+    /// The refusal of a token of an administrator on every route but `GET /metrics`.
+    package static let metricsOnly = TidemarkError(
+        .notAllowed,
+        "The token of an administrator opens GET /metrics, and nothing else.",
+        fix: "Sign in with a token of `tidemark user sign-in`, or send one of `tidemark token add`."
     )
 
     static let unknownZone = TidemarkError(

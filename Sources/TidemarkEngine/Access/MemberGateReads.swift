@@ -60,18 +60,23 @@ extension MemberGate {
         AccessMoment(time: now(), version: try await database.version() + policyChanges)
     }
 
-    /// Returns whether the token is still good, its user admitted, and the rights in the zone the same.
-    public func stillAdmits(_ access: ZoneAccess, token: String?) async throws -> Bool {
-        do {
-            guard try await user(holding: token) == access.caller.userID else { return false }
-            guard case .user(let user) = access.caller else {
-                return try anonymousAccess(to: access.zone).role == access.role
-            }
-            let version = try await database.version()
-            return try await self.access(of: user, to: access.zone, at: version).role == access.role
-        } catch let error as TidemarkError where error.code != .unavailable && error.code != .storageFailed {
-            return false
+    /// Checks that the token is still good, its user admitted, and the rights in the zone are no fewer.
+    public func confirm(_ access: ZoneAccess, token: String?) async throws {
+        let moment = try await moment()
+        if case .user(let user) = access.caller, access.version == moment.version, user.expires ?? .max > moment.time {
+            return
         }
+        guard try await user(holding: token) == access.caller.userID else { throw Self.signInNeeded }
+        let present =
+            if case .user(let user) = access.caller {
+                try await self.access(of: user, to: access.zone, at: try await database.version())
+            } else { try anonymousAccess(to: access.zone) }
+        guard present.role < access.role else { return }
+        throw TidemarkError(
+            .notAllowed,
+            "Your rights in this zone changed during the request: you are \(present.role.withArticle) now.",
+            fix: "Ask an owner of the zone for the role."
+        )
     }
 
     /// Returns the admitted user who holds a token, which does not count as shown; nil for an anonymous sender.

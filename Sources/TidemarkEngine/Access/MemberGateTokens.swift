@@ -6,18 +6,13 @@ extension MemberGate: TokenIssuer {
     public func check(_ token: String) async throws {
         guard let shown = Token(token), shown.kind != .invitation, try await holder(of: shown) != nil
         else { throw Self.signInNeeded }
+        guard shown.kind != .administrator else { throw Self.metricsOnly }
     }
 
     /// Exchanges a valid token for a device token.
     public func exchange(_ token: String, device: String) async throws -> IssuedToken {
         guard hasOwnUsers, let shown = Token(token) else { throw Self.signInNeeded }
-        guard shown.kind != .administrator else {
-            throw TidemarkError(
-                .notAllowed,
-                "The token of an administrator is not exchanged.",
-                fix: "Use the token as it is, or sign a device in with a token of `tidemark user sign-in`."
-            )
-        }
+        guard shown.kind != .administrator else { throw Self.metricsOnly }
         let now = now()
         let random = random
         let issued = try await database.transaction { statements in
@@ -31,6 +26,7 @@ extension MemberGate: TokenIssuer {
     /// Revokes a valid token and its chain.
     public func revoke(_ token: String) async throws {
         guard let shown = Token(token) else { throw Self.signInNeeded }
+        guard shown.kind != .administrator else { throw Self.metricsOnly }
         let now = now()
         let isValid = try await database.transaction { statements in
             let tokens = Tokens(statements, now: now)

@@ -43,7 +43,7 @@ package struct Members: AccessCell {
     ///   control characters.
     package func add(_ user: String) throws {
         guard (1...Self.userBytesMax).contains(user.utf8.count), user != "~",
-            !user.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
+            !user.hasHiddenCharacters
         else {
             throw TidemarkError(
                 .invalidArgument,
@@ -56,6 +56,47 @@ package struct Members: AccessCell {
             [user, "\(now)"]
         )
         if !added.isEmpty { try audit.append(.userAdded, subject: user) }
+    }
+
+    /// Removes a user with all tokens, rights and invitations, and deletes the zones that nobody else is a member of.
+    ///
+    /// A deleted zone can be restored for ``Zones/graceDuration``. What the user wrote into the zones of others stays.
+    ///
+    /// - Returns: The deleted zones.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user;
+    ///   ``TidemarkCore/ErrorCode/lastOwner`` when a zone with other members would have no owner.
+    package func remove(_ user: String) throws -> [String] {
+        try require(user)
+        let zones = Zones(session)
+        var left: [String] = []
+        for name in try database.rows(
+            "SELECT zone FROM tidemark_member WHERE user_id = $1 AND role IS NOT NULL ORDER BY zone",
+            [user]
+        ).compactMap({ $0.text(0) }) {
+            let others = try members(of: name).filter { $0.user != user }
+            if try standing(of: user, in: name) == .member(.owner), !others.isEmpty,
+                !others.contains(where: { $0.role == .owner })
+            {
+                throw Self.lastOwner(user, of: name)
+            }
+            if others.isEmpty { left.append(name) }
+        }
+        var deleted: [String] = []
+        for zone in try left.compactMap({ try zones.zone($0) }) {
+            if try zones.record(.deleted, of: zone) != nil { deleted.append(zone.name) }
+        }
+        try database.rows(
+            "UPDATE tidemark_invitation SET revoked = $1 WHERE author = $2 AND revoked IS NULL",
+            ["\(now)", user]
+        )
+        for statement in [
+            // Another user of this name gets a private zone of its own.
+            "UPDATE tidemark_zones SET request = zone WHERE author = $1",
+            "DELETE FROM tidemark_member WHERE user_id = $1", "DELETE FROM tidemark_token WHERE user_id = $1",
+            "DELETE FROM tidemark_user WHERE id = $1",
+        ] { try database.rows(statement, [user]) }
+        try audit.append(.userRemoved, subject: user)
+        return deleted
     }
 
     /// Whether the server knows a user.
@@ -121,13 +162,7 @@ package struct Members: AccessCell {
                 "SELECT 1 FROM tidemark_member WHERE zone = $1 AND role = $2 AND user_id <> $3",
                 [zone, Role.owner.rawValue, user]
             )
-            guard !others.isEmpty else {
-                throw TidemarkError(
-                    .lastOwner,
-                    "\(user) is the only owner of zone \(zone).",
-                    fix: "Make another member the owner first, or delete the zone."
-                )
-            }
+            guard !others.isEmpty else { throw Self.lastOwner(user, of: zone) }
         }
         try database.rows(
             """
@@ -138,6 +173,14 @@ package struct Members: AccessCell {
             [zone, user, role?.rawValue, "\(now)"]
         )
         try audit.append(.roleChanged, by: author, subject: user, zone: zone, detail: role?.rawValue ?? "none")
+    }
+
+    private static func lastOwner(_ user: String, of zone: String) -> TidemarkError {
+        TidemarkError(
+            .lastOwner,
+            "\(user) is the only owner of zone \(zone).",
+            fix: "Make another member the owner first, or delete the zone."
+        )
     }
 
     /// Returns the rights of a user in a zone.

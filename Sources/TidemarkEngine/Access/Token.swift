@@ -14,7 +14,7 @@ package struct Token: Hashable, Sendable, CustomStringConvertible, CustomReflect
         case device = "tmd"
         /// Passed on by a member, and accepted by the person who becomes one.
         case invitation = "tmi"
-        /// Sent by programs that administer the server or read its metrics.
+        /// Sent by programs that read the server's metrics; it opens nothing else.
         case administrator = "tma"
     }
 

@@ -11,6 +11,8 @@ package struct Tokens: AccessCell {
     /// How long a device token is valid, in milliseconds: 90 days.
     package static let deviceDuration: Int64 = 90 * day
     private static let day: Int64 = 86_400_000
+    /// The moment when a token without an end ends.
+    package static let never = Int64.max
 
     /// The facts about a valid token.
     package struct Holder: Hashable, Sendable {
@@ -74,7 +76,7 @@ package struct Tokens: AccessCell {
     /// - Parameters:
     ///   - kind: The purpose.
     ///   - user: The user who will hold it.
-    ///   - duration: How long it is valid, in milliseconds.
+    ///   - duration: How long it is valid, in milliseconds; nil for a token without an end.
     ///   - author: The user who asked for it; nil for a command on the server.
     ///   - generator: The source of its random bits.
     /// - Returns: The token, whose text the caller tells once.
@@ -82,13 +84,13 @@ package struct Tokens: AccessCell {
     package func issue(
         _ kind: Token.Kind,
         to user: String,
-        duration: Int64,
+        duration: Int64?,
         by author: String? = nil,
         using generator: inout some RandomNumberGenerator
     ) throws -> Token {
         try members.require(user)
         let token = Token.make(kind, using: &generator)
-        try insert(token, user: user, chain: token.id, expires: now + duration)
+        try insert(token, user: user, chain: token.id, expires: duration.map { now + $0 } ?? Self.never)
         try audit.append(.tokenIssued, by: author, subject: token.id, detail: "\(kind.rawValue) for \(user)")
         return token
     }

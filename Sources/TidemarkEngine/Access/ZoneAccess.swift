@@ -15,6 +15,8 @@ public struct ZoneAccess: Hashable, Sendable {
     package var deviceName: String?
     /// The network of the sender's address, by which senders without a token share readers; it gives no rights.
     package var network: String?
+    /// The version of the decisions at which the gate decided; nil if it does not count.
+    package var version: Int64?
 
     package init(zone: String, caller: Caller, role: Role) {
         self.zone = zone

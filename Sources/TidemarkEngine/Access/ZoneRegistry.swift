@@ -142,13 +142,19 @@ package final class ZoneRegistry: Sendable {
         }
     }
 
-    /// Changes the rights of a member, or makes a user one.
+    /// Changes the rights of a member.
+    ///
+    /// Anybody else becomes a member by accepting an invitation.
+    ///
+    /// - Throws: The same error for a user who is no member and for a name that no user has, so that names cannot be
+    ///   tried.
     package func set(_ role: Role, of user: String, _ access: ZoneAccess) async throws {
         let author = try owner(access)
         try await transaction { statements, now in
             try Self.requireShared(access.zone, in: statements, now: now)
-            try Members(statements, now: now).require(user)
-            try Members(statements, now: now).set(role, of: user, in: access.zone, by: author)
+            let members = Members(statements, now: now)
+            guard case .member = try members.standing(of: user, in: access.zone) else { throw Self.noMember }
+            try members.set(role, of: user, in: access.zone, by: author)
         }
     }
 
@@ -229,6 +235,12 @@ package final class ZoneRegistry: Sendable {
             fix: "Ask \(actor) of the zone to do it, or for the role."
         )
     }
+
+    private static let noMember = TidemarkError(
+        .invalidArgument,
+        "The zone has no member of this name.",
+        fix: "Invite the person by POST /zones/{zone}/invitations; who accepts becomes a member."
+    )
 
     private static let fixedZone = TidemarkError(
         .notAllowed,

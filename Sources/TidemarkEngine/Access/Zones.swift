@@ -40,9 +40,15 @@ package struct Zones: AccessCell {
 
     package init(_ session: AccessSession) { self.session = session }
 
-    /// Returns the user's private zone, which is planned if it does not exist.
+    /// Returns the user's private zone, which is planned if it does not exist or was deleted.
+    ///
+    /// A deleted one keeps its rows and its name, under which the operator can restore it.
     package func ownZone(of user: String, using generator: inout some RandomNumberGenerator) throws -> Zone {
-        try make(.private, title: nil, by: user, request: Self.ownZoneRequest, using: &generator)
+        let known = try zones("author = $1 AND request = $2", [user, Self.ownZoneRequest]).first
+        if known?.life == .deleted {
+            try database.rows("UPDATE tidemark_zones SET request = zone WHERE zone = $1", [known?.name])
+        }
+        return try make(.private, title: nil, by: user, request: Self.ownZoneRequest, using: &generator)
     }
 
     /// Plans a zone, whose author becomes its owner.
@@ -97,22 +103,27 @@ package struct Zones: AccessCell {
     /// Returns the zones that are in a state.
     package func zones(in life: ZoneLife) throws -> [Zone] { try zones("state = $1", [life.rawValue]) }
 
-    /// Returns a user's zones with the user's roles, oldest first.
+    /// Returns a user's zones with the user's roles: those that the operator named, then the others, oldest first.
     package func memberships(of user: String) throws -> [Membership] {
         let owner = planted(PlantedBug.titlesOfAnybody) ? "zone.author AND $1 = $1" : "$1"
         return try database.rows(
             """
             SELECT \(Self.columns), member.role,
                 (SELECT count(*) FROM tidemark_member AS other
-                    WHERE other.zone = member.zone AND other.role IS NOT NULL)
+                    WHERE other.zone = member.zone AND other.role IS NOT NULL), member.zone
             FROM tidemark_member AS member
-            JOIN tidemark_zones AS zone ON zone.zone = member.zone
-            WHERE member.user_id = \(owner) AND member.role IS NOT NULL AND zone.state <> $2
-            ORDER BY zone.created, zone.zone
+            LEFT JOIN tidemark_zones AS zone ON zone.zone = member.zone
+            WHERE member.user_id = \(owner) AND member.role IS NOT NULL AND COALESCE(zone.state, '') <> $2
+            ORDER BY COALESCE(zone.created, 0), member.zone
             """,
             [user, ZoneLife.deleted.rawValue]
         ).compactMap { row in
-            guard let zone = Self.zone(row), let role = row.text(6).flatMap(Role.init(rawValue:)) else { return nil }
+            let named = row.text(8).map {
+                Zone(name: $0, kind: .shared, title: nil, author: nil, life: .ready, deleted: nil)
+            }
+            guard let zone = Self.zone(row) ?? named, let role = row.text(6).flatMap(Role.init(rawValue:)) else {
+                return nil
+            }
             return Membership(zone: zone, role: role, members: row.integer(7))
         }
     }
@@ -126,7 +137,11 @@ package struct Zones: AccessCell {
     /// - Returns: The zones that are not deleted.
     /// - Throws: An error of the database.
     package func memberships(of user: String, besides openZones: [String: Role]) throws -> [Membership] {
-        var list = try memberships(of: user)
+        // A zone of everybody that the operator named is listed as one of everybody, also for its members.
+        var list = try memberships(of: user).filter { membership in
+            membership.zone.author != nil
+                || !openZones.keys.contains { $0.utf8.elementsEqual(membership.zone.name.utf8) }
+        }
         for (name, role) in openZones.sorted(by: { $0.key < $1.key }) {
             if let index = list.firstIndex(where: { $0.zone.name.utf8.elementsEqual(name.utf8) }) {
                 let own = list[index]
@@ -219,11 +234,12 @@ package struct Zones: AccessCell {
 
     private static func check(_ title: String?) throws {
         guard let title else { return }
-        guard (1...titleBytesMax).contains(title.utf8.count), !title.utf8.contains(0) else {
+        guard (1...titleBytesMax).contains(title.utf8.count), !title.hasHiddenCharacters else {
             throw TidemarkError(
                 .invalidArgument,
-                "A zone's title has 1 to \(titleBytesMax) bytes.",
-                fix: title.isEmpty ? "Give the zone a title, or leave it out." : "Choose a shorter title, without NUL."
+                "A zone's title has 1 to \(titleBytesMax) bytes, without control characters; this one has "
+                    + "\(title.utf8.count) bytes.",
+                fix: "Choose a title such as Shopping; without one, leave it out."
             )
         }
     }

@@ -1,4 +1,4 @@
-import TidemarkCore
+package import TidemarkCore
 
 /// Checks that refuse a whole request before it has any effect.
 extension SyncHandler {
@@ -24,12 +24,15 @@ extension SyncHandler {
             let owner = try transaction.lastExchange(with: device)?.user, owner != user,
             !planted(PlantedBug.deviceOfAnybody)
         else { return }
-        throw TidemarkError(
-            .deviceTaken,
-            "This device id belongs to another user.",
-            fix: "The device takes a new identity and a new snapshot; the outbox is kept."
-        )
+        throw Self.deviceTaken
     }
+
+    /// The refusal of a device of another user.
+    package static let deviceTaken = TidemarkError(
+        .deviceTaken,
+        "This device id belongs to another user.",
+        fix: "The device takes a new identity and a new snapshot; the outbox is kept."
+    )
 
     private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some StoreTransaction) throws {
         if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {

@@ -89,8 +89,6 @@ package struct SyncRequest: Hashable, Sendable {
     package let schema: String?
     /// The most revisions in the answer.
     package let limit: Int?
-    /// How long to hold the request when there is no news, in milliseconds; nil: not at all.
-    package let wait: Int?
     /// The cursor of overruled values: the number of the last note that the device has applied.
     package let overruled: Int64
     /// Whether the device has applied the answers to all its change sets.
@@ -123,7 +121,6 @@ package struct SyncRequest: Hashable, Sendable {
         epoch: String?,
         schema: String?,
         limit: Int?,
-        wait: Int? = nil,
         overruled: Int64 = 0,
         fingerprint: Fingerprint? = nil,
         isSettled: Bool = false,
@@ -142,7 +139,6 @@ package struct SyncRequest: Hashable, Sendable {
         self.schema = schema
         self.limit = limit
         self.changeSets = changeSets
-        self.wait = wait
         self.overruled = overruled
         self.isSettled = isSettled
         self.lap = lap

@@ -92,8 +92,10 @@ public final class ContactBook: Sendable {
 }
 
 extension LeastRecent where Value == DeviceContact {
-    /// Adds a contact that is later than a known one of the same device.
+    /// Adds a contact that is later than a known one of the same device; one of another user is none.
     fileprivate mutating func add(_ contact: DeviceContact, at place: Key) {
-        set(value(of: place)?.followed(by: contact) ?? contact, for: place)
+        guard let known = value(of: place) else { return set(contact, for: place) }
+        guard known.user == nil || contact.user == nil || known.user == contact.user else { return }
+        set(known.followed(by: contact), for: place)
     }
 }

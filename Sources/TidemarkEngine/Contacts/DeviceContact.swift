@@ -1,5 +1,8 @@
 /// A device's contact with a zone.
 public struct DeviceContact: Hashable, Sendable {
+    /// The most devices of one user in a zone; above it, the one whose contact is the oldest is forgotten.
+    package static let devicesPerUserMax = 200
+
     /// The zone.
     public let zone: String
     /// The device's id.

@@ -5,16 +5,7 @@ package import TidemarkCore
 /// A listener only needs the latest revision, so it has no queue: a slow listener costs the same
 /// few bytes. Time comes as ticks. Each step returns the listeners to wake.
 package struct Audience {
-    /// How long a listener stays.
-    package enum Kind: Sendable {
-        /// Until it leaves; it receives heartbeats.
-        case stays
-        /// Until its first message; it receives no heartbeats.
-        case once
-    }
-
     private struct Seat {
-        let kind: Kind
         /// The device that receives changes; nil for a listener that receives revisions only.
         let device: String?
         /// The zones, in order.
@@ -40,7 +31,7 @@ package struct Audience {
     private var listenersMax: Int
     private var seats: [Int: Seat] = [:]
     private var zoneListeners: [String: ZoneListeners] = [:]
-    /// The staying listeners, spread over the ticks between two heartbeats.
+    /// The listeners, spread over the ticks between two heartbeats.
     private var turns: [Set<Int>]
     private var ticks = 0
     private var lastNumber = 0
@@ -65,21 +56,19 @@ package struct Audience {
     mutating func admit(atMost most: Int) { listenersMax = min(listenersMax, most) }
 
     /// Adds a listener of a zone that has a revision already; nil when there is no room.
-    package mutating func join(_ zone: String, _ kind: Kind, since revision: ZoneRevision?, device: String? = nil)
-        -> Int?
-    {
-        guard let listener = join(kind, device: device) else { return nil }
+    package mutating func join(_ zone: String, since revision: ZoneRevision?, device: String? = nil) -> Int? {
+        guard let listener = join(device: device) else { return nil }
         setZones([zone], of: listener)
         seats[listener]?.lastRevisions[zone] = revision
         return listener
     }
 
     /// Adds a listener without zones; nil when there is no room.
-    mutating func join(_ kind: Kind, device: String? = nil) -> Int? {
+    mutating func join(device: String? = nil) -> Int? {
         guard !isClosed, seats.count < listenersMax else { return nil }
         lastNumber += 1
-        seats[lastNumber] = Seat(kind: kind, device: device, zones: [], lastRevisions: [:])
-        if kind == .stays { turns[lastNumber % turns.count].insert(lastNumber) }
+        seats[lastNumber] = Seat(device: device, zones: [], lastRevisions: [:])
+        turns[lastNumber % turns.count].insert(lastNumber)
         return lastNumber
     }
 
@@ -125,11 +114,6 @@ package struct Audience {
         return zone.listeners.sorted()
     }
 
-    /// Records a revision that a listener received elsewhere.
-    mutating func acknowledge(_ revision: ZoneRevision, by listener: Int) {
-        seats[listener]?.lastRevisions[revision.zone] = revision
-    }
-
     /// Advances the time by a tick.
     ///
     /// - Returns: The listeners whose heartbeat is due.
@@ -140,9 +124,9 @@ package struct Audience {
         return due
     }
 
-    /// Makes a heartbeat due for every staying listener.
+    /// Makes a heartbeat due for every listener.
     ///
-    /// - Returns: These listeners.
+    /// - Returns: All listeners.
     package mutating func beat() -> [Int] {
         let all = turns.reduce(into: Set<Int>()) { $0.formUnion($1) }.sorted()
         for listener in all { seats[listener]?.isBeatDue = true }

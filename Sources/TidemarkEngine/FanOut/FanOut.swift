@@ -70,7 +70,7 @@ public final class FanOut: Sendable {
     /// Advances the time by a tick, and sends the heartbeats that are due.
     package func tick() { wake { $0.tick() } }
 
-    /// Sends a heartbeat to all staying listeners now; each of them checks its access then.
+    /// Sends a heartbeat to all listeners now; each of them checks its access then.
     package func beat() { wake { $0.beat() } }
 
     /// Sends ``Message/bye`` to all listeners, and accepts no new ones.
@@ -92,22 +92,20 @@ public final class FanOut: Sendable {
     ///   - zone: The zone.
     ///   - revision: The revision that the listener has; nil: none.
     ///   - device: The device that receives small changes; nil: send revisions only.
-    ///   - isOnce: Whether the listener leaves after one message; it receives no heartbeats.
     /// - Returns: The listener. It leaves when it is deallocated.
     /// - Throws: `unavailable` when there is no room, or the server shuts down.
     package func listen(
         to zone: String,
         since revision: ZoneRevision? = nil,
-        device: String? = nil,
-        isOnce: Bool = false
+        device: String? = nil
     ) throws(TidemarkError) -> Listener {
-        try enter { $0.join(zone, isOnce ? .once : .stays, since: revision, device: device) }
+        try enter { $0.join(zone, since: revision, device: device) }
     }
 
     /// Adds a listener that receives the revisions of several zones; see ``Listener/setZones(_:)``.
     ///
     /// - Throws: `unavailable` when there is no room, or the server shuts down.
-    package func listen() throws(TidemarkError) -> Listener { try enter { $0.join(.stays) } }
+    package func listen() throws(TidemarkError) -> Listener { try enter { $0.join() } }
 
     private func enter(_ join: (inout Audience) -> Int?) throws(TidemarkError) -> Listener {
         let (listener, isClosed) = state.withLock { state in
@@ -154,10 +152,6 @@ public final class FanOut: Sendable {
         }
     }
 
-    fileprivate func acknowledge(_ revision: ZoneRevision, by listener: Int) {
-        state.withLock { $0.audience.acknowledge(revision, by: listener) }
-    }
-
     fileprivate func setZones(_ zones: Set<String>, of listener: Int) {
         state.withLock { $0.audience.setZones(zones, of: listener) }
     }
@@ -195,9 +189,6 @@ package final class Listener: Sendable {
     ///
     /// One task at a time may wait. After ``FanOut/Message/bye`` it returns nil.
     package func next() async -> FanOut.Message? { await fanOut.next(for: number) }
-
-    /// Records a revision that the listener received elsewhere.
-    package func acknowledge(_ revision: ZoneRevision) { fanOut.acknowledge(revision, by: number) }
 
     /// Changes the zones whose revisions the listener receives.
     ///

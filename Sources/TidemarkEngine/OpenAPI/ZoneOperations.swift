@@ -157,11 +157,6 @@ struct ZoneOperations {
             Self.query("tables", "Only these tables.", schema: list).with(["style": "form", "explode": false]),
             Self.query("columns", "Only the columns that changed.", schema: ["const": "changed"]),
             Self.query("deleted", "Only deletions.", schema: ["const": "only"]), QueryParameters.reference("limit"),
-            Self.query(
-                "wait",
-                "Holds the request until there is news, in seconds.",
-                schema: ["type": "integer", "minimum": 0, "maximum": .integer(Int64(FeedQuery.waitMax))]
-            ),
             Self.query("select", "The columns, with one table.", schema: ["type": "string"]),
             QueryParameters.reference("or"), QueryParameters.reference("and"), QueryParameters.reference("truncate"),
             Self.query(

@@ -4,10 +4,13 @@ struct KnownDevices {
 
     /// Reads the stored devices, and adds the contacts of the zone.
     init(_ reader: any ZoneReader, contacts: [DeviceContact]) throws {
-        let stored = try reader.devices().map { ($0.device, $0) }
-        devices = contacts.reduce(into: Dictionary(stored) { $1 }) { devices, contact in
-            devices[contact.device] = DeviceRecord(contact, after: devices[contact.device])
+        let stored = Dictionary(try reader.devices().map { ($0.device, $0) }) { $1 }
+        let present = contacts.reduce(into: stored) { devices, contact in
+            let known = devices[contact.device]
+            guard known?.admits(contact) ?? true else { return }
+            devices[contact.device] = DeviceRecord(contact, after: known)
         }
+        devices = present.filter { !$0.value.isForgotten }
     }
 
     /// The devices, those that are farthest behind first.

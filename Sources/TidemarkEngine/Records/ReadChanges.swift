@@ -28,7 +28,9 @@ package struct ReadChanges {
         package let isEmpty: Bool
         /// Whether more entries of the log follow.
         package let hasMore: Bool
-        /// The zone's revision.
+        /// The zone's epoch.
+        package let epoch: String
+        /// The zone's revision: no row of the page is younger.
         package let revision: Int64
     }
 
@@ -67,6 +69,7 @@ package struct ReadChanges {
             next: part.next,
             isEmpty: items.isEmpty,
             hasMore: part.hasMore,
+            epoch: reader.state.epoch,
             revision: reader.state.revision
         )
     }

@@ -51,6 +51,9 @@ package protocol ZoneReader {
     /// Reads the devices that the zone knows.
     func devices() throws -> [DeviceRecord]
 
+    /// Returns the stored record of a device, also of a forgotten one; nil if there is none.
+    func device(_ device: String) throws -> DeviceRecord?
+
     /// Reads refused change sets before one with a number, newest first.
     func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord]
 
@@ -189,6 +192,13 @@ package struct DeviceRecord: Hashable, Sendable {
     package let firstContact: Int64?
     /// The time of its last request.
     package let lastContact: Int64?
+    /// Whether the server was told to forget it.
+    package let isForgotten: Bool
+
+    /// Whether a contact can be this device's: it is not forgotten, and not another user's.
+    package func admits(_ contact: DeviceContact) -> Bool {
+        !isForgotten && (user == nil || contact.user == nil || user == contact.user)
+    }
 
     /// Creates a device.
     package init(
@@ -197,8 +207,10 @@ package struct DeviceRecord: Hashable, Sendable {
         user: String?,
         revision: Int64,
         firstContact: Int64?,
-        lastContact: Int64?
+        lastContact: Int64?,
+        isForgotten: Bool = false
     ) {
+        self.isForgotten = isForgotten
         self.device = device
         self.name = name
         self.user = user

@@ -139,15 +139,22 @@ extension PostgresReader {
         try CommitTimes.lastRevision(committedBefore: milliseconds, zone: zone, pg)
     }
 
-    func devices() throws -> [DeviceRecord] {
-        try pg.query(
+    func devices() throws -> [DeviceRecord] { try devices(named: nil) }
+
+    func device(_ device: String) throws -> DeviceRecord? { try devices(named: device).first }
+
+    /// Returns the device of a name; nil for all.
+    private func devices(named name: String?) throws -> [DeviceRecord] {
+        let condition = "zone = $1 AND ($3::text IS NULL OR device = $3)"
+        return try pg.query(
             """
-            SELECT device, contact.name, coalesce(contact.user_id, lap.user_id),
-                greatest(coalesce(lap.revision, 0), coalesce(contact.revision, 0)), contact.first, contact.last
-            FROM (SELECT * FROM tidemark.lap WHERE zone = $1 AND lap <> $2) AS lap
-            FULL JOIN (SELECT * FROM tidemark.contact WHERE zone = $1) AS contact USING (device)
+            SELECT device, contact.name, coalesce(lap.user_id, contact.user_id),
+                greatest(coalesce(lap.revision, 0), coalesce(contact.revision, 0)), contact.first, contact.last,
+                lap.lap IS NOT DISTINCT FROM $2
+            FROM (SELECT * FROM tidemark.lap WHERE \(condition)) AS lap
+            FULL JOIN (SELECT * FROM tidemark.contact WHERE \(condition)) AS contact USING (device)
             """,
-            [zone, Exchange.forgottenLap]
+            [zone, Exchange.forgottenLap, name]
         ).map { row in
             DeviceRecord(
                 device: row.text(0),
@@ -155,7 +162,8 @@ extension PostgresReader {
                 user: row[2],
                 revision: row.integer(3) ?? 0,
                 firstContact: row.integer(4),
-                lastContact: row.integer(5)
+                lastContact: row.integer(5),
+                isForgotten: row.isTrue(6)
             )
         }
     }

@@ -4,10 +4,27 @@ internal import TidemarkEngine
 
 /// The latest known moment of the gate, which all listeners share.
 ///
-/// ``ListenerService`` looks at the gate several times a second, however many listeners there are.
+/// ``ListenerService`` looks at the gate several times a second, however many listeners there are. Before news of a
+/// commit goes out, the watch asks the gate again, once for all listeners of the commit. So a listener never
+/// receives news of a commit that came after the end of its access.
 final class AccessWatch: Sendable {
     private let gate: any AccessGate
     private let latest = Mutex<AccessMoment?>(nil)
+    private let looks = Mutex<[String: Look]>([:])
+
+    /// A question to the gate that began after a commit.
+    private struct Look {
+        let revision: ZoneRevision
+        let moment: Task<AccessMoment, any Error>
+
+        /// Whether the question also began after another commit of the zone.
+        func isAfter(_ other: ZoneRevision) -> Bool {
+            revision.epoch == other.epoch && revision.revision >= other.revision
+        }
+    }
+
+    /// The most zones whose last look is kept.
+    private static let looksMax = 10_000
 
     init(_ gate: any AccessGate) { self.gate = gate }
 
@@ -22,6 +39,25 @@ final class AccessWatch: Sendable {
         }
     }
 
+    /// Returns a moment of the gate that is later than a commit; without one, the moment of the last look.
+    ///
+    /// - Throws: The failure of the database of users; then nothing may go out.
+    private func moment(after commit: ZoneRevision?) async throws -> AccessMoment? {
+        guard let commit, !planted(PlantedBug.eventsBeforeLook) else { return latest.withLock { $0 } }
+        let gate = gate
+        let look = looks.withLock { looks in
+            if let known = looks[commit.zone], known.isAfter(commit) { return known }
+            if looks.count >= Self.looksMax { looks = [:] }
+            let look = Look(revision: commit, moment: Task { try await gate.moment() })
+            looks[commit.zone] = look
+            return look
+        }
+        do { return try await look.moment.value } catch {
+            looks.withLock { if $0[commit.zone]?.moment == look.moment { $0[commit.zone] = nil } }
+            throw error
+        }
+    }
+
     /// What a listener of a user's zones does with the next message.
     enum Step {
         /// Nothing has changed.
@@ -32,9 +68,9 @@ final class AccessWatch: Sendable {
         case decidesAgain(AccessMoment)
     }
 
-    /// Returns the step of a listener that reads its rights itself.
-    func step(of rights: ListenerRights) -> Step {
-        guard let moment = latest.withLock({ $0 }) else { return .stays }
+    /// Returns the step of a listener that reads its rights itself, before it receives news of a commit.
+    func step(of rights: ListenerRights, to commit: ZoneRevision?) async throws -> Step {
+        guard let moment = try await moment(after: commit) else { return .stays }
         return switch rights.step(at: moment) {
         case .stays: .stays
         case .ends: .ends
@@ -44,10 +80,18 @@ final class AccessWatch: Sendable {
 
     /// Decides whether a listener stays, and asks the gate if it has to decide again.
     ///
-    /// `access` and `token` are those of the listener's request; a new decision goes into `rights`.
-    func admits(_ rights: inout ListenerRights, access: ZoneAccess, token: String?) async throws -> Bool {
+    /// - Parameters:
+    ///   - rights: The listener's rights, which take a new decision in.
+    ///   - access: The access of the listener's request.
+    ///   - token: The token of the listener's request.
+    ///   - commit: The commit whose news the listener receives next; nil for a message without news.
+    /// - Returns: Whether the listener stays.
+    /// - Throws: The failure of the database of users.
+    func admits(_ rights: inout ListenerRights, access: ZoneAccess, token: String?, to commit: ZoneRevision? = nil)
+        async throws -> Bool
+    {
         // The moment is older than the gate's answer, so a change between them is noticed next time.
-        guard let moment = latest.withLock({ $0 }) else { return true }
+        guard let moment = try await moment(after: commit) else { return true }
         switch rights.step(at: moment) {
         case .stays: return true
         case .ends: return false

@@ -12,7 +12,7 @@ internal import TidemarkEngine
 /// stalled connection.
 ///
 /// A listener whose token or access ends receives `bye`: at once when a change of access becomes known,
-/// and with its next heartbeat when the token's time is over.
+/// and with its next heartbeat when the token's time is over. It never receives news of a commit after that end.
 struct EventsRoute {
     /// The most bytes that the system buffers for a listener that does not read.
     private static let unsentBytesMax = 16 << 10
@@ -40,8 +40,9 @@ struct EventsRoute {
     {
         let zone = access.zone
         let lastRevision = request.headers[.lastEventID].flatMap { ZoneRevision(zone: zone, id: $0) }
-        // Listen before the read, so that no commit in between is missed.
         let device = DeviceQuery.device(in: request)
+        if let device { try await checkOwner(of: device, access) }
+        // Listen before the read, so that no commit in between is missed.
         let listener = try service.fanOut.listen(to: zone, since: lastRevision, device: device)
         service.fanOut.publish(try await service.latest(access))
         let channel = context.channel
@@ -55,8 +56,7 @@ struct EventsRoute {
             try await writer.write(EventStream.opening)
             var rights = ListenerRights(of: access.caller)
             while let message = await listener.next() {
-                // Also before a change, whose rows a former member must not receive.
-                guard try await watch.admits(&rights, access: access, token: token) else {
+                guard try await watch.admits(&rights, access: access, token: token, to: message.revision) else {
                     listener.leave()
                     try await writer.write(try latest.text(.bye))
                     break
@@ -68,6 +68,13 @@ struct EventsRoute {
             try await writer.finish(nil)
         }
         return Response(status: .ok, headers: EventStream.headers, body: body)
+    }
+
+    /// Refuses a stream for a device of another user, as `POST /sync` does.
+    private func checkOwner(of device: String, _ access: ZoneAccess) async throws {
+        guard let user = access.caller.userID, !planted(PlantedBug.deviceOfAnybody) else { return }
+        let known = try await service.read(access, ZoneQuestion { try $0.device(device) })
+        guard known?.user ?? user == user else { throw SyncHandler.deviceTaken }
     }
 
     /// Bounds a connection's buffers, and calls `onHangUp` when the client disconnects.
@@ -88,6 +95,15 @@ struct EventsRoute {
 }
 
 extension FanOut.Message {
+    /// The revision that the message tells; nil if it tells none.
+    var revision: ZoneRevision? {
+        switch self {
+        case .moved(let revision): revision
+        case .changed(let change): change.end
+        case .listed, .heartbeat, .bye: nil
+        }
+    }
+
     /// The revision that a device has after it applies the message; nil if the message brings no rows.
     fileprivate var sentRevision: Int64? {
         guard case .changed(let change) = self else { return nil }

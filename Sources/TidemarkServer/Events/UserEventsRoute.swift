@@ -60,7 +60,7 @@ struct UserEventsRoute: Sendable {
     private func text(of message: FanOut.Message, to listener: Listener, on stream: inout Stream) async throws
         -> ByteBuffer?
     {
-        switch watch.step(of: stream.rights) {
+        switch try await watch.step(of: stream.rights, to: message.revision) {
         case .stays: break
         case .ends: return try end(listener)
         case .decidesAgain(let moment):

@@ -5,7 +5,7 @@ internal import NIOCore
 internal import TidemarkCore
 internal import TidemarkEngine
 
-/// `GET /changes`: what changed since a place in the log, as pages, as long poll, and as a stream of events.
+/// `GET /changes`: what changed since a place in the log, as pages, and as a stream of events.
 struct ChangesRoute: Sendable {
     let service: any SyncService
     let memory: InFlightMemory
@@ -21,22 +21,12 @@ struct ChangesRoute: Sendable {
             return try await stream(items, after: lastID, to: request, context: context, access: access)
         }
         let page = try await page(items, since: nil, access)
-        guard page.isEmpty, !page.hasMore, let wait = Self.wait(items) else {
-            return try await respond(page, to: request)
-        }
-        let held = HeldRequest(service: service, access: access, channel: context.channel)
-        try await held.wait(after: page.revision, milliseconds: wait * 1_000)
-        return try await respond(try await self.page(items, since: page.next.text, access), to: request)
+        return try await JSONAnswer.response(Array(page.json.utf8), to: request.headers, share: memory.share())
     }
 
     /// Whether a request asks for a stream.
     static func wantsEvents(_ request: Request) -> Bool {
         request.headers[.accept]?.contains("text/event-stream") == true
-    }
-
-    private static func wait(_ items: [ListQuery.Item]) -> Int? {
-        // `FeedQuery` has checked the value.
-        items.first { $0.name == "wait" }.flatMap { Int($0.value) }
     }
 
     private func page(_ items: [ListQuery.Item], since: String?, _ access: ZoneAccess) async throws -> ReadChanges.Page
@@ -49,10 +39,6 @@ struct ChangesRoute: Sendable {
                 return try ReadChanges(query, reader).page(after: start)
             }
         )
-    }
-
-    private func respond(_ page: ReadChanges.Page, to request: Request) async throws -> Response {
-        try await JSONAnswer.response(Array(page.json.utf8), to: request.headers, share: memory.share())
     }
 
     // MARK: Events
@@ -81,25 +67,33 @@ struct ChangesRoute: Sendable {
             try await writer.write(EventStream.opening)
             var rights = ListenerRights(of: access.caller)
             var page = first
-            try await writer.write(Self.event(page))
+            // The first page goes out even if it is empty, because it tells the place.
+            var isDue = true
             while true {
-                while page.hasMore {
-                    page = try await self.page(items, since: page.next.text, access)
+                if isDue {
+                    // The page may have rows that were written after the end of the sender's access.
+                    let end = ZoneRevision(zone: access.zone, epoch: page.epoch, revision: page.revision)
+                    guard try await watch.admits(&rights, access: access, token: token, to: end) else { break }
                     try await writer.write(Self.event(page))
                 }
-                guard let message = await listener.next() else { break }
-                guard try await watch.admits(&rights, access: access, token: token), message != .bye else {
-                    listener.leave()
-                    try await writer.write(try EventStream.text(.bye))
-                    break
+                guard !page.hasMore else {
+                    page = try await self.page(items, since: page.next.text, access)
+                    isDue = true
+                    continue
                 }
+                guard let message = await listener.next(), message != .bye,
+                    try await watch.admits(&rights, access: access, token: token)
+                else { break }
+                isDue = false
                 guard message != .heartbeat else {
                     try await writer.write(try EventStream.text(.heartbeat))
                     continue
                 }
                 page = try await self.page(items, since: page.next.text, access)
-                if !page.isEmpty { try await writer.write(Self.event(page)) }
+                isDue = !page.isEmpty || page.hasMore
             }
+            listener.leave()
+            try await writer.write(try EventStream.text(.bye))
             try await writer.finish(nil)
         }
         return Response(status: .ok, headers: EventStream.headers, body: body)

@@ -21,7 +21,11 @@ struct RouteGuard: Sendable {
             var named = access
             named.deviceName = StatedName.name(in: request)
             named.network = ClientNetwork.name(of: context.clientAddress)
-            return try await answer(admission.counting(request, by: access.caller, context), context, named)
+            let counted = admission.counting(request, by: access.caller, context)
+            let standing = Standing(gate: admission.gate, access: access, token: try BearerToken.text(in: request))
+            return try await standing.confirming { [named] in
+                try await answer(standing.confirming(bodyOf: counted), context, named)
+            }
         case .users(let answer):
             let user = try await decide(request) { try await signedInUser(request, context) }
             return try await answer(admission.counting(request, by: .user(user), context), context, user)
@@ -40,10 +44,9 @@ struct RouteGuard: Sendable {
         if planted(PlantedBug.snapshotOfAnybody), SnapshotPart(request) != nil { return .local(try context.zone) }
         let access = try await admission.access(to: context.zone, request, context)
         guard access.role >= role else {
-            let needed = "\(role == .owner ? "an" : "a") \(role.rawValue)"
             throw TidemarkError(
                 .notAllowed,
-                "In this zone you are a \(access.role.rawValue), and the request needs \(needed).",
+                "In this zone you are \(access.role.withArticle), and the request needs \(role.withArticle).",
                 fix: "Ask an owner of the zone for the role."
             )
         }
@@ -54,6 +57,7 @@ struct RouteGuard: Sendable {
         guard case .user(let user) = try await admission.caller(request, context) else {
             throw Self.tokenMissing
         }
+        guard !user.isAdministrator else { throw MemberGate.metricsOnly }
         return user
     }
 

@@ -33,10 +33,8 @@ struct SyncRoute {
         async throws
         -> [UInt8]
     {
-        let channel = context.channel
-        let body = try await bodyReader.read(request, on: channel, share: share)
+        let body = try await bodyReader.read(request, on: context.channel, share: share)
         if planted(PlantedBug.logsValues) { context.logger.info("\(String(decoding: body, as: UTF8.self))") }
-        try await HeldRequest(service: service, access: access, channel: channel).wait(body)
         return try await service.sync(access, body: body)
     }
 

@@ -91,6 +91,7 @@ struct SecrecyClient: Sendable {
     /// Opens a stream of events; its lines arrive in `SecrecyListener`.
     func listen(_ path: String, token: String?) async throws -> SecrecyListener? {
         var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
+        request.headers.add(name: "Accept", value: "text/event-stream")
         if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
         let response = try await Self.http.execute(request, timeout: .hours(1))
         guard response.status == .ok else { return nil }

@@ -49,12 +49,14 @@ extension SecrecyWorld {
         checker.model.zones[zone].isShared && checker.model.right(of: person, in: zone) == .owner
     }
 
-    /// Changes the right of somebody in a zone: gives one, takes a part of it, or hands the zone over.
+    /// Changes the right of a member in a zone, takes a part of it, or hands the zone over.
     func setRole(_ person: Int, _ zone: Int) async throws {
         let rights: [ReadersModel.Right] = [.reader, .writer, .owner]
         guard let other = random.pick(actors), let right = random.pick(rights) else { return }
         let isLast = checker.model.isLastOwner(other, of: zone) && right != .owner
-        let isDue = decides(person, about: zone) && !isLast
+        // Anybody else becomes a member by an invitation only.
+        let isMember = checker.model.zones[zone].rights[other] != nil
+        let isDue = decides(person, about: zone) && isMember && !isLast
         let user = Self.encoded(people[other].user)
         let body = #"{"role":"\#(right)"}"#
         try await ask(sender(person), "PUT \(path(zone))/members/\(user)", body: body, isDue: isDue) { reply in

@@ -49,7 +49,7 @@ extension World {
     private func connect(_ device: SimulatedDevice) throws {
         let (identity, revision) = try device.access { (try DeviceFile($0).device, try ZoneRevision(knownIn: $0)) }
         let zone = SimulatedServer.zone
-        guard let listener = listeners.audience.join(zone, .stays, since: revision, device: identity) else { return }
+        guard let listener = listeners.audience.join(zone, since: revision, device: identity) else { return }
         listeners.connections += 1
         listeners.seats[device.number] = Listeners.Seat(
             listener: listener,

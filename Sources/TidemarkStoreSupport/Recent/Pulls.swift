@@ -72,33 +72,6 @@ package final class Pulls: Sendable {
         return .answer(Array(answer.text.utf8), end)
     }
 
-    /// Decides whether to hold a request, like ``TidemarkEngine/SyncHandler``; nil when only the
-    /// store can.
-    package func hold(_ body: [UInt8], zone: String) async throws -> HoldDecision? {
-        guard let request = try await requests.read(body), let wait = request.wait, wait > 0,
-            let answer = try await answer(request, zone: zone)
-        else { return nil }
-        guard answer.maxRevision == request.maxRevision else { return .no }
-        return .until(
-            Hold(
-                epoch: answer.zone.epoch,
-                revision: answer.maxRevision,
-                milliseconds: min(wait, limits.waitMillisecondsMax)
-            )
-        )
-    }
-
-    /// Whether to hold a request.
-    package enum HoldDecision: Hashable, Sendable {
-        /// Hold it.
-        case until(Hold)
-        /// Answer it now: there is news.
-        case no
-
-        /// The hold, if any.
-        package var hold: Hold? { if case .until(let hold) = self { hold } else { nil } }
-    }
-
     /// Returns the change from a revision to the zone's latest; nil if it is not available or not
     /// small.
     package func change(after base: ZoneRevision) async throws -> ZoneChange? {

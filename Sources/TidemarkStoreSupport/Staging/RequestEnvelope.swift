@@ -14,7 +14,7 @@ package struct RequestEnvelope {
     private let echo: SyncRequest.Echo
     private let takesPresent: Bool
     private let exchange: RequestExchange
-    private let numbers: (limit: Int64?, wait: Int64?, overruled: Int64?, related: Int64?)
+    private let numbers: (limit: Int64?, overruled: Int64?, related: Int64?)
     private let fingerprint: Fingerprint?
 
     /// Reads a body, or its outline if the staging has split it.
@@ -23,6 +23,7 @@ package struct RequestEnvelope {
     ///   invalid.
     package init(_ body: [UInt8], outline: String? = nil, limits: Limits, in db: Database) throws {
         let members = try RequestMembers(body, outline: outline, in: db)
+        guard members.type("wait") == nil else { throw TidemarkError.noLongPolling(.malformedRequest) }
         device = try members.text("device")
         epoch = try members.text("epoch")
         schema = try members.text("schema")
@@ -41,7 +42,6 @@ package struct RequestEnvelope {
         takesPresent = try Self.takesPresent(members, echo)
         numbers = (
             try members.number("limit", from: 1, "the most revisions that you want"),
-            try members.number("wait", from: 0, "milliseconds to wait"),
             try members.number("overruled", from: 0, "the last note that you took in"),
             try members.number("related", from: 0, "the most related records that you want")
         )
@@ -58,7 +58,6 @@ package struct RequestEnvelope {
             epoch: epoch,
             schema: schema,
             limit: numbers.limit.map { Int($0) },
-            wait: numbers.wait.map { Int($0) },
             overruled: numbers.overruled ?? 0,
             fingerprint: fingerprint,
             isSettled: exchange.isSettled,

@@ -1,0 +1,37 @@
+/// Characters that a terminal or a page obeys in place of showing them: they clear a screen, begin a line, or turn the
+/// order of letters around.
+extension Unicode.Scalar {
+    /// Whether this is a control character, a separator of lines, or a character that changes the direction of text.
+    package var isHidden: Bool {
+        switch properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: true
+        default: Self.directions.contains { $0.contains(value) }
+        }
+    }
+
+    /// The characters of Unicode's bidirectional algorithm: the marks, the embeddings, the overrides and the isolates.
+    private static let directions: [ClosedRange<UInt32>] = [
+        0x061C...0x061C, 0x200E...0x200F, 0x202A...0x202E, 0x2066...0x2069,
+    ]
+}
+
+extension String {
+    /// Whether the text has a character that is obeyed in place of being shown.
+    package var hasHiddenCharacters: Bool { unicodeScalars.contains(where: \.isHidden) }
+
+    /// The text with `\u001b` in place of a hidden character, as in JSON, except the characters of `allowed`.
+    package func showingHiddenCharacters(except allowed: Set<Unicode.Scalar> = []) -> String {
+        guard unicodeScalars.contains(where: { $0.isHidden && !allowed.contains($0) }) else { return self }
+        return unicodeScalars.reduce(into: "") { text, scalar in
+            switch scalar {
+            case _ where !scalar.isHidden || allowed.contains(scalar): text.unicodeScalars.append(scalar)
+            case "\n": text += "\\n"
+            case "\t": text += "\\t"
+            default:
+                // No hidden character is beyond the first plane, so one escape suffices.
+                let digits = String(scalar.value, radix: 16)
+                text += "\\u" + String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+            }
+        }
+    }
+}
