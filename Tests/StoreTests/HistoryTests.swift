@@ -12,6 +12,8 @@ import TidemarkEngine
         INSERT INTO seat VALUES ('a,b', 7, 'Anna');
         """
 
+    private static let id = "6f6d3a4e-0000-4000-8000-100000000001"
+
     private static func update(_ zone: Zone, _ table: String, _ key: String, _ values: String) async throws {
         let revision = try await zone.revision()
         let name = key.hasPrefix("[") ? JSONText.quote(key) : "\"\(key)\""
@@ -110,6 +112,13 @@ import TidemarkEngine
         #expect(teams.contains(#""team":{"#) && !teams.contains(#""seat":{"#), "\(teams)")
         let ofA = try await list([.init(name: "author", value: "a")])
         #expect(ofA.contains(#""revision":2,"committed""#) && !ofA.contains(#""revision":3,"committed""#), "\(ofA)")
+        // A client without rows is no device, and no program that writes into the database either.
+        _ = try await zone.sync(
+            at: 3,
+            #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"name":"blau"}}}}"#
+        )
+        let sources = try await list([]).matches(of: /"revision":(\d+),"committed":[^,]*,"source":"(\w+)"/)
+        #expect(sources.map { "\($0.output.1) \($0.output.2)" } == ["4 client", "3 program", "2 device"])
         let one = try await zone.service.read(.local("main"), ZoneQuestion { try ListRevisions($0).json(2) })
         #expect(one.contains(#""attributes":{"1":{"revision":2,"name":"rot"}}"#), "\(one)")
     }
@@ -119,7 +128,7 @@ import TidemarkEngine
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         try await Self.update(zone, "team", "1", #"{"name":"rot"}"#)
-        let id = "6f6d3a4e-0000-4000-8000-100000000001"
+        let id = Self.id
         _ = try await zone.sync(
             at: 1,
             device: "b",
@@ -132,5 +141,26 @@ import TidemarkEngine
         #expect(text.contains(#""id":"\#(id)","device":"b""#), "\(text)")
         #expect(text.contains(#""rule":"changed""#), "\(text)")
         #expect(text.contains(#""theirs":{"name":"rot","town":"Kiel","goals":3}"#), "\(text)")
+    }
+
+    @Test(arguments: Store.all)
+    func `a refused change names the record that its author had seen, also columns that nobody has changed`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        try await Self.update(zone, "team", "1", #"{"name":"rot"}"#)
+        _ = try await zone.sync(
+            at: 1,
+            device: "b",
+            #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"name":"blue","town":null}}}}"#
+        )
+        // What happened after the refusal is no part of it.
+        try await Self.update(zone, "team", "1", #"{"town":"Lemgo"}"#)
+        let text = try await zone.service.read(
+            .local("main"),
+            ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) }
+        )
+        let base = #""base":{"name":"red","town":"Kiel","goals":3},"mine":{"id":1,"name":"blue","town":null}"#
+        #expect(text.contains(base), "\(text)")
     }
 }
