@@ -181,12 +181,8 @@ struct DivideConflict {
         try db.execute(
             sql: """
                 UPDATE tidemark_conflict_record SET id = ?2
-                FROM (
-                    SELECT own.tbl, own.key FROM json_each(?3) AS part
-                    CROSS JOIN temp.tidemark_part AS own ON own.part = part.value
-                ) AS moved
-                WHERE tidemark_conflict_record.id = ?1 AND tidemark_conflict_record.tbl = moved.tbl
-                    AND tidemark_conflict_record.key = moved.key
+                WHERE id = ?1 AND (tbl, key) IN (
+                    SELECT tbl, key FROM temp.tidemark_part WHERE part IN (SELECT value FROM json_each(?3)))
                 """,
             arguments: [id, rest, "[\(parts.map(String.init).joined(separator: ","))]"]
         )

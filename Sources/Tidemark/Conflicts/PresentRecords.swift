@@ -9,10 +9,28 @@ import TidemarkSQL
 struct PresentRecords {
     let db: Database
     let schema: SyncSchema
+    /// The records as they were before changes that the device has not drained yet, by table and key.
+    private let undrained: [String: [String: String?]]
+
+    /// Reads the server's records behind a connection.
+    init(db: Database, schema: SyncSchema) throws {
+        self.db = db
+        self.schema = schema
+        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture"))
+        let tables = try schema.tables.filter { names.contains($0.name) }.map {
+            ($0.name, try ReduceCapture.firstStates(of: $0, in: db))
+        }
+        undrained = Dictionary(uniqueKeysWithValues: tables)
+    }
 
     /// Returns a record as an image; nil if the server has none.
     func image(of key: String, in table: SyncedTable) throws -> String? {
-        try String.fetchOne(
+        let isPending = try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_base WHERE tbl = ? AND key = ?)"),
+            arguments: [table.name, key]
+        )
+        if isPending == false, let image = undrained[table.name]?[key] { return image }
+        return try String.fetchOne(
             db.cachedStatement(
                 sql: """
                     SELECT iif(pending.tbl IS NULL, (\(Images.current(table, key: "?2"))), pending.image)
@@ -49,7 +67,7 @@ struct PresentRecords {
             let rows = try Row.fetchAll(
                 db.cachedStatement(
                     sql: """
-                        SELECT parked.key, iif(
+                        SELECT parked.key, pending.tbl IS NOT NULL AS isPending, iif(
                             pending.tbl IS NULL, (\(Images.current(table, key: "parked.key"))), pending.image) AS image
                         FROM (
                             SELECT DISTINCT key FROM tidemark_conflict_record WHERE tbl = ?1 AND json_valid(key)
@@ -60,8 +78,11 @@ struct PresentRecords {
                 arguments: [table.name]
             )
             for row in rows {
-                images[RecordName(table.name, RecordKey(json: try row.value("key")))] =
-                    .some(try row.value("image") as String?)
+                let key: String = try row.value("key")
+                let isPending: Bool = try row.value("isPending")
+                var image: String? = try row.value("image")
+                if !isPending, let former = undrained[table.name]?[key] { image = former }
+                images[RecordName(table.name, RecordKey(json: key))] = .some(image)
             }
         }
         return images

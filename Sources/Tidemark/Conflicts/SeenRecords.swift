@@ -29,10 +29,12 @@ struct SeenRecords {
             rows.map { (try name(of: $0), try $0.value("base") as String?) },
             uniquingKeysWith: { $1 }
         )
+        let present = try PresentRecords(db: db, schema: schema)
         var changed: [RecordName] = []
         for decision in decisions where !renumbered.contains(decision.name) {
             let isUnseen = try isOverUnseen(
                 decision,
+                over: present.image(of: decision.key, in: decision.table),
                 seen: theirs[decision.name] ?? nil,
                 base: bases[decision.name] ?? nil
             )
@@ -61,9 +63,10 @@ struct SeenRecords {
         RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
     }
 
-    private func isOverUnseen(_ decision: RecordDecision, seen: String?, base: String?) throws -> Bool {
+    private func isOverUnseen(_ decision: RecordDecision, over present: String?, seen: String?, base: String?) throws
+        -> Bool
+    {
         let unseen = UnseenRows(db: db, schema: schema)
-        let present = try PresentRecords(db: db, schema: schema).image(of: decision.key, in: decision.table)
         let change = decision.change
         guard try unseen.isOverwritten(present, by: change, whoSaw: seen) else { return false }
         // The author of the change has seen its base.

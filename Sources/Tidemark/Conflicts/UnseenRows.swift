@@ -38,6 +38,8 @@ struct UnseenRows {
             ),
             arguments: [conflict]
         )
+        guard !rows.isEmpty else { return false }
+        let present = try PresentRecords(db: db, schema: schema)
         return try rows.contains { row in
             guard let table = try schema.byName[row.value("tbl")] else { return true }
             let mine = try PresentRecords.values(of: row.value("mine"))
@@ -48,8 +50,9 @@ struct UnseenRows {
                 values: mine.filter { Delta.number(json: $0.value) == nil },
                 adds: mine.contains { Delta.number(json: $0.value) != nil }
             )
-            let present = try PresentRecords(db: db, schema: schema).image(of: change.key, in: table)
-            return try isOverwritten(present, by: change, whoSaw: row.value("base"))
+            let base: String? = try row.value("base")
+            let theirs = try present.image(of: change.key, in: table)
+            return try isOverwritten(theirs, by: change, whoSaw: base)
         }
     }
 
@@ -68,6 +71,7 @@ struct UnseenRows {
             key: change.key,
             operation: change.operation == .create ? .update : change.operation,
             differingColumns: differing,
+            absoluteColumns: Set(change.values.keys).intersection(schema.addingColumns(of: change.table.name)),
             isSum: change.adds && change.values.isEmpty,
             unseen: [UnseenChange(operation: .update, columns: unseen)],
             exists: true

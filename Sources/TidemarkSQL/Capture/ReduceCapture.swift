@@ -100,12 +100,36 @@ package enum ReduceCapture {
         return try pendingRange(in: db)
     }
 
+    /// Returns the records of a table that have captured changes, each as it was before the first of them.
+    ///
+    /// It only reads. A record whose changes lead back to where they began is not among them.
+    ///
+    /// - Returns: By key, the record as canonical JSON without the key; nil if it did not exist.
+    package static func firstStates(of table: SyncedTable, in db: Database) throws -> [String: String?] {
+        let rows = try Row.fetchAll(
+            db.cachedStatement(
+                sql: """
+                    WITH \(eventSQL(table)), \(stateSQL(table))
+                    SELECT CAST(key AS TEXT) AS key, image
+                    FROM state
+                    GROUP BY key, image
+                    HAVING sum(side) > 0
+                    ORDER BY min(seq) FILTER (WHERE side > 0)
+                    """
+            ),
+            arguments: [Int64.min, Int64.max]
+        )
+        let states = try rows.map { (try $0.value("key") as String, try $0.value("image") as String?) }
+        return Dictionary(states, uniquingKeysWith: { first, _ in first })
+    }
+
     // MARK: The statements
 
     /// Returns the statement for records that changed once: the captured change is the result.
     private static func singleChangeSQL(_ table: SyncedTable) -> String {
         """
-        \(eventsSQL(table)), span (key, first, has_old, last, has_new) AS (
+        \(insertSQL)
+        WITH \(eventSQL(table)), span (key, first, has_old, last, has_new) AS (
             SELECT key, seq, has_old, seq, has_new
             FROM event
             GROUP BY key
@@ -117,26 +141,11 @@ package enum ReduceCapture {
 
     /// Returns the statement for records that changed more than once.
     private static func repeatedChangesSQL(_ table: SyncedTable) -> String {
-        let shadow = SQLText.name(CaptureTables.shadow(table))
-        let image = { (side: String) in
-            "CASE WHEN event.has_\(side) THEN "
-                + RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: "\(side)_") + " END"
-        }
-        let rows = """
-            FROM event
-            JOIN \(shadow) AS captured ON captured.seq = event.seq
-            WHERE event.key IN (SELECT key FROM many)
-            """
-        return """
-            \(eventsSQL(table)), many (key) AS (
+        """
+            \(insertSQL)
+            WITH \(eventSQL(table)), many (key) AS (
                 SELECT key FROM event GROUP BY key HAVING count(*) > 1
-            ), state (key, seq, side, present, image) AS (
-                SELECT event.key, event.seq, 1, event.has_old, \(image("old"))
-                \(rows)
-                UNION ALL
-                SELECT event.key, event.seq, -1, event.has_new, \(image("new"))
-                \(rows)
-            ), unbalanced (key, side, present, first, last) AS (
+            ), \(stateSQL(table, where: "event.key IN (SELECT key FROM many)")), unbalanced (key, side, present, first, last) AS (
                 SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
                 FROM state
                 GROUP BY key, image
@@ -154,15 +163,39 @@ package enum ReduceCapture {
             """
     }
 
+    /// The states that the events leave and enter.
+    private static func stateSQL(_ table: SyncedTable, where condition: String = "true") -> String {
+        let image = { (side: String) in
+            "CASE WHEN event.has_\(side) THEN "
+                + RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: "\(side)_") + " END"
+        }
+        let rows = """
+            FROM event
+            JOIN \(SQLText.name(CaptureTables.shadow(table))) AS captured ON captured.seq = event.seq
+            WHERE \(condition)
+            """
+        return """
+            state (key, seq, side, present, image) AS (
+                SELECT event.key, event.seq, 1, event.has_old, \(image("old"))
+                \(rows)
+                UNION ALL
+                SELECT event.key, event.seq, -1, event.has_new, \(image("new"))
+                \(rows)
+            )
+            """
+    }
+
+    private static let insertSQL =
+        "INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base, seq)"
+
     /// Lists the events of each key; an update that changes the key is a deletion and a creation.
-    private static func eventsSQL(_ table: SyncedTable) -> String {
+    private static func eventSQL(_ table: SyncedTable) -> String {
         let capturedRows = "FROM \(SQLText.name(CaptureTables.shadow(table))) WHERE seq BETWEEN ?1 AND ?2"
         let old = RowJSON.key(table, prefix: "old_")
         let new = RowJSON.key(table, prefix: "new_")
         let moves = keyChangeCondition(table)
         return """
-            INSERT INTO temp.tidemark_reduced (tbl, key, operation, before, attributes, base, seq)
-            WITH event (key, seq, has_old, has_new) AS (
+            event (key, seq, has_old, has_new) AS (
                 SELECT \(old), seq, 1, kind = 'update' AND NOT (\(moves)) \(capturedRows) AND kind <> 'insert'
                 UNION ALL
                 SELECT \(new), seq, 0, 1 \(capturedRows) AND (kind = 'insert' OR kind = 'update' AND (\(moves)))
