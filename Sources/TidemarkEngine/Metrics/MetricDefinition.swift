@@ -127,6 +127,11 @@ extension MetricDefinition {
         .gauge,
         help: "Connections that wait for new revisions."
     )
+    static let unmergedBytes = MetricDefinition(
+        "tidemark_wal_bytes",
+        .gauge,
+        help: "Bytes in the write-ahead logs of the open SQLite files."
+    )
     static let build = MetricDefinition(
         "tidemark_build_info",
         .gauge,
