@@ -21,7 +21,10 @@ struct Download {
         let bar = ProgressBar("downloading")
         let transport = try access.transport(to: url, asksForToken: asksForToken)
         let join = DeviceFileJoin(transport: transport, server: url, zone: zone)
-        let status = try await make(join) { bar.update($0, of: $1) }
+        let status = try await make(join) { received, total in
+            if received == 0, total == nil { bar.wait("the server is writing the file with the rows") }
+            bar.update(received, of: total)
+        }
         bar.clear()
         Terminal.line(summary(status))
     }

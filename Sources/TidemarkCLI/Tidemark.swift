@@ -30,6 +30,8 @@ import TidemarkTerminal
 
     static func main() async {
         LargeBlocks.giveBack()
+        // From here on: a reload while the server still opens its store does not end it.
+        if CommandLine.arguments.dropFirst().first == "serve" { Interruption.ignoreHangUp() }
         await main(nil)
     }
 }
