@@ -175,7 +175,7 @@ struct RouteTable {
     private var serverRoutes: [Route] {
         let ready = ReadyRoute(
             service: service,
-            admission: Admission(gate: gate, rates: rates),
+            admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
             store: storeCheck,
             readiness: readiness
         )
