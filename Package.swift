@@ -6,7 +6,7 @@ import PackageDescription
 // A target depends only on targets above it; no client target imports a server target.
 let package = Package(
     name: "tidemark",
-    platforms: [.macOS(.v14), .iOS(.v17)],
+    platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "Tidemark", targets: ["Tidemark"]),
         .library(name: "TidemarkServer", targets: ["TidemarkServer", "TidemarkEngine", "TidemarkEmbedded"]),

@@ -24,7 +24,10 @@ struct Download {
         let transport = try access.transport(to: url, asksForToken: asksForToken)
         var join = DeviceFileJoin(transport: transport, server: url, zone: zone)
         join.functions = functions
-        let status = try await make(join) { bar.update($0, of: $1) }
+        let status = try await make(join) { received, total in
+            if received == 0, total == nil { bar.wait("the server is writing the file with the rows") }
+            bar.update(received, of: total)
+        }
         bar.clear()
         Terminal.line(summary(status))
     }

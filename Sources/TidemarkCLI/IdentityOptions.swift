@@ -49,7 +49,7 @@ struct IdentityOptions: ParsableArguments {
 
         /// The rates of requests.
         var rates: RequestRates? { access?.rates }
-        /// Called at SIGHUP, if that does not stop the server.
+        /// Called at SIGHUP; nil if there is no file to read again.
         var onHangUp: (@Sendable () async -> Void)? { access?.onHangUp }
 
         /// Runs a server, and keeps the keys of identity providers fresh meanwhile.

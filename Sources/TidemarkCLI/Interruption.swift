@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import TidemarkTerminal
 import UnixSignals
 
@@ -25,6 +26,11 @@ enum Interruption {
             if let first, case .failure? = await tasks.nextResult() { throw ExitCode(128 + first.rawValue) }
         }
     }
+}
+
+extension Interruption {
+    /// Has the process ignore SIGHUP, until it traps it.
+    static func ignoreHangUp() { signal(SIGHUP, SIG_IGN) }
 }
 
 extension Terminal {

@@ -73,7 +73,7 @@ final class ServedAccess: Sendable {
         }
     }
 
-    /// Reads the access file again; nil without one, where SIGHUP stops the server.
+    /// Reads the access file again; nil without one.
     var onHangUp: (@Sendable () async -> Void)? {
         guard let file else { return nil }
         return { await self.reread(file) }
@@ -112,6 +112,7 @@ final class ServedAccess: Sendable {
     ) async throws(TidemarkError) {
         guard let host else { return }
         for name in configuration.zones.keys.sorted() {
+            try ZoneName.requireChoosable(name)
             do { try await host.makeZone(name) } catch let error as TidemarkError { throw error } catch {
                 throw TidemarkError(
                     .unavailable,

@@ -33,6 +33,8 @@ import TidemarkTerminal
         LargeBlocks.giveBack()
         // Zones, device files, snapshots and backups hold rows: other accounts of the machine may not read them.
         umask(0o077)
+        // From here on: a reload while the server still opens its store does not end it.
+        if CommandLine.arguments.dropFirst().first == "serve" { Interruption.ignoreHangUp() }
         await main(nil)
     }
 }

@@ -29,6 +29,10 @@ public final class EmbeddedStore: SyncService {
     ///
     /// A device leaves them out unless its program has registered the functions.
     public var programCalls: [String] { file.programCalls }
+    /// Tables and columns that the file lacked and the operator's schema has, such as `column team.town`.
+    public var additions: [String] { file.growth.additions }
+    /// What else the operator's schema has and the file has otherwise; the store leaves the file as it is.
+    public var ignoredDifferences: [String] { file.growth.ignored }
     /// The name of a zone without another name.
     public static let zoneName = "main"
 
@@ -51,6 +55,7 @@ public final class EmbeddedStore: SyncService {
     private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
+    private let logSize: LogSize
     private let warn: @Sendable (String) -> Void
     private let pulls: Pulls
     private let places = ReaderPlaces(readers: ZoneFile.readersMax)
@@ -60,7 +65,8 @@ public final class EmbeddedStore: SyncService {
     ///
     /// - Parameters:
     ///   - path: The SQLite file.
-    ///   - schemaSQL: Statements that create the tables if the file has none yet.
+    ///   - schemaSQL: Statements that create the tables if the file has none yet; of a longer schema, the file gets the
+    ///     tables and columns that it lacks.
     ///   - zone: The zone's name.
     ///   - newEpoch: A random id for a new history.
     ///   - isRestored: Whether the file was restored from a backup. The zone then starts a new
@@ -137,6 +143,8 @@ public final class EmbeddedStore: SyncService {
         self.zone = zone
         self.limits = limits
         self.metrics = metrics
+        let logSize = LogSize(of: path, metrics)
+        self.logSize = logSize
         self.warn = warn
         let fanOut = fanOut ?? FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
@@ -156,7 +164,10 @@ public final class EmbeddedStore: SyncService {
         )
         self.file = file
         let handler = GroupHandler(limits: limits)
-        commit = { _, group in try await file.answer(group, by: handler) }
+        commit = { _, group in
+            defer { logSize.measure() }
+            return try await file.answer(group, by: handler)
+        }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = try Pulls(
             limits: limits,
@@ -300,6 +311,7 @@ public final class EmbeddedStore: SyncService {
     @discardableResult public func close() async throws -> Bool {
         await snapshots.clear()
         try watch.close()
+        defer { logSize.measure() }
         return try file.close()
     }
 

@@ -88,6 +88,9 @@ public protocol SyncService: Sendable {
     /// - Throws: The reason if it cannot.
     func probe() async throws
 
+    /// The zones that could not be opened at their last use, a line each with the reason, for the operator.
+    var unservedZones: [String] { get }
+
     // MARK: Push
 
     /// The fan-out to which the store publishes its commits, and those of other nodes.
@@ -103,6 +106,9 @@ public protocol SyncService: Sendable {
 }
 
 extension SyncService {
+    /// None: all zones share one database.
+    public var unservedZones: [String] { [] }
+
     /// Forgets a device of any user in a zone; only an owner of the zone may ask for it.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the zone cannot be written.

@@ -66,10 +66,10 @@ public struct TidemarkServerApplication: Sendable {
     ///     ``TidemarkCore/Limits/requestBytesMax`` and ``TidemarkCore/Limits/inFlightBytesMax``.
     ///   - drain: How long the server still accepts requests after the signal to stop. Meanwhile
     ///     `/readyz` fails, so that load balancers send requests to other servers.
-    ///   - clock: Measures the drain and the store's time for `/readyz`.
+    ///   - clock: Measures the drain, the store's time for `/readyz`, and how long a request waits for a snapshot.
     ///   - metrics: Records every request.
     ///   - exposition: Returns the text of `GET /metrics`, in the text format of Prometheus.
-    ///   - onHangUp: Called at each SIGHUP, which then does not stop the server.
+    ///   - onHangUp: Called at each SIGHUP, which never stops the server.
     ///   - logger: Receives every request at level info, and every defect at level error.
     public init(
         service: any SyncService,
@@ -110,7 +110,7 @@ public struct TidemarkServerApplication: Sendable {
     /// Serves until the task is cancelled or the process gets a signal, then lets requests finish.
     ///
     /// - Parameters:
-    ///   - stopsOnSignals: Whether SIGINT, SIGTERM and SIGHUP stop the server, and whether it reacts to
+    ///   - stopsOnSignals: Whether SIGINT and SIGTERM stop the server, and whether it reacts to
     ///     signals at all. The server logs the signal at level warning.
     ///   - onListening: Called once, with the port, when the server accepts connections.
     /// - Throws: ``TidemarkCore/TidemarkError`` if the server cannot listen on the address, or if the
@@ -129,10 +129,8 @@ public struct TidemarkServerApplication: Sendable {
             connectionsMax: room.connections,
             onListening: onListening
         )
-        let signals = await UnixSignalsSequence(
-            trapping: stopsOnSignals ? StopSignals.signalsToTrap(stopsOnHangUp: onHangUp == nil) : []
-        )
-        let hangUps = await UnixSignalsSequence(trapping: stopsOnSignals && onHangUp != nil ? [.sighup] : [])
+        let signals = await UnixSignalsSequence(trapping: stopsOnSignals ? [.sigint, .sigterm] : [])
+        let hangUps = await UnixSignalsSequence(trapping: stopsOnSignals ? [.sighup] : [])
         var configuration = ServiceGroupConfiguration(
             // The last service stops first: connections of listeners close only after `bye`, and the last
             // requests are contacts to write.
@@ -148,7 +146,7 @@ public struct TidemarkServerApplication: Sendable {
             try await withGracefulShutdownHandler {
                 try await withThrowingTaskGroup(of: Void.self) { tasks in
                     tasks.addTask { try await stop(group, on: signals, readiness) }
-                    tasks.addTask { for await _ in hangUps { await onHangUp?() } }
+                    tasks.addTask { for await _ in hangUps { await hangUp() } }
                     try await group.run()
                     tasks.cancelAll()
                 }
@@ -170,6 +168,15 @@ public struct TidemarkServerApplication: Sendable {
             await group.triggerGracefulShutdown()
             return
         }
+    }
+
+    /// Reads again what can be read again.
+    private func hangUp() async {
+        guard let onHangUp else {
+            logger.warning("SIGHUP: the server has no file to read again, and goes on")
+            return
+        }
+        await onHangUp()
     }
 
     private func application(
@@ -221,6 +228,7 @@ public struct TidemarkServerApplication: Sendable {
             memory: InFlightMemory(limits: limits, metrics: metrics),
             readiness: readiness,
             storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
+            firstSnapshots: FirstSnapshots(service, clock: clock),
             accessWatch: accessWatch,
             pages: pages,
             exposition: exposition

@@ -6,6 +6,7 @@ package final class ProgressBar: Sendable {
     private let label: String
     private let isTerminal = isatty(STDERR_FILENO) == 1
     private let visiblePercent = Mutex(-1)
+    private let visibleWaits = Mutex(0)
 
     /// Creates a bar, which appears with the first update.
     package init(_ label: String) { self.label = label }
@@ -19,6 +20,16 @@ package final class ProgressBar: Sendable {
     /// Shows the progress in units of work.
     package func update(_ done: Int, of total: Int, unit: String) {
         update(Int64(done), of: Int64(total)) { "\(done) of \(total) \(unit)" }
+    }
+
+    /// Shows what the work waits for, with a sign more at each call.
+    package func wait(_ reason: String) {
+        guard isTerminal else { return }
+        let count = visibleWaits.withLock { count in
+            count = (count + 1) % 4
+            return count
+        }
+        write("\r\u{1B}[K  \(label): \(reason) \(String(repeating: ".", count: count))")
     }
 
     private func update(_ done: Int64, of total: Int64, _ text: () -> String) {

@@ -59,7 +59,7 @@ package enum Terminal {
         switch error.code {
         case .unreachable: ExitCode(4)
         case .syncInProgress: ExitCode(5)
-        case .rateLimited, .unavailable: error.retryAfterSeconds == nil ? .failure : ExitCode(6)
+        case .rateLimited, .unavailable, .snapshotPending: error.retryAfterSeconds == nil ? .failure : ExitCode(6)
         default: .failure
         }
     }

@@ -152,6 +152,11 @@ extension IntegrationTests {
             #expect(line.contains("acme") && line.contains("no key"), "\(line)")
             #expect(try await site.status(server, nil) == "200")
 
+            try FileManager.default.removeItem(atPath: site.workshop.path("access.json"))
+            server.program.signalled(SIGHUP)
+            _ = try await server.program.line(with: "the former access file stays in force")
+            #expect(try await site.status(server, nil) == "200")
+
             try site.workshop.write(next.keys, to: "keys.json")
             try site.access(
                 zones: #""main": {"everybody": "reader"}"#,
@@ -207,13 +212,6 @@ extension IntegrationTests {
             #expect(keyless.status == 1)
             #expect(keyless.errors.contains("acme") && keyless.errors.contains("oct"), "\(keyless.errors)")
             #expect(try await check().status == 1)
-        }
-
-        @Test func `without an access file SIGHUP stops the server`() async throws {
-            let site = try await Site()
-            let server = try await site.workshop.serve("zone.sqlite")
-            server.program.signalled(SIGHUP)
-            #expect(try await server.program.finished().status == 0)
         }
 
         @Test func `a server on PostgreSQL keeps a provider's users in its database`() async throws {

@@ -128,6 +128,94 @@ extension IntegrationTests {
             #expect(!workshop.exists("out.sqlite") && !workshop.exists("log.sqlite"))
         }
 
+        @Test func `a data folder is copied with its zones and users, and put back whole`() async throws {
+            let workshop = try Workshop()
+            try workshop.write("CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT);", to: "s.sql")
+            let folder = workshop.path("data")
+            let start = ["serve", "--schema", workshop.path("s.sql"), "--data", folder, "--users", "--listen"]
+            let server = try await workshop.serve(start + ["127.0.0.1:0"])
+            _ = try await workshop.tidemark("user", "add", "anna", "--data", folder)
+            let added = try await workshop.tidemark("token", "add", "anna", "--data", folder, "--json")
+            let object = try JSONSerialization.jsonObject(with: Data(added.output.utf8)) as? [String: Any]
+            let token = try #require(object?["token"] as? String)
+            func curl(_ arguments: String...) async throws -> [String: Any] {
+                let rest = ["-s", "-H", "Authorization: Bearer \(token)", "-H", "Content-Type: application/json"]
+                let output = try await workshop.start("curl", rest + arguments).finished().output
+                return try JSONSerialization.jsonObject(with: Data(output.utf8)) as? [String: Any] ?? [:]
+            }
+            let made = try await curl("\(server.url)/zones", "-d", #"{"title":"Shopping"}"#)
+            let zone = try #require(made["zone"] as? String, "\(made)")
+            let tables = "/zones/\(zone)/tables/note"
+            _ = try await curl(server.url + tables, "-d", #"{"v":"one"}"#)
+            let copy = try await workshop.tidemark("backup", "--data", folder, workshop.path("copy"))
+            #expect(copy.status == 0, "\(copy.errors)")
+            #expect(copy.output.contains("2 zones and the users") && copy.output.contains("--restored"))
+            let modes = try ["copy", "copy/zones", "copy/access.sqlite"].map { name in
+                try FileManager.default.attributesOfItem(atPath: workshop.path(name))[.posixPermissions] as? Int
+            }
+            #expect(modes == [0o700, 0o700, 0o600])
+            _ = try await curl(server.url + tables, "-d", #"{"v":"lost"}"#)
+            let next = try #require(try await curl("\(server.url)/zones/\(zone)/changes?since=0")["next"] as? String)
+            try await server.stopped()
+            try FileManager.default.removeItem(atPath: folder)
+            try FileManager.default.copyItem(atPath: workshop.path("copy"), toPath: folder)
+            let again = try await workshop.serve(start + ["127.0.0.1:\(server.port)", "--restored"])
+            let page = try await curl(again.url + tables)
+            #expect((page["records"] as? [[String: Any]])?.compactMap { $0["v"] as? String } == ["one"], "\(page)")
+            let stale = try await curl("\(again.url)/zones/\(zone)/changes?since=\(next)")
+            #expect(stale["code"] as? String == "epochMismatch", "\(stale)")
+            let lineage = "SELECT count(*) FROM tidemark_lineage"
+            #expect(try await workshop.sqlite3("data/zones/\(zone).sqlite", lineage) == "1")
+            try await again.stopped()
+            // A file that is no zone any more is named, and the others are copied.
+            try workshop.write("no database", to: "data/zones/\(zone).sqlite")
+            let part = try await workshop.tidemark("backup", "--data", folder, workshop.path("part"))
+            #expect(part.status == 1 && part.errors.contains(zone), "\(part.errors)")
+            #expect(workshop.exists("part/main.sqlite") && workshop.exists("part/access.sqlite"))
+            let refusal = try await workshop.tidemark("backup", "--data", folder, workshop.path("part"))
+            #expect(refusal.status == 1 && refusal.errors.contains("exists already"))
+        }
+
+        @Test func `a restore that nobody declares is noticed by readers of the feed and by writers with a tag`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", "CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT)")
+            let server = try await workshop.serve("zone.sqlite")
+            func post(_ text: String) async throws {
+                let header = "Content-Type: application/json"
+                let body = #"{"v":"\#(text)"}"#
+                try await workshop.run("curl", "-s", "\(server.url)/tables/note", "-H", header, "-d", body)
+            }
+            func status(_ arguments: String...) async throws -> String {
+                let rest = ["-s", "-o", "/dev/null", "-w", "%{http_code}"]
+                return try await workshop.start("curl", rest + arguments).finished().output
+            }
+            try await post("one")
+            _ = try await workshop.tidemark("backup", workshop.path("zone.sqlite"), workshop.path("backup.sqlite"))
+            for text in ["two", "three"] { try await post(text) }
+            let page = try await workshop.run("curl", "-s", "\(server.url)/changes?since=0").output
+            let object = try JSONSerialization.jsonObject(with: Data(page.utf8)) as? [String: Any]
+            let next = try #require(object?["next"] as? String)
+            let head = try await workshop.run("curl", "-sI", "\(server.url)/tables/note/2").output
+            let tag = try #require(head.firstMatch(of: /(?i)etag: ("[^"]*")/)).1
+            try await server.stopped()
+            try FileManager.default.removeItem(atPath: workshop.path("zone.sqlite"))
+            try FileManager.default.copyItem(
+                atPath: workshop.path("backup.sqlite"),
+                toPath: workshop.path("zone.sqlite")
+            )
+            let again = try await workshop.serve("zone.sqlite", port: server.port)
+            for text in ["other", "another", "third"] { try await post(text) }
+            #expect(try await status("\(again.url)/changes?since=\(next)") == "410")
+            let patch = ["-X", "PATCH", "-H", "If-Match: \(tag)", "-H", "Content-Type: application/json"]
+            let arguments = ["-s", "-o", "/dev/null", "-w", "%{http_code}", "\(again.url)/tables/note/2"]
+            let refused = try await workshop.start("curl", arguments + patch + ["-d", #"{"v":"over"}"#]).finished()
+            #expect(refused.output == "412")
+            #expect(try await workshop.sqlite3("zone.sqlite", "SELECT v FROM note WHERE id = 2") == "other")
+            try await again.stopped()
+        }
+
         @Test func `backup of a damaged file leaves no copy behind`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)

@@ -127,7 +127,7 @@ extension IntegrationTests {
             try await server.program.killed()
         }
 
-        @Test(arguments: [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT"), (SIGHUP, "SIGHUP")])
+        @Test(arguments: [(SIGTERM, "SIGTERM"), (SIGINT, "SIGINT")])
         func `a server that shuts down logs the name of the signal`(signal: Int32, name: String) async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)
@@ -137,6 +137,30 @@ extension IntegrationTests {
             #expect(result.status == 0, "\(result.errors)")
             #expect(result.errors.contains("stopping"), "\(result.errors)")
             #expect(result.errors.contains(name), "\(result.errors)")
+        }
+
+        @Test func `SIGHUP never ends a server, from its first moment on and without a file to read again`()
+            async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3("zone.sqlite", Self.schema)
+            let program = try workshop.startTidemark([
+                "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0",
+            ])
+            func ignoresHangUp() throws -> Bool {
+                let status = try String(contentsOfFile: "/proc/\(program.id)/status", encoding: .utf8)
+                let line = status.split(separator: "\n").first { $0.hasPrefix("SigIgn:") }
+                return line?.last.map { "13579bdf".contains($0) } == true
+            }
+            while try !ignoresHangUp() { await Task.yield() }
+            for _ in 0..<3 { program.signalled(SIGHUP) }
+            let url = try #require(try await program.line(with: "listening on ").split(separator: " ").last)
+            program.signalled(SIGHUP)
+            for _ in 0..<2 { #expect(try await workshop.run("curl", "-s", "\(url)/healthz").output == "ok\n") }
+            program.signalled(SIGTERM)
+            let result = try await program.finished()
+            #expect(result.status == 0 && result.errors.contains("SIGTERM"), "\(result.errors)")
+            #expect(result.errors.contains("no file to read again"), "\(result.errors)")
         }
 
         @Test func `a server started by nohup survives the closing of its terminal`() async throws {

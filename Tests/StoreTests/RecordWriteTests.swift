@@ -13,7 +13,7 @@ import TidemarkEngine
         let answer = try await client.write(.post, "player", #"{"team_id": 2, "name": "Dora"}"#)
         #expect(answer.status == 201)
         #expect(answer.location == "tables/player/3")
-        #expect(answer.entityTag == RowClient.tag(2))
+        #expect(RowClient.isTag(answer.entityTag, of: 2))
         #expect(answer.record == #"{"id":3,"team_id":2,"name":"Dora","goals":0,"$revision":2}"#)
     }
 
@@ -66,7 +66,7 @@ import TidemarkEngine
         let client = try await RowClient(store)
         let first = try await client.write(.patch, "player/1", #"{"goals":5}"#, ifMatch: RowClient.tag(1))
         #expect(first.status == 200)
-        #expect(first.entityTag == RowClient.tag(2))
+        #expect(RowClient.isTag(first.entityTag, of: 2))
         for ifMatch in [RowClient.tag(1), "\"2-ffffffff\"", "\"99-1b60e08c\"", "W/\"2-1b60e08c\"", "\"etag\""] {
             let problem = try await RowClient.problem {
                 _ = try await client.write(.patch, "player/1", #"{"goals":9}"#, ifMatch: ifMatch)
@@ -86,7 +86,7 @@ import TidemarkEngine
         )
         #expect(try await client.zone.revision() == 2)
         let any = try await client.write(.patch, "player/1", #"{"goals":9}"#, ifMatch: "*")
-        #expect(any.entityTag == RowClient.tag(3))
+        #expect(RowClient.isTag(any.entityTag, of: 3))
     }
 
     @Test(arguments: Store.all)
@@ -394,7 +394,8 @@ import TidemarkEngine
         _ = try await client.write(.patch, "player/1", #"{"goals":5}"#, ifMatch: RowClient.tag(1))
         #expect(try await tag("player/1", RowClient.tag(1)) == nil)
         #expect(try await tag("team/1", "*") == nil)
-        #expect(try await tag("team/1", RowClient.tag(4)) == RowClient.tag(5))
+        let last = try await tag("team/1", RowClient.tag(4))
+        #expect(RowClient.isTag(last, of: 5))
     }
 
     @Test(arguments: Store.all)

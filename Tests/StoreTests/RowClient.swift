@@ -33,7 +33,13 @@ struct RowClient {
         )
     }
 
-    /// The tag of a record that a revision changed last.
+    /// Whether a tag is that of a record that a logged revision changed last.
+    static func isTag(_ tag: String?, of revision: Int64) -> Bool {
+        guard let tag = tag.flatMap({ RecordTag(entityTag: $0) }), tag.revision == revision else { return false }
+        return tag.state.text.hasPrefix("\(revision)-\(epoch.prefix(8))") && tag.state.text.count > 12
+    }
+
+    /// The tag of a record that a revision changed last, without the hash of the history.
     static func tag(_ revision: Int64) -> String { "\"\(revision)-\(epoch.prefix(8))\"" }
 
     /// An id for a change set.

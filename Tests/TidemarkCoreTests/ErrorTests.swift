@@ -38,7 +38,7 @@ import TidemarkCore
 
     private static let retried: [ErrorCode] = [
         .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
-        .storageFailed, .rangeNotSatisfiable, .rateLimited,
+        .storageFailed, .rangeNotSatisfiable, .rateLimited, .snapshotPending,
     ]
     private static let resynced: [ErrorCode] = [.snapshotRequired, .epochMismatch, .revisionAhead]
     private static let permanent: [ErrorCode] = [
@@ -59,6 +59,15 @@ import TidemarkCore
         #expect(recovery(.accessRevoked) == .leave)
         #expect(recovery(.fingerprintMismatch) == .repair)
         #expect(Self.permanent.allSatisfy { recovery($0) == .permanent })
+    }
+
+    @Test(arguments: retried + resynced + permanent + [.identityInUse, .signInNeeded, .fingerprintMismatch, .zoneGone])
+    func `an alert of an app shows what happened and what to do, whatever the error`(code: ErrorCode) {
+        let plain: any Error = TidemarkError(code, "The disk is full.", fix: "Make room.")
+        #expect(plain.localizedDescription == "The disk is full.")
+        #expect((plain as NSError).localizedRecoverySuggestion == "Make room.")
+        let placed: any Error = TidemarkError(code, "No.", fix: "Yes.", place: .init(table: "note", key: "7"))
+        #expect(placed.localizedDescription == "No. [table note, key 7]")
     }
 
     @Test func `an unknown code of a newer server is permanent and keeps its name`() {

@@ -42,6 +42,18 @@ import Testing
         #expect(IDLayout.narrow.lent(2_048).isEmpty)
     }
 
+    @Test func `keys of 64 bits are lent ids of 32 bits, until the sequence comes near them`() throws {
+        let low = IDLayout.besideSequence.lent(1, above: 1 << 29)
+        #expect(low.first?.first == 1 << 30 + 1 << 8)
+        #expect(low.contains { $0.first >= 1 << 32 }, "later there are ids without end")
+        let high = IDLayout.besideSequence.lent(1, above: 1 << 29 + 1)
+        // The same ids as before the low ones were lent.
+        #expect(high.first?.first == 1 << 32 + 1 << 15 && high.count == low.count - 2)
+        #expect(IDLayout.besideSequence.lent(1, above: 1 << 31 + 1).allSatisfy { $0.first >= 1 << 49 })
+        #expect(IDLayout.narrow.lent(1, above: 1 << 29).count == 2)
+        #expect(IDLayout.narrow.lent(1, above: 1 << 29 + 1).isEmpty)
+    }
+
     @Test func `the id of a number is the inverse of the number of an id, over the end of a place`() throws {
         let lent = try #require(LentIDs(first: 100, last: 1_000, stride: 50, width: 10))
         #expect(lent.count == 180)

@@ -209,20 +209,6 @@ import TidemarkTestSupport
         try await first.closeAll()
     }
 
-    @Test func `a table that was changed otherwise is named, and nothing is changed in the zone`() async throws {
-        let place = try Place()
-        let zone = Self.names[0]
-        let first = try place.open()
-        try await first.makeZone(zone)
-        try await first.closeAll()
-        try place.write("ALTER TABLE list RENAME COLUMN title TO name; ", into: "main")
-        let second = try place.open()
-        let error = await #expect(throws: TidemarkError.self) { _ = try await second.latest(.local(zone)) }
-        #expect(error?.code == .unavailable)
-        #expect(error?.message.contains("list") == true && error?.message.contains(zone) == true)
-        try await second.closeAll()
-    }
-
     @Test func `a zone whose file is missing is not made anew`() async throws {
         let place = try Place()
         let zone = Self.names[0]
@@ -262,22 +248,6 @@ import TidemarkTestSupport
         await directory.releaseSnapshot(file)
         #expect(try await other.revisions == [1])
         try await directory.closeAll()
-    }
-
-    @Test(
-        arguments: [
-            ("CREATE TABLE a (x INT)", "CREATE TABLE a (x INT, y TEXT)", ["y TEXT"]),
-            (
-                "CREATE TABLE a (x INT)", "CREATE TABLE a (x INT, y TEXT DEFAULT ',)', z INT CHECK (z IN (1, 2)))",
-                ["y TEXT DEFAULT ',)'", "z INT CHECK (z IN (1, 2))"]
-            ),
-            ("CREATE TABLE a (x INT) STRICT", "CREATE TABLE a (x INT, y INT) STRICT", ["y INT"]),
-            ("CREATE TABLE a (x INT)", "CREATE TABLE a (x INT NOT NULL)", nil),
-            ("CREATE TABLE a (x INT)", "CREATE TABLE a (x TEXT, y INT)", nil),
-        ] as [(String, String, [String]?)]
-    )
-    func `the added columns follow from the statements`(old: String, new: String, columns: [String]?) {
-        #expect(GrowZone.addedColumns(from: old, to: new) == columns)
     }
 }
 

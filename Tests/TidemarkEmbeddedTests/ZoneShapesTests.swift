@@ -48,8 +48,7 @@ import TidemarkEngine
     }
 
     @Test(arguments: [
-        "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)",
-        "INSERT INTO tidemark_policy VALUES ('list', 'lastWriter')", "PRAGMA user_version = 9",
+        "CREATE TABLE label (id INTEGER PRIMARY KEY, name TEXT)", "PRAGMA user_version = 9",
         "CREATE TABLE grdb_migrations (identifier TEXT PRIMARY KEY NOT NULL); INSERT INTO grdb_migrations VALUES ('2')",
     ]) func `a file that was altered is served as a server does that never opened it before`(change: String)
         async throws

@@ -103,6 +103,11 @@ struct Home {
             reason: "the timer of readers that wait for a change"
         ),
         Home(
+            path: "Sources/Tidemark/Transport/SnapshotDownload.swift",
+            calls: ["Task.sleep"],
+            reason: "the pause that the server asks for while it writes a snapshot"
+        ),
+        Home(
             path: "Sources/Tidemark/Session/CommitObserver.swift",
             calls: ["Task.sleep"],
             reason: "the timer behind the background loop"

@@ -10,6 +10,8 @@ internal import TidemarkCore
 struct SnapshotDownload {
     /// The bytes between two reports of progress.
     private static let progressBytes: Int64 = 100_000
+    /// How often the device comes back while the server writes the file: some hours.
+    private static let returnsMax = 1_000
 
     let exchange: HTTPExchange
     let url: String
@@ -41,11 +43,27 @@ struct SnapshotDownload {
         async throws
     {
         var budget = ResumeBudget()
-        while case .cut(let error, let bytes) = try await attempt(intake, progress: progress) {
+        while case .cut(let error, let bytes) = try await attemptOnceWritten(intake, progress: progress) {
             guard intake.tag != nil, budget.allowsAnother(afterReceiving: bytes, total: intake.received) else {
                 throw exchange.failure(error)
             }
         }
+    }
+
+    /// Requests the missing bytes, and comes back as long as the server is still writing the file.
+    private func attemptOnceWritten(
+        _ intake: SnapshotIntake,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+    ) async throws -> Ending {
+        for _ in 0..<Self.returnsMax {
+            do { return try await attempt(intake, progress: progress) } catch let error as TidemarkError
+                where error.code == .snapshotPending
+            {
+                progress(0, nil)
+                try await Task.sleep(for: .seconds(min(max(error.retryAfterSeconds ?? 1, 1), 60)))
+            }
+        }
+        return try await attempt(intake, progress: progress)
     }
 
     /// Requests the missing bytes once.

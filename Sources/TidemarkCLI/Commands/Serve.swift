@@ -39,7 +39,7 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Start empty from a file of CREATE TABLE statements.",
-            discussion: "With --store, creates the tables and columns that the database does not have yet.",
+            discussion: "Later, creates the tables and columns that the store does not have yet.",
             valueName: "file.sql"
         )
     ) var schema: String?
@@ -340,6 +340,7 @@ struct Serve: AsyncParsableCommand {
             warn: { logger.error("\($0)") }
         )
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
+        lines += store.additions.map { "made the \($0)" } + Self.ignored(store.ignoredDifferences, path: store.path)
         if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
         lines += Self.hints(store.undeclaredReferences)
         lines += store.policyChanges.map(\.description)
@@ -361,6 +362,7 @@ struct Serve: AsyncParsableCommand {
             limits: limits,
             warn: { logger.error("\($0)") }
         )
+        if restored { lines += try await directory.beginNewHistories().map { "warning: \($0)" } }
         return OpenStore(service: directory, host: directory, lines: lines, warnings: Self.readableFiles(store.path)) {
             await directory.closeZones()
             try await Self.close(store)
@@ -381,6 +383,13 @@ struct Serve: AsyncParsableCommand {
             backup`.
             """
         )
+    }
+
+    /// Names what the schema has and the file has otherwise.
+    private static func ignored(_ differences: [String], path: String) -> [String] {
+        guard !differences.isEmpty else { return [] }
+        let advice = "A schema adds tables and columns only. Make other changes in \(path); the server follows them."
+        return differences.map { "ignored in the schema: \($0)" } + [advice]
     }
 
     /// Names undeclared references and their declarations, aligned.

@@ -61,7 +61,7 @@ package struct LentIDs: Hashable, Sendable {
 package enum IDLayout: Hashable, Sendable {
     /// Ids of 64 bits, as in SQLite.
     case wide
-    /// Ids of 64 bits beside a sequence that counts from 1.
+    /// Ids of 64 bits beside a sequence that counts from 1; those of 32 bits first.
     case besideSequence
     /// Ids of 32 bits beside a sequence that counts from 1.
     case narrow
@@ -91,22 +91,23 @@ package enum IDLayout: Hashable, Sendable {
                 Region(start: 0, end: 1 << 31, width: 1 << 15, places: 1 << 5),
                 Region(start: 1 << 31, end: 1 << 49, width: 1 << 15, places: 1 << 10),
             ] + Self.far
-        case .besideSequence: [Region(start: 1 << 32, end: 1 << 49, width: 1 << 15, places: 1 << 10)] + Self.far
-        case .narrow:
-            [
-                Region(start: 1 << 30, end: 3 << 29, width: 1 << 8, places: 1 << 6),
-                Region(start: 3 << 29, end: 1 << 31, width: 1 << 6, places: 1 << 11),
-            ]
+        case .besideSequence:
+            // Generic references and other columns of programs have 32 bits, also where the key has 64.
+            Self.low + [Region(start: 1 << 32, end: 1 << 49, width: 1 << 15, places: 1 << 10)] + Self.far
+        case .narrow: Self.low
         }
     }
+
+    /// The ids of 32 bits above a sequence.
+    private static let low = [
+        Region(start: 1 << 30, end: 3 << 29, width: 1 << 8, places: 1 << 6),
+        Region(start: 3 << 29, end: 1 << 31, width: 1 << 6, places: 1 << 11),
+    ]
 
     private static let far = [
         Region(start: 1 << 49, end: 1 << 51, width: 1 << 14, places: 1 << 14),
         Region(start: 1 << 51, end: 1 << 52, width: 1 << 12, places: 1 << 20),
     ]
-
-    /// The highest value of a table's sequence up to which a server lends ids above it.
-    package var sequenceMax: Int64 { regions[0].start / 2 }
 
     /// Returns the SQL condition that the server of a SQLite file may assign an id.
     package static func isOwnSQL(_ id: String) -> String {
@@ -115,6 +116,16 @@ package enum IDLayout: Hashable, Sendable {
 
     /// Returns the ids of a lending; empty if there is no place for it.
     package func lent(_ number: Int64) -> [LentIDs] { regions.compactMap { $0.lent(number) } }
+
+    /// Returns the ids of a lending that are far above a table's sequence.
+    ///
+    /// Regions of one width of ids stand or fall together: a sequence beyond half of the first is beyond all of them.
+    package func lent(_ number: Int64, above sequence: Int64) -> [LentIDs] {
+        let isBeyondLow = sequence > Self.low[0].start / 2
+        return regions.filter { region in
+            region.end <= 1 << 31 ? !isBeyondLow : sequence <= region.start / 2
+        }.compactMap { $0.lent(number) }
+    }
 
     /// Returns the server's own ids from `least` on up to the end of their place; nil if none are left.
     ///

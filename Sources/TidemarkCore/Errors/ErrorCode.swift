@@ -142,6 +142,8 @@ extension ErrorCode {
     public static let rateLimited = ErrorCode(rawValue: "rateLimited")
     /// The server cannot serve the request now.
     public static let unavailable = ErrorCode(rawValue: "unavailable")
+    /// The server is still writing the snapshot that a new device starts from.
+    public static let snapshotPending = ErrorCode(rawValue: "snapshotPending")
     /// The server has a defect; its log says more.
     public static let internalFailure = ErrorCode(rawValue: "internalFailure")
 }

@@ -79,7 +79,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
     public var recovery: Recovery {
         switch code {
         case .unreachable, .invalidResponse, .unavailable, .internalFailure, .predecessorMissing, .syncInProgress,
-            .storageFailed, .rangeNotSatisfiable, .rateLimited:
+            .storageFailed, .rangeNotSatisfiable, .rateLimited, .snapshotPending:
             .retry
         case .snapshotRequired, .epochMismatch, .revisionAhead: .resync
         case .identityInUse, .deviceTaken: .renew

@@ -109,7 +109,7 @@ export class Tidemark {
     const query = new URLSearchParams(params)
     for (;;) {
       const page = await this.read(this.#path(table), query)
-      for (const record of page.records) record.$tag = `"${record.$revision}-${page.epoch.slice(0, 8)}"`
+      for (const record of page.records) record.$tag = `"${record.$revision}@${page.state}"`
       yield page
       if (!page.next) return
       query.set('after', page.next)

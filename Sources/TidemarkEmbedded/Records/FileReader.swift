@@ -70,15 +70,12 @@ struct FileReader: ZoneReader {
         }
     }
 
-    /// The number of rows up to some thousand; beyond, the distance between the first and the last rowid.
-    func estimate(_ table: SyncedTable) throws -> Int {
+    /// The number of rows up to some thousand; beyond, by the density of ids.
+    func estimate(_ table: SyncedTable) throws -> RowEstimate {
         let counted = try count(table, where: nil, max: Self.countedMax)
-        guard counted > Self.countedMax, table.keyKind == .integer else { return counted }
-        let name = SQLText.name(table.key[0])
-        return try Int.fetchOne(
-            db,
-            sql: "SELECT max(\(name)) - min(\(name)) + 1 FROM main.\(SQLText.name(table.name))"
-        ) ?? counted
+        guard counted > Self.countedMax else { return .about(counted) }
+        guard table.keyKind == .integer else { return .atLeast(Self.countedMax) }
+        return .about(max(counted, try IDDensity(db, table: table).rows()))
     }
 
     private static let countedMax = 10_000

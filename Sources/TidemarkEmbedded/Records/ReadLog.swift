@@ -125,6 +125,11 @@ extension FileReader {
         }
     }
 
+    func chains(of revisions: Set<Int64>) throws -> [Int64: String] {
+        let statement = try db.cachedStatement(sql: "SELECT chain FROM main.tidemark_revision WHERE revision = ?")
+        return try revisions.reduce(into: [:]) { $0[$1] = try String.fetchOne(statement, arguments: [$1]) }
+    }
+
     func changeSets(of revisions: [Int64], bytesMax: Int) throws -> [Int64: String] {
         var found: [Int64: String] = [:]
         var bytes = 0

@@ -85,10 +85,7 @@ package struct ZoneAdoption {
         }
         try Self.requireLatest(db)
         if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) {
-            try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
-            try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
-            // The lost history may have lent ids that the backup does not know.
-            try db.execute(sql: "UPDATE tidemark_lent SET number = number + \(IDLayout.lostMax)")
+            try Self.beginNewHistory(epoch, in: db)
         }
         let before = SyncSchema(tables: schema.tables, policies: try ZonePolicies.read(in: db))
         policyChanges = try before.changes(to: policies)
@@ -132,6 +129,14 @@ package struct ZoneAdoption {
             throw UnsyncableSchema(problems: problems + other.problems)
         }
         throw UnsyncableSchema(problems: problems)
+    }
+
+    /// Begins a new history of a zone's file that came back from a backup.
+    static func beginNewHistory(_ epoch: String, in db: Database) throws {
+        try db.execute(sql: "INSERT OR REPLACE INTO tidemark_lineage SELECT epoch, revision FROM tidemark_zone")
+        try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [epoch])
+        // The lost history may have lent ids that the backup does not know.
+        try db.execute(sql: "UPDATE tidemark_lent SET number = number + \(IDLayout.lostMax)")
     }
 
     /// Refuses a zone whose log has later revisions than the zone: the next commit's number is taken.

@@ -22,7 +22,7 @@ struct FollowSchema {
     ///
     /// - Returns: The history of the columns.
     func run(isNew: Bool) throws -> SchemaHistory {
-        if !isNew { try follow(renames) }
+        if isNew { try note(renames) } else { try follow(renames) }
         let previousColumns = try servedColumns()
         let droppedTables = try readDroppedTables()
         let rebuiltTables = try CaptureTables.rebuiltTables(of: schema, in: db).filter { previousColumns[$0] != nil }
@@ -103,6 +103,18 @@ struct FollowSchema {
 
     // MARK: Renames and removals
 
+    /// Records the former names in a new zone, for devices whose app has them.
+    private func note(_ renames: [ColumnRename]) throws {
+        for rename in renames {
+            let columns = Set(schema.byName[rename.table]?.columns.map(\.name) ?? [])
+            guard columns.contains(rename.new), !columns.contains(rename.old) else { continue }
+            try db.execute(
+                sql: "INSERT OR IGNORE INTO tidemark_served_column (tbl, col, now) VALUES (?, ?, ?)",
+                arguments: [rename.table, rename.old, rename.new]
+            )
+        }
+    }
+
     private func follow(_ renames: [ColumnRename]) throws {
         let previousColumns = try servedColumns()
         for rename in renames {
@@ -125,7 +137,10 @@ struct FollowSchema {
                 arguments: [new, rename.table, rename.old]
             )
             try ZonePolicies.rename(rename.old, to: new, of: rename.table, in: db)
-            guard previousColumns[rename.table]?.contains(rename.old) == true else { continue }
+            guard previousColumns[rename.table]?.contains(rename.old) == true else {
+                try note([ColumnRename(table: rename.table, old: rename.old, new: new)])
+                continue
+            }
             try db.execute(
                 sql: """
                     UPDATE OR REPLACE tidemark_served_column

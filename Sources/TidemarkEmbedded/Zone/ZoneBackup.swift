@@ -32,14 +32,29 @@ public struct ZoneBackup: Sendable {
         let scratch = try ScratchFolder(for: out, id: id)
         defer { scratch.remove() }
         let copy = scratch.path("file")
-        try TidemarkError.translatingStorageErrors(of: path) { try Self.copy(path, to: copy, progress) }
+        try TidemarkError.translatingStorageErrors(of: path) {
+            try Self.copy(path, to: copy, check: { try Self.requireZone(path, $0) }, progress)
+        }
         self = try TidemarkError.translatingStorageErrors(of: out) { try ZoneBackup(checking: copy) }
         try scratch.place("file", at: out)
     }
 
-    private static func copy(
+    /// Reads a file without changing it.
+    static func reading<Result>(_ path: String, _ body: (Database) throws -> Result) throws -> Result {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.busyMode = .timeout(10)
+        let file = try DatabaseQueue(path: path, configuration: configuration)
+        let result = try file.read(body)
+        try file.close()
+        return result
+    }
+
+    /// Copies the pages of one commit; `check` looks at the file first.
+    static func copy(
         _ path: String,
         to copy: String,
+        check: (Database) throws -> Void,
         _ progress: @escaping (_ done: Int, _ total: Int) throws -> Void
     ) throws {
         var configuration = Configuration()
@@ -49,7 +64,7 @@ public struct ZoneBackup: Sendable {
         let target = try DatabaseQueue(path: copy)
         // One transaction on the source, so that all pages belong to one commit.
         try source.read { from in
-            guard try from.tableExists("tidemark_zone") else { throw try notAZone(path, from) }
+            try check(from)
             try target.writeWithoutTransaction { to in
                 try from.backup(to: to, pagesPerStep: pagesPerStep) {
                     try progress($0.completedPageCount, $0.totalPageCount)
@@ -62,9 +77,10 @@ public struct ZoneBackup: Sendable {
         try source.close()
     }
 
-    private static func notAZone(_ path: String, _ db: Database) throws -> TidemarkError {
+    private static func requireZone(_ path: String, _ db: Database) throws {
+        guard try !db.tableExists("tidemark_zone") else { return }
         let isDevice = try db.tableExists("tidemark_device")
-        return TidemarkError(
+        throw TidemarkError(
             .unusableFile,
             isDevice ? "\(path) is a device's file, no server's." : "\(path) was never served.",
             fix: isDevice

@@ -22,6 +22,8 @@ final class ZoneFile: Sendable {
         var isRestored = false
         /// Whether the server is starting: then the tables that the operator names must exist.
         var isFirst = false
+        /// Whether the adoption makes tables of the program again, so that foreign keys must be off.
+        var altersTables = false
     }
 
     /// Tables in the file that are not synced.
@@ -34,6 +36,8 @@ final class ZoneFile: Sendable {
     let warnings: [SchemaProblem]
     /// See ``ZoneAdoption/programCalls``.
     let programCalls: [String]
+    /// What the file gained from the operator's schema, and what it did not get.
+    let growth: (additions: [String], ignored: [String])
     /// The name in error messages to clients, which never see the path.
     private static let name = "the zone's file"
     /// The most connections that read at a time, besides the writer's; each is opened when it is needed first.
@@ -74,22 +78,33 @@ final class ZoneFile: Sendable {
             try DatabasePool(path: path, configuration: configuration)
         }
         self.pool = pool
-        let adoptionResult = try TidemarkError.translatingStorageErrors(of: path) {
+        let (adoptionResult, growth) = try TidemarkError.translatingStorageErrors(of: path) {
             try pool.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
+                if opening.altersTables { try db.execute(sql: "PRAGMA foreign_keys = OFF") }
                 var adoptionResult: (adopted: Adopted, place: FilePlace)?
+                var growth: (additions: [String], ignored: [String]) = ([], [])
                 try db.inTransaction(.immediate) {
-                    if let schemaSQL, try SchemaIntrospection(db).tables.isEmpty { try db.execute(sql: schemaSQL) }
+                    if let schemaSQL {
+                        if try SchemaIntrospection(db).tables.isEmpty {
+                            try db.execute(sql: schemaSQL)
+                        } else {
+                            let grown = try GrowFile(db, by: schemaSQL, renames: opening.renames)
+                            growth = (grown.additions, grown.ignored)
+                        }
+                    }
                     adoptionResult = (try adopt(db, opening), FilePlace(of: db))
                     return .commit
                 }
-                return adoptionResult
+                if opening.altersTables { try db.execute(sql: "PRAGMA foreign_keys = ON") }
+                return (adoptionResult, growth)
             }
         }
         guard let adoptionResult else {
             throw TidemarkError(.unusableFile, "The file cannot be adopted.", fix: "Check that it can be written.")
         }
         place = adoptionResult.place
+        self.growth = growth
         let adoption = adoptionResult.adopted.adoption
         servedSchema = Mutex(adoptionResult.adopted.served)
         skippedTables = adoption.skipped

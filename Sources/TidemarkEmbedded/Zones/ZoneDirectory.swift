@@ -22,6 +22,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     private let files: ZoneFiles
     private let closedZones: ClosedZones
     private let zones: OpenZones
+    private let unserved: UnservedZones
     /// The zones of the snapshots in use, by path.
     private let snapshots = Mutex<[String: [String]]>([:])
 
@@ -49,8 +50,10 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         self.main = main
         self.files = files
         self.closedZones = closedZones
+        let unserved = UnservedZones(warn: warn)
+        self.unserved = unserved
         zones = OpenZones(atMost: openMax) { zone in
-            let store = try await files.open(zone)
+            let store = try await unserved.opening(zone) { try await files.open(zone) }
             closedZones.forget(zone)
             return store
         } closing: { store in
@@ -68,6 +71,11 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     // MARK: Zones
 
+    /// Begins new histories of all zones but the main one, because their files came back from a backup.
+    ///
+    /// - Returns: The zones whose file cannot be written, each with the reason.
+    public func beginNewHistories() async throws -> [String] { try await files.beginNewHistories() }
+
     /// Makes a zone with empty tables, if there is none of that name.
     package func makeZone(_ name: String) async throws {
         guard name != main.zone else { return }
@@ -80,6 +88,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
         guard ZoneFiles.isName(name) else { return }
         await zones.close(name)
         closedZones.forget(name)
+        unserved.forget(name)
         files.remove(name)
     }
 
@@ -88,10 +97,7 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     /// Returns the zones in a folder whose names the operator chose, by name.
     package static func chosenZones(in folder: URL) -> [String] {
-        // Without the folder there are none.
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
-        return names.filter { $0.hasSuffix(".sqlite") }.map { String($0.dropLast(".sqlite".count)) }
-            .filter(ZoneName.isChosen).sorted()
+        DataPlaces.zoneNames(in: folder.path).filter(ZoneName.isChosen)
     }
 
     // MARK: Requests
@@ -146,6 +152,9 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     /// Checks that the main zone can answer requests.
     public func probe() async throws { try await main.probe() }
+
+    /// The zones whose files could not be opened at their last use, each with the reason.
+    public var unservedZones: [String] { unserved.lines }
 
     // MARK: Snapshots
 

@@ -62,7 +62,7 @@ struct ZoneFiles: Sendable {
         }
     }
 
-    /// Opens a zone's file, and adds what the main zone's tables have gained.
+    /// Opens a zone's file, and gives it the main zone's tables and declarations.
     func open(_ zone: String) async throws -> EmbeddedStore {
         let main = try await mainTables()
         let file = file(of: zone)
@@ -77,7 +77,7 @@ struct ZoneFiles: Sendable {
             return try EmbeddedStore(
                 path: file.path,
                 zone: zone,
-                opening: ZoneFile.Opening(isFirst: true),
+                opening: ZoneFile.Opening(isFirst: true, altersTables: true),
                 limits: limits,
                 now: now,
                 metrics: metrics,
@@ -87,6 +87,37 @@ struct ZoneFiles: Sendable {
                 adopt: { try adoption.run(in: $0, opening: $1) }
             )
         }
+    }
+
+    /// Begins new histories of all zones that have a file, because the folder came back from a backup.
+    ///
+    /// - Returns: The zones whose file cannot be written, each with the reason.
+    func beginNewHistories() async throws -> [String] {
+        try await runOnOwnThread { [self] in
+            DataPlaces.zoneNames(in: folder.path).compactMap { zone -> String? in
+                let path = file(of: zone).path
+                do {
+                    try TidemarkError.translatingStorageErrors(of: path) { try Self.beginNewHistory(path) }
+                    return nil
+                } catch { return "zone \(zone) has no new history: \(error)" }
+            }
+        }
+    }
+
+    private static func beginNewHistory(_ path: String) throws {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        try queue.writeWithoutTransaction { db in
+            try EngineConnection.flushCommits(of: db)
+            try db.inTransaction(.immediate) {
+                // A zone that was never used has no history yet.
+                guard try db.tableExists("tidemark_zone") else { return .rollback }
+                try ZoneAdoption.beginNewHistory(UUID().uuidString.lowercased(), in: db)
+                return .commit
+            }
+        }
+        try queue.close()
     }
 
     /// Reads a zone's revision from its file, without the work of opening the zone; call this on a thread that may

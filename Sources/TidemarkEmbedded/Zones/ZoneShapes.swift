@@ -47,7 +47,7 @@ final class ZoneShapes: Sendable {
     }
 }
 
-/// Opens the file of a zone beside the main one: adds what the main zone's tables have gained, and adopts it.
+/// Opens the file of a zone beside the main one: gives it the main zone's tables and declarations, and adopts it.
 struct AdoptBesideMain: Sendable {
     let main: ZoneShapes.Main
     let zone: String
@@ -61,12 +61,16 @@ struct AdoptBesideMain: Sendable {
     func run(in db: Database, opening: ZoneFile.Opening) throws -> ZoneFile.Adopted {
         // Later, the store follows the changes of the file itself only.
         guard opening.isFirst else { return try adopt(db, opening) }
-        if let known = shapes.adoption(of: try FileShape(db), beside: main) {
+        if let adopted = shapes.adoption(of: try FileShape(db), beside: main) {
             try ZoneAdoption.requireLatest(db)
-            return try known.again(in: db)
+            return try adopted.again(in: db)
         }
-        try GrowZone(template: main.template, zone: zone).run(in: db)
-        let adopted = try adopt(db, opening)
+        try AlignZone(template: main.template, zone: zone).run(in: db)
+        var aligned = opening
+        let known = Set(try ServedColumns.renames(in: db))
+        aligned.renames = main.template.renames.filter { !known.contains($0) }
+        aligned.keys = try main.template.keys(missingIn: db)
+        let adopted = try adopt(db, aligned)
         shapes.remember(adopted, of: try FileShape(db), beside: main)
         return adopted
     }

@@ -13,12 +13,28 @@ struct ZoneTemplate: Hashable, Sendable {
         let name: String
         /// The CREATE statement.
         let sql: String
+
+        /// Whether two statements make the same object.
+        func isSame(as other: Self) -> Bool {
+            sql == other.sql || StatementTokens(sql) == StatementTokens(other.sql)
+        }
+    }
+
+    /// A column of a table.
+    struct Column: Hashable, Sendable {
+        let name: String
+        let affinity: String
+        let isGenerated: Bool
     }
 
     /// The program's objects: tables first, then what needs them.
     let objects: [Object]
     /// The tables that are not synced.
     let localTables: Set<String>
+    /// The columns by table, in table order.
+    let columns: [String: [Column]]
+    /// The columns that the operator has renamed, each with its present name.
+    let renames: [ColumnRename]
     private let settings: [String: Int64]
     private let migrations: [String]
     private let declarations: [String: [[DatabaseValue]]]
@@ -34,6 +50,13 @@ struct ZoneTemplate: Hashable, Sendable {
     init(_ db: Database) throws {
         objects = try Self.objects(in: db)
         localTables = try SchemaIntrospection.localTables(in: db)
+        let columns = try objects.filter { $0.type == "table" }.reduce(into: [String: [Column]]()) { columns, table in
+            columns[table.name] = try Self.columns(of: table.name, in: db)
+        }
+        self.columns = columns
+        renames = try ServedColumns.renames(in: db).filter { rename in
+            columns[rename.table]?.contains { $0.name == rename.new } == true
+        }
         settings = try Self.settingNames.reduce(into: [:]) { settings, name in
             settings[name] = try Int64.fetchOne(db, sql: "PRAGMA main.\(name)")
         }
@@ -61,17 +84,87 @@ struct ZoneTemplate: Hashable, Sendable {
         ).map { try Object(type: $0.value("type"), name: $0.value("name"), sql: $0.value("sql")) }
     }
 
+    /// Returns the columns of a table, in table order.
+    static func columns(of table: String, in db: Database) throws -> [Column] {
+        try Row.fetchAll(
+            db,
+            sql: "SELECT name, type, hidden FROM pragma_table_xinfo(?) ORDER BY cid",
+            arguments: [table]
+        ).map { row in
+            let column = SyncedTable.Column(
+                name: try row.value("name"),
+                type: try row.value("type"),
+                isNotNull: false,
+                defaultSQL: nil
+            )
+            return Column(name: column.name, affinity: column.affinity, isGenerated: try row.value("hidden") > 1)
+        }
+    }
+
+    /// The declared keys of tables that a zone does not serve yet, by table.
+    func keys(missingIn db: Database) throws -> [String: [String]] {
+        let served = try ServedColumns.tables(in: db)
+        return try (declarations[TraitTable.name] ?? []).reduce(into: [:]) { keys, row in
+            guard let table = String.fromDatabaseValue(row[0]), !served.contains(table) else { return }
+            keys[table] = try TraitTable.names(String.fromDatabaseValue(row[1]))
+        }
+    }
+
     /// Makes the tables in an empty file, in the caller's transaction.
     func make(in db: Database) throws {
         for object in objects { try db.execute(sql: object.sql) }
         for (name, value) in settings { try db.execute(sql: "PRAGMA main.\(name) = \(value)") }
         try MigratorTable.add(migrations, in: db)
-        try db.execute(sql: TraitTable.sql + ZonePolicies.tableSQL + ServedObjects.tableSQL)
-        for (table, rows) in declarations {
-            let marks = Array(repeating: "?", count: Self.declarationTables[table] ?? 0).joined(separator: ", ")
-            for row in rows {
-                try db.execute(sql: "INSERT INTO \(table) VALUES (\(marks))", arguments: StatementArguments(row))
-            }
+        try db.execute(sql: TraitTable.sql)
+        for row in declarations[TraitTable.name] ?? [] { try insert(row, into: TraitTable.name, in: db) }
+        try declare(in: db)
+    }
+
+    /// Replaces the policies and the declarations about triggers and collations by those of the main zone.
+    ///
+    /// A table of declarations is created again, which changes SQLite's `schema_version`: another server on the file
+    /// notices.
+    func declare(in db: Database) throws {
+        let tables = Self.declarationTables.keys.filter { $0 != TraitTable.name }.sorted()
+        for table in tables {
+            let rows = declarations[table] ?? []
+            let present = try db.tableExists(table) ? Row.fetchAll(db, sql: "SELECT * FROM \(table)") : []
+            guard Set(present.map { Array($0.databaseValues) }) != Set(rows) else { continue }
+            try db.execute(sql: "DROP TABLE IF EXISTS \(table); \(ZonePolicies.tableSQL) \(ServedObjects.tableSQL)")
+            for row in rows { try insert(row, into: table, in: db) }
         }
+        ProgramFunctions.addStandIns(declaredIn: db)
+    }
+
+    private func insert(_ row: [DatabaseValue], into table: String, in db: Database) throws {
+        let marks = Array(repeating: "?", count: Self.declarationTables[table] ?? 0).joined(separator: ", ")
+        try db.execute(sql: "INSERT INTO \(table) VALUES (\(marks))", arguments: StatementArguments(row))
+    }
+
+    /// Raises a zone's settings and migrations to the main zone's, because its tables have had these changes.
+    func raiseSettings(in db: Database) throws {
+        for (name, value) in settings where value > (try Int64.fetchOne(db, sql: "PRAGMA main.\(name)") ?? 0) {
+            try db.execute(sql: "PRAGMA main.\(name) = \(value)")
+        }
+        let present = Set(try MigratorTable.migrations(in: db))
+        try MigratorTable.add(migrations.filter { !present.contains($0) }, in: db)
+    }
+}
+
+/// The table `tidemark_served_column`: the columns of each synced table, and their former names.
+enum ServedColumns {
+    /// Returns the tables that a zone serves; none in a file without bookkeeping.
+    static func tables(in db: Database) throws -> Set<String> {
+        guard try db.tableExists("tidemark_served_column") else { return [] }
+        return try String.fetchSet(db, sql: "SELECT tbl FROM tidemark_served_column WHERE now IS NULL")
+    }
+
+    /// Returns the former names of columns, each with the present one.
+    static func renames(in db: Database) throws -> [ColumnRename] {
+        guard try db.tableExists("tidemark_served_column") else { return [] }
+        return try Row.fetchAll(
+            db,
+            sql: "SELECT tbl, col, now FROM tidemark_served_column WHERE now <> '' ORDER BY tbl, col"
+        ).map { try ColumnRename(table: $0.value("tbl"), old: $0.value("col"), new: $0.value("now")) }
     }
 }

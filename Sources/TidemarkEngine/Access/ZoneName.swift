@@ -42,6 +42,22 @@ package enum ZoneName {
         )
     }
 
+    /// Refuses a name that nobody can address, or that only the server gives.
+    ///
+    /// Clients and proxies take `.` and `..` out of a path, so a request for such a zone would reach another one. `~`
+    /// stands for a user's own zone.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument``.
+    package static func requireChoosable(_ name: String) throws(TidemarkError) {
+        let isTaken = [".", "..", "~", ""].contains(name) || name.hasPrefix(prefix) && !isValid(name)
+        guard isTaken else { return }
+        throw TidemarkError(
+            .invalidArgument,
+            "No zone can have the name \(name).",
+            fix: "Choose another name; not \(prefix) at the beginning."
+        )
+    }
+
     /// Whether a text has the form of a name; such a text is safe in a path.
     package static func isValid(_ text: String) -> Bool {
         let letters = text.utf8.dropFirst(prefix.utf8.count)

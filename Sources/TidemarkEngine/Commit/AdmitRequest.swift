@@ -40,7 +40,10 @@ extension SyncHandler {
             throw TidemarkError(
                 .epochMismatch,
                 end.map {
-                    "The zone was restored from a backup: the history that this device knows ended at revision \($0)."
+                    """
+                    The zone has begun a new history, because a backup was restored or a table made again: the one that \
+                    this device knows ended at revision \($0).
+                    """
                 } ?? "The zone has another history than the one this device knows.",
                 fix: "Take a new snapshot; the outbox is kept and offered again."
             )

@@ -152,6 +152,11 @@ extension MetricDefinition {
         .gauge,
         help: "Size of the disk of the zones' files."
     )
+    static let unmergedBytes = MetricDefinition(
+        "tidemark_wal_bytes",
+        .gauge,
+        help: "Bytes in the write-ahead logs of the open SQLite files."
+    )
     static let build = MetricDefinition(
         "tidemark_build_info",
         .gauge,

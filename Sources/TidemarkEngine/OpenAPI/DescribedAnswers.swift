@@ -16,7 +16,7 @@ enum DescribedAnswers {
 
     /// The header components.
     static let headers: [(String, JSONTree)] = [
-        ("ETag", header("The version: `\"355-1b60e08c\"`. `If-None-Match` and `If-Match` take it.")),
+        ("ETag", header("The version: `\"355-1b60e08c5d2e91aa\"`. `If-None-Match` and `If-Match` take it.")),
         ("Location", header("The path of the new record.")), ("Link", header("The next page: `<…>; rel=\"next\"`.")),
         ("Preference-Applied", header("The preferences that the server follows.")),
         ("Retry-After", header("The pause before the next attempt, in seconds.", type: "integer")),

@@ -69,7 +69,7 @@ enum SharedSchemas {
                             ("name", text), ("key", list(text)), ("columns", list(column)),
                             ("references", list(["type": "object"])), ("unique", list(list(text))), ("policy", text),
                             ("policies", ["type": "object", "additionalProperties": text]),
-                            ("rows", object(nil, [("estimate", integer)])),
+                            ("rows", object(nil, [], optional: [("estimate", integer), ("atLeast", integer)])),
                         ]
                     )
                 )

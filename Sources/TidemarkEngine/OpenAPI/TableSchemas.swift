@@ -74,12 +74,17 @@ struct TableSchemas {
             "properties": [
                 "epoch": ["type": "string"],
                 "revision": ["description": "The revision of this page.", "type": "integer"],
+                "state": [
+                    "description":
+                        "The state of this page. `/changes?since=` takes it, and a record's tag is `$revision@state`.",
+                    "type": "string",
+                ],
                 "since": ["description": "The revision of the first page; `/changes` goes on.", "type": "integer"],
                 "next": ["description": "The cursor of the next page; missing at the end.", "type": "string"],
                 "count": ComponentNames.shared("Count"),
                 "records": ["type": "array", "items": names.reference(table.name, "part")],
             ],
-            "required": ["epoch", "revision", "since", "records"],
+            "required": ["epoch", "revision", "state", "since", "records"],
         ]
     }
 

@@ -4,11 +4,21 @@ import TidemarkCore
 package struct AnswerWrites {
     private let changeSet: RecordChangeSet
     private let reader: (any ZoneReader)?
+    /// The state that the writes became.
+    private let committed: StateTag?
 
-    /// Wraps a change set with a verdict; without a read transaction the answers have no records.
-    package init(_ changeSet: RecordChangeSet, _ reader: (any ZoneReader)?) {
+    /// Wraps a change set with a verdict; the answers have the records as they are now.
+    package init(_ changeSet: RecordChangeSet, _ reader: any ZoneReader) {
         self.changeSet = changeSet
         self.reader = reader
+        committed = nil
+    }
+
+    /// Wraps a change set that became a state; the answers have no records.
+    package init(_ changeSet: RecordChangeSet, committed: StateTag) {
+        self.changeSet = changeSet
+        reader = nil
+        self.committed = committed
     }
 
     // MARK: Done
@@ -23,14 +33,15 @@ package struct AnswerWrites {
     package func answers(_ verdict: WriteVerdict) throws -> [WriteAnswer] {
         switch verdict {
         case .refused(let reasons): throw try problem(reasons)
-        case .committed(let revision, let ids):
+        case .committed(_, let ids):
             let names = changeSet.writes.indices.map { index in
                 let name = WriteVerdict.Name(table: changeSet.writes[index].table.name, key: changeSet.keys[index])
                 return WriteVerdict.Name(table: name.table, key: ids[name] ?? name.key)
             }
             let rows = try reader.map { try self.rows(names, in: $0) }
+            let tags = try reader?.tags(of: Set((rows ?? [:]).values.map(\.revision))) ?? [:]
             return changeSet.writes.enumerated().map { index, write in
-                answer(write, names[index], revision: revision, rows: rows)
+                answer(write, names[index], rows: rows, tags: tags)
             }
         }
     }
@@ -38,8 +49,8 @@ package struct AnswerWrites {
     private func answer(
         _ write: RecordWrite,
         _ name: WriteVerdict.Name,
-        revision: Int64,
-        rows: [WriteVerdict.Name: RowText]?
+        rows: [WriteVerdict.Name: RowText]?,
+        tags: [Int64: StateTag]
     ) -> WriteAnswer {
         let location =
             "tables/\(RecordPath.text([JSONText.quote(name.table)]))/\(RecordPath.text(canonical: name.key, of: write.table))"
@@ -47,11 +58,11 @@ package struct AnswerWrites {
         guard write.operation != .delete else { return answer }
         guard let rows else {
             guard changeSet.isKnownAfterwards(write) else { return answer }
-            answer.entityTag = RecordTag(revision: revision, epoch: changeSet.epoch).entityTag
+            answer.entityTag = committed.map { RecordTag($0).entityTag }
             return answer
         }
         guard let row = rows[name] else { return answer }
-        answer.entityTag = RecordTag(revision: row.revision, epoch: changeSet.epoch).entityTag
+        answer.entityTag = tags[row.revision].map { RecordTag($0).entityTag }
         answer.record = RecordText.object(row, columns: write.table.columns)
         return answer
     }

@@ -1,26 +1,25 @@
 import Foundation
 import TidemarkCore
 
-/// The place in the log up to which a client has read a feed: `1055-1b60e08c`.
+/// The place in the log up to which a client has read a feed: `1055-1b60e08c9f3a21bc`, the state of the last revision.
 ///
-/// Within a revision, the last table and key follow in base64url. The epoch belongs to it, because a restored
-/// server counts the same revisions again.
+/// Within a revision, the last table and key follow in base64url.
 package struct FeedCursor: Hashable, Sendable {
     /// The place.
     package let position: LogPosition
-    /// The first characters of the epoch.
-    package let tag: RecordTag
+    /// The state of its revision.
+    package let tag: StateTag
 
-    /// Creates the cursor of a place.
-    package init(position: LogPosition, epoch: String) {
+    /// Creates the cursor of a place by the state of its revision.
+    package init(position: LogPosition, tag: StateTag) {
         self.position = position
-        tag = RecordTag(revision: position.revision, epoch: epoch)
+        self.tag = tag
     }
 
     /// Reads a cursor; nil for another text.
     package init?(_ text: String) {
         let parts = text.split(separator: "-", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count >= 2, let tag = RecordTag(entityTag: "\"\(parts[0])-\(parts[1])\"") else { return nil }
+        guard parts.count >= 2, let tag = StateTag("\(parts[0])-\(parts[1])") else { return nil }
         self.tag = tag
         guard parts.count == 3 else {
             position = LogPosition(revision: tag.revision)
@@ -32,10 +31,9 @@ package struct FeedCursor: Hashable, Sendable {
 
     /// The cursor as a text of a query.
     package var text: String {
-        let start = tag.entityTag.dropFirst().dropLast()
-        guard position != LogPosition(revision: position.revision) else { return String(start) }
+        guard position != LogPosition(revision: position.revision) else { return tag.text }
         let place = JSONText.array([JSONText.quote(position.table), JSONText.quote(position.key)])
-        return "\(start)-\(Base64URL.text(Array(place.utf8)))"
+        return "\(tag.text)-\(Base64URL.text(Array(place.utf8)))"
     }
 
     private static func decode(_ bytes: [UInt8]) -> [String]? {

@@ -46,10 +46,10 @@ package struct FeedStart {
                 fix: "Write 1041, 2026-11-01T00:00:00Z, or the `next` of the previous page. In a query, + is %2B."
             )
         }
-        guard cursor.tag.isOf(reader.state.epoch) else {
+        guard try reader.has(cursor.tag) else {
             throw TidemarkError(
                 .epochMismatch,
-                "The zone has another history than the one of this cursor.",
+                "The zone has another history than the one of this cursor: a backup was restored, or a table made again.",
                 fix: "List the tables again, and go on from the revision of the first page."
             )
         }

@@ -52,7 +52,7 @@ package struct ListRecords {
             )
         }
         guard let row = try rows([key], of: table, list).first else { throw Self.unknownRecord(key, table) }
-        let tag = RecordTag(revision: row.row.revision, epoch: reader.state.epoch).entityTag
+        let tag = RecordTag(try reader.tag(of: row.row.revision)).entityTag
         // Related records change without their parent, so their answer has no tag of the record alone.
         if list.relations.isEmpty, Self.matches(known, tag) { return Answer(json: nil, entityTag: tag) }
         return Answer(json: RecordText(list.columns).object(row.row, related: row.related), entityTag: tag)
@@ -81,10 +81,11 @@ package struct ListRecords {
                 question: question,
                 orderCount: list.order.count,
                 keyCount: table.key.count,
-                zone: zone
+                reader: reader
             )
         }
-        let tag = pageTag(items, table)
+        let state = try reader.tag(of: zone.revision)
+        let tag = pageTag(items, table, state)
         if Self.matches(known, tag) { return Answer(json: nil, entityTag: tag) }
 
         var query = query(list, table)
@@ -96,13 +97,14 @@ package struct ListRecords {
         let page = try reader.rows(query)
         if list.limit == nil, page.hasMore { throw Self.tooLarge(table) }
 
-        let since = cursor?.since ?? zone.revision
+        let since = cursor?.since ?? state
         var next: String?
         if page.hasMore, let last = page.rows.last {
             next = try RecordCursor(position: last.position, since: since).text(question: question, zone: zone)
         }
         let related = try RelatedRecords(reader).attach(list, to: page.rows, columns: query.columns, of: table)
-        var json = #"{"epoch":\#(JSONText.quote(zone.epoch)),"revision":\#(zone.revision),"since":\#(since),"#
+        var json = #"{"epoch":\#(JSONText.quote(zone.epoch)),"revision":\#(zone.revision),"state":"\#(state.text)","#
+        json += "\"since\":\(since.revision),"
         if let next { json += "\"next\":\(JSONText.quote(next))," }
         if let count = try count(list, table) { json += "\"count\":\(count)," }
         json += "\"records\":["
@@ -121,16 +123,15 @@ package struct ListRecords {
         return ([table.name] + parts.map { "\($0.name)=\($0.value)" }).joined(separator: "\n")
     }
 
-    private func pageTag(_ items: [ListQuery.Item], _ table: SyncedTable) -> String {
+    private func pageTag(_ items: [ListQuery.Item], _ table: SyncedTable, _ state: StateTag) -> String {
         let question = ([table.name] + items.map { "\($0.name)=\($0.value)" }).joined(separator: "\n")
-        let tag = RecordTag(revision: reader.state.revision, epoch: reader.state.epoch).entityTag
-        return "\(tag.dropLast())-\(RecordCursor.hash(question, reader.state))\""
+        return "\"\(state.text)-\(RecordCursor.hash(question, reader.state))\""
     }
 
     private func count(_ list: ListQuery, _ table: SyncedTable) throws -> String? {
         switch list.count {
         case nil: return nil
-        case .estimate: return #"{"estimate":\#(try reader.estimate(table))}"#
+        case .estimate: return try reader.estimate(table).json
         case .exact:
             let count = try reader.count(table, where: list.filter, max: ZoneReaderLimits.countMax)
             let isAll = count <= ZoneReaderLimits.countMax

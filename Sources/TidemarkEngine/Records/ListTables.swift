@@ -27,7 +27,7 @@ package struct ListTables {
             ("unique", JSONText.array(table.uniques.map(Self.names))),
             ("policy", JSONText.quote((reader.schema.policies[table.name] ?? .reject).rawValue)),
             ("policies", JSONText.object(policies)),
-            ("rows", #"{"estimate":\#(try reader.estimate(table))}"#),
+            ("rows", try reader.estimate(table).json),
         ])
     }
 

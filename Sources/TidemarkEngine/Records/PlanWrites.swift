@@ -104,10 +104,10 @@ package struct PlanWrites {
     private func check(_ write: RecordWrite, _ row: RowText?) throws {
         guard let row else { throw ListRecords.unknownRecord(write.key, write.table) }
         let place = TidemarkError.Place(table: write.table.name, key: row.key)
-        let tag = RecordTag(revision: row.revision, epoch: reader.state.epoch)
         switch write.precondition {
         case .present, .absent: return
         case .missing:
+            let tag = RecordTag(try reader.tag(of: row.revision))
             throw TidemarkError(
                 .preconditionRequired,
                 "The write does not say which state of the record its author has seen.",
@@ -115,12 +115,13 @@ package struct PlanWrites {
                 place: place
             )
         case .tags(let tags):
-            let isKnown = tags.contains { $0.isOf(reader.state.epoch) && $0.revision <= reader.state.revision }
-            guard !isKnown else { return }
+            // The latest tag is the base of the judgement.
+            let latest = tags.max { $0.revision < $1.revision }
+            if let latest, try reader.has(latest.state) { return }
             throw Problem(
                 TidemarkError(
                     .preconditionFailed,
-                    "The tag in If-Match belongs to no state of this zone's history.",
+                    "The tag in If-Match belongs to no state of this zone's history; the zone may have been restored.",
                     fix: "Look at the record again, decide again, and send its tag.",
                     place: place
                 ),

@@ -122,10 +122,11 @@ package struct ReadChanges {
         let isLast = entries.count == examined.count && examined.count < ZoneReaderLimits.entriesMax
         let end = isLast ? LogPosition(revision: reader.state.revision) : entries.last.map(Self.place)
         let leaving = leaving(entries)
+        let position = max(start, end ?? start)
         return Part(
             entries: entries,
             news: candidates.compactMap { entry in news(of: entry, rows[entry.table]?[entry.key], leaving: leaving) },
-            next: FeedCursor(position: max(start, end ?? start), epoch: reader.state.epoch),
+            next: FeedCursor(position: position, tag: try reader.tag(of: position.revision)),
             hasMore: !isLast
         )
     }

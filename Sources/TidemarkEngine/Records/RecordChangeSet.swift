@@ -47,9 +47,6 @@ package struct RecordChangeSet: Hashable, Sendable {
         return Array("\(envelope)\"changeSets\":\(sets)}".utf8)
     }
 
-    /// The epoch in which the writes are judged.
-    package var epoch: String { zone.epoch }
-
     /// Whether a client knows all columns of the record after a write, without another look.
     ///
     /// It has written them all, or has seen the others and no policy lets other authors change them meanwhile.

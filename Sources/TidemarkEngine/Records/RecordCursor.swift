@@ -4,16 +4,16 @@ package import TidemarkCore
 
 /// The place where the next page of a list begins, as a text that a client hands back.
 ///
-/// It holds no secret: the place in the order, the first page's revision, the epoch, and a hash of the
+/// It holds no secret: the place in the order, the state of the first page, and a hash of the
 /// question. With another question, another schema or another history it is refused.
 package struct RecordCursor: Hashable, Sendable {
     /// The place.
     package let position: RowQuery.Position
-    /// The revision of the first page.
-    package let since: Int64
+    /// The state of the first page.
+    package let since: StateTag
 
     /// Creates a cursor.
-    package init(position: RowQuery.Position, since: Int64) {
+    package init(position: RowQuery.Position, since: StateTag) {
         self.position = position
         self.since = since
     }
@@ -21,8 +21,7 @@ package struct RecordCursor: Hashable, Sendable {
     private struct Content: Codable {
         let v: [String]
         let k: [String]
-        let s: Int64
-        let e: String
+        let s: String
         let q: String
     }
 
@@ -34,9 +33,10 @@ package struct RecordCursor: Hashable, Sendable {
         question: String,
         orderCount: Int,
         keyCount: Int,
-        zone: ZoneState
-    ) throws(TidemarkError) {
-        guard let content = Self.decode(text), content.q == Self.hash(question, zone), content.e == zone.epoch,
+        reader: any ZoneReader
+    ) throws {
+        guard let content = Self.decode(text), content.q == Self.hash(question, reader.state),
+            let since = StateTag(content.s), try reader.has(since),
             content.v.count == orderCount, content.k.count == keyCount
         else {
             throw TidemarkError(
@@ -46,7 +46,7 @@ package struct RecordCursor: Hashable, Sendable {
             )
         }
         position = RowQuery.Position(values: content.v, key: content.k)
-        since = content.s
+        self.since = since
     }
 
     /// Returns the cursor as a text of a query.
@@ -54,8 +54,7 @@ package struct RecordCursor: Hashable, Sendable {
         let content = Content(
             v: position.values,
             k: position.key,
-            s: since,
-            e: zone.epoch,
+            s: since.text,
             q: Self.hash(question, zone)
         )
         let encoder = JSONEncoder()

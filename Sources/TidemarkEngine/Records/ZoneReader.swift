@@ -22,8 +22,8 @@ package protocol ZoneReader {
     /// - Returns: The sums of ranges that have rows, in their order; or one sum a row, in no order within a range.
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
 
-    /// Estimates the number of a table's rows without reading them.
-    func estimate(_ table: SyncedTable) throws -> Int
+    /// Estimates the number of a table's rows, with few reads.
+    func estimate(_ table: SyncedTable) throws -> RowEstimate
 
     /// Reads at most `limit` log entries after a position, in the order of revision, table and key.
     ///
@@ -36,6 +36,9 @@ package protocol ZoneReader {
     /// Reads revisions before one, newest first: of a table only those that changed it, and of an author only those of
     /// this device or user.
     func revisions(before revision: Int64, table: String?, author: String?, limit: Int) throws -> [RevisionRecord]
+
+    /// Returns the hashes of the history up to revisions; empty or absent where the log has none.
+    func chains(of revisions: Set<Int64>) throws -> [Int64: String]
 
     /// Reads certain revisions, in any order.
     func revisions(_ numbers: [Int64]) throws -> [RevisionRecord]
@@ -59,6 +62,22 @@ package protocol ZoneReader {
 
     /// Returns the verdict of a change set.
     func verdict(of id: String) throws -> Verdict?
+}
+
+/// The number of a table's rows, as far as a store knows it without counting them all.
+package enum RowEstimate: Hashable, Sendable {
+    /// The number, or close to it.
+    case about(Int)
+    /// More than the store counts.
+    case atLeast(Int)
+
+    /// The estimate as JSON.
+    package var json: String {
+        switch self {
+        case .about(let count): #"{"estimate":\#(count)}"#
+        case .atLeast(let count): #"{"atLeast":\#(count)}"#
+        }
+    }
 }
 
 /// A place in the log.

@@ -180,8 +180,8 @@ extension PostgresTransaction {
         guard let number = row.integer(0) else { return [:] }
         var lent = Dictionary(uniqueKeysWithValues: stored.map { ($0.table.name, [LentIDs]()) })
         for (index, stored) in stored.enumerated() where stored.table.keyKind == .integer {
-            guard let layout = IDLayout(stored), (row.integer(index + 1) ?? 0) <= layout.sequenceMax else { continue }
-            lent[stored.table.name] = layout.lent(number)
+            guard let layout = IDLayout(stored) else { continue }
+            lent[stored.table.name] = layout.lent(number, above: row.integer(index + 1) ?? 0)
         }
         return lent
     }

@@ -11,6 +11,8 @@ struct PostgresReader: ZoneReader {
     let state: ZoneState
     /// The revision of rows that existed before the zone.
     let adopted: Int64
+    /// The hash of the history; empty if the log has none.
+    let chain: String
 
     var schema: SyncSchema { served.schema }
 
@@ -39,6 +41,7 @@ struct PostgresReader: ZoneReader {
             time: row.integer(3) ?? 0
         )
         adopted = row.integer(4) ?? 0
+        chain = row.text(6)
     }
 
     /// Bounds the time of a statement; questions are planned one by one, with all that the planner knows.
@@ -54,10 +57,12 @@ struct PostgresReader: ZoneReader {
     )
 
     private static let headSQL = """
-        SELECT epoch, revision, horizon, time, adopted,
-            EXISTS (SELECT 1 FROM tidemark.outside AS outside WHERE outside.zone = $1)
-        FROM tidemark.zone
-        WHERE zone = $1
+        SELECT zone.epoch, zone.revision, zone.horizon, zone.time, zone.adopted,
+            EXISTS (SELECT 1 FROM tidemark.outside AS outside WHERE outside.zone = $1),
+            coalesce((SELECT latest.chain FROM tidemark.revision AS latest
+                WHERE latest.zone = $1 AND latest.revision = zone.revision), '')
+        FROM tidemark.zone AS zone
+        WHERE zone.zone = $1
         """
 
     func rows(_ query: RowQuery) throws -> RowPage {
@@ -91,15 +96,19 @@ struct PostgresReader: ZoneReader {
         return try bounded(dialect) { Int(try pg.rows(statement.sql, [zone] + statement.arguments)[0].integer(0) ?? 0) }
     }
 
-    /// The number of rows up to some thousand; beyond, what PostgreSQL has estimated for all zones.
-    func estimate(_ table: SyncedTable) throws -> Int {
+    /// The number of rows up to some thousand; beyond, what PostgreSQL has estimated, if the table is of one zone.
+    func estimate(_ table: SyncedTable) throws -> RowEstimate {
         let counted = try count(table, where: nil, max: Self.countedMax)
-        guard counted > Self.countedMax, let stored = served.tables[table.name] else { return counted }
+        guard counted > Self.countedMax else { return .about(counted) }
+        guard let stored = served.tables[table.name] else { return .atLeast(Self.countedMax) }
+        let isShared = try stored.zoneColumn != nil && pg.integer("SELECT count(*) FROM tidemark.zone") != 1
+        guard !isShared else { return .atLeast(Self.countedMax) }
         let estimate = try pg.integer(
             "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass($1)",
             [stored.name]
         )
-        return max(counted, Int(estimate ?? 0))
+        guard let estimate, estimate > Self.countedMax else { return .atLeast(Self.countedMax) }
+        return .about(Int(estimate))
     }
 
     private static let countedMax = 10_000

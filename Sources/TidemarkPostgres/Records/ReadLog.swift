@@ -57,6 +57,16 @@ extension PostgresReader {
         )
     }
 
+    func chains(of revisions: Set<Int64>) throws -> [Int64: String] {
+        guard revisions != [state.revision] else { return [state.revision: chain] }
+        guard !revisions.isEmpty else { return [:] }
+        let rows = try pg.query(
+            "SELECT revision, chain FROM tidemark.revision WHERE zone = $1 AND revision = ANY ($2::bigint[])",
+            [zone, "{\(revisions.sorted().map(String.init).joined(separator: ","))}"]
+        ).map { ($0.integer(0) ?? 0, $0.text(1)) }
+        return Dictionary(uniqueKeysWithValues: rows)
+    }
+
     func revisions(_ numbers: [Int64]) throws -> [RevisionRecord] {
         try records("AND revision = ANY ($2::bigint[])", [PostgresArray.quoted(numbers.map { "\($0)" })])
     }

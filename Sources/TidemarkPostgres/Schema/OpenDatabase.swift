@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
 
 /// Prepares a database: bookkeeping, synced tables, capture and zones.
@@ -198,6 +199,7 @@ struct OpenDatabase {
             try TidemarkError.requireKnown(options.excluding, among: all.tables.map(\.name) + all.skippedTables)
             let declared = options.keys.mapValues { TableTraits(key: $0) }
             let introspection = try SchemaIntrospection(db, excluding: options.excluding, traits: declared)
+            try requireMakeable(introspection, db)
             let schema = try introspection.makeSchema().with { table in
                 let key = SQLText.name(table.key[0])
                 return try Int64.fetchOne(db, sql: "SELECT min(\(key)) FROM \(SQLText.name(table.name))")
@@ -216,6 +218,22 @@ struct OpenDatabase {
             try ImportRows(pg: pg, db: db, tables: tables).run()
             return record(schema, zoneColumn: Self.zoneColumn(schema))
         }
+    }
+
+    /// Throws all problems of the tables at once, of each rule.
+    private func requireMakeable(_ introspection: SchemaIntrospection, _ db: Database) throws {
+        let all = SyncSchema(tables: introspection.tables)
+        let creation = CreateTables(
+            db: db,
+            schema: all,
+            namespace: options.namespace,
+            zoneColumn: Self.zoneColumn(all)
+        )
+        var problems: [SchemaProblem] = []
+        for rule in [{ _ = try introspection.makeSchema() }, all.requireNoRowids, { _ = try creation.tables() }] {
+            do { try rule() } catch let error as UnsyncableSchema { problems += error.problems }
+        }
+        guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
     }
 
     /// Opens an SQLite database with the tables: the operator's file, or the statements in memory.
@@ -281,6 +299,7 @@ struct OpenDatabase {
     /// Creates a zone if it does not exist; its existing rows are the first revision.
     private func add(_ zone: String, _ served: PostgresSchema) throws {
         guard try pg.text("SELECT 1 FROM tidemark.zone WHERE zone = $1", [zone]) == nil else { return }
+        try ZoneName.requireChoosable(zone)
         guard zone.utf8.count <= CaptureTriggers.zoneBytesMax, !zone.isEmpty else {
             throw TidemarkError(
                 .invalidArgument,

@@ -4,9 +4,12 @@ package import TidemarkCore
 
 /// The bookkeeping table of ``TidemarkCore/TableTraits``, in the file of a zone or a device.
 package enum TraitTable {
+    /// The table's name.
+    package static let name = "tidemark_trait"
+
     /// The statement that makes the table where it is missing.
     package static let sql = """
-        CREATE TABLE IF NOT EXISTS tidemark_trait (
+        CREATE TABLE IF NOT EXISTS \(name) (
             tbl TEXT PRIMARY KEY,
             key TEXT,
             lowest INTEGER,
@@ -52,7 +55,8 @@ package enum TraitTable {
         names.map { "[\($0.map(ChangeSetJSON.quote).joined(separator: ","))]" }
     }
 
-    private static func names(_ json: String?) throws -> [String]? {
+    /// Reads the column names of a key, a JSON array.
+    package static func names(_ json: String?) throws -> [String]? {
         guard let json else { return nil }
         do { return try JSONDecoder().decode([String].self, from: Data(json.utf8)) } catch is DecodingError {
             throw TidemarkError.unreadable("The list of the tables' keys")

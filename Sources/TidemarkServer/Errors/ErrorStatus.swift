@@ -36,7 +36,7 @@ extension ErrorCode {
         case .brokenReference, .constraintViolated, .deviceBehind, .incompleteRecord, .queryTooCostly:
             .unprocessableContent
         case .rateLimited: .tooManyRequests
-        case .unavailable, .storageFailed: .serviceUnavailable
+        case .unavailable, .storageFailed, .snapshotPending: .serviceUnavailable
         default: .internalServerError
         }
     }

@@ -16,18 +16,39 @@ struct OfferWrites: Sendable {
     ///
     /// - Throws: ``TidemarkEngine/Problem`` if they are refused; then nothing was done.
     func answers(to requests: [WriteRequest], id: String, _ access: ZoneAccess) async throws -> [WriteAnswer] {
-        let seen = seen
-        let changeSet = try await service.read(
-            access,
-            ZoneQuestion(isPartOfWrite: true) { try PlanWrites($0).changeSet(of: requests, id: id, seen: seen) }
-        )
-        let verdict = try await verdict(on: changeSet, access)
-        if isMinimal, case .committed = verdict { return try AnswerWrites(changeSet, nil).answers(verdict) }
+        let (changeSet, verdict) = try await judged(requests, id: id, access)
+        if isMinimal, case .committed(let revision, _) = verdict {
+            let state = try await service.read(access, ZoneQuestion(isPartOfWrite: true) { try $0.tag(of: revision) })
+            return try AnswerWrites(changeSet, committed: state).answers(verdict)
+        }
         return try await service.read(
             access,
             ZoneQuestion(isPartOfWrite: true) { try AnswerWrites(changeSet, $0).answers(verdict) }
         )
     }
+
+    /// Returns the change set of the writes, and its verdict.
+    ///
+    /// Where the zone has begun a new history meanwhile, for instance because a program made a table again, the writes
+    /// are planned anew: their tags are judged in the history that the zone has now.
+    private func judged(_ requests: [WriteRequest], id: String, _ access: ZoneAccess) async throws -> (
+        RecordChangeSet, WriteVerdict
+    ) {
+        let seen = seen
+        var attempt = 1
+        while true {
+            let changeSet = try await service.read(
+                access,
+                ZoneQuestion(isPartOfWrite: true) { try PlanWrites($0).changeSet(of: requests, id: id, seen: seen) }
+            )
+            do { return (changeSet, try await verdict(on: changeSet, access)) } catch let problem as Problem
+                where problem.error.code == .epochMismatch && attempt < Self.attemptsMax
+            { attempt += 1 }
+        }
+    }
+
+    /// How often writes are planned in a new history.
+    private static let attemptsMax = 5
 
     private func verdict(on changeSet: RecordChangeSet, _ access: ZoneAccess) async throws -> WriteVerdict {
         do { return try WriteVerdict(try await service.sync(access, body: changeSet.body)) } catch let error

@@ -6,8 +6,11 @@ internal import TidemarkCore
 /// `GET /readyz`: whether the server accepts requests and its store answers.
 ///
 /// A supervisor restarts a process that fails `/healthz`. A load balancer pauses traffic to one that
-/// fails `/readyz`.
+/// fails `/readyz`. A single zone that cannot be opened does not make the server unready: the answer counts such
+/// zones, and names them to an administrator.
 struct ReadyRoute {
+    let service: any SyncService
+    let admission: Admission
     let store: StoreCheck
     let readiness: Readiness
 
@@ -26,8 +29,19 @@ struct ReadyRoute {
         return Response(
             status: .ok,
             headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store"],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: "ready\n"))
+            body: ResponseBody(byteBuffer: ByteBuffer(string: await text(for: request, context)))
         )
+    }
+
+    private func text(for request: Request, _ context: ServerRequestContext) async -> String {
+        let zones = service.unservedZones
+        guard !zones.isEmpty else { return "ready\n" }
+        // Whoever is no administrator learns the number only, so the refusal of a token is not an error here.
+        let isAdministrator = (try? await admission.caller(request, context))?.isAdministrator == true
+        guard isAdministrator else {
+            return "ready; zones that are not served: \(zones.count); the server's log names them\n"
+        }
+        return "ready; not served:\n" + zones.map { "\($0)\n" }.joined()
     }
 
     private func notReady(_ reason: String, fix: String) -> TidemarkError {

@@ -40,6 +40,7 @@ struct RouteTable {
     let memory: InFlightMemory
     let readiness: Readiness
     let storeCheck: StoreCheck
+    let firstSnapshots: FirstSnapshots
     let accessWatch: AccessWatch
     let pages: WebPages
     let exposition: @Sendable () -> String
@@ -75,7 +76,7 @@ struct RouteTable {
         )
         let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader, memory: memory)
         let events = EventsRoute(service: service, watch: accessWatch)
-        let snapshot = SnapshotRoute(service: service)
+        let snapshot = SnapshotRoute(service: service, firstSnapshots: firstSnapshots)
         let schema = SchemaRoute(service: service, memory: memory, compressedAnswers: compressedAnswers)
         let digest = DigestRoute(service: service, memory: memory)
         let records = RecordsRoute(service: service, memory: memory)
@@ -172,9 +173,15 @@ struct RouteTable {
 
     /// The routes about the server.
     private var serverRoutes: [Route] {
-        [
+        let ready = ReadyRoute(
+            service: service,
+            admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
+            store: storeCheck,
+            readiness: readiness
+        )
+        return [
             Route(.get, "/healthz", for: .anybody(HealthRoute().answer)),
-            Route(.get, "/readyz", for: .anybody(ReadyRoute(store: storeCheck, readiness: readiness).answer)),
+            Route(.get, "/readyz", for: .anybody(ready.answer)),
             Route(.get, "/metrics", for: .administrators(MetricsRoute(exposition: exposition).answer)),
         ]
     }

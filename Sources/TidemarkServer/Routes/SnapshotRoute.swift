@@ -10,6 +10,7 @@ internal import TidemarkEngine
 /// `If-Range`, because only the same file continues with the same bytes.
 struct SnapshotRoute {
     let service: any SyncService
+    let firstSnapshots: FirstSnapshots
 
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
@@ -19,7 +20,13 @@ struct SnapshotRoute {
         let base = Self.base(request)
         let earlierSnapshot = try await findSnapshot(of: requestedPart, access: access)
         let snapshot =
-            if let earlierSnapshot { earlierSnapshot } else { try await service.snapshot(access, since: base) }
+            if let earlierSnapshot {
+                earlierSnapshot
+            } else if base == .nothing {
+                try await firstSnapshots.snapshot(access)
+            } else {
+                try await service.snapshot(access, since: base)
+            }
         let lease = SnapshotLease(snapshot: snapshot, service: service)
         let part = try requestedPart?.bytes(of: snapshot)
         var headers = headers(for: snapshot)

@@ -120,7 +120,12 @@ extension World {
         do {
             var isMinimal = call.request.headers["Prefer"] == "return=minimal"
             if case .refused = verdict { isMinimal = false }
-            let answers = try server.ask { try AnswerWrites(changeSet, isMinimal ? nil : $0).answers(verdict) }
+            let answers = try server.ask { reader in
+                guard isMinimal, case .committed(let revision, _) = verdict else {
+                    return try AnswerWrites(changeSet, reader).answers(verdict)
+                }
+                return try AnswerWrites(changeSet, committed: reader.tag(of: revision)).answers(verdict)
+            }
             try reply(RestRoutes.answer(call.request, answers), call)
         } catch { try reply(RestRoutes.answer(call.request, refusedBy: error), call) }
         return true

@@ -1,0 +1,147 @@
+import GRDB
+import TidemarkCore
+import TidemarkSQL
+
+/// Adds to a zone's file what the operator's schema has more: tables, columns, indexes, views and triggers.
+///
+/// It renames a column as well, if the operator declares that. Every other difference is left alone, because only the
+/// operator knows what becomes of the rows, and is named.
+struct GrowFile {
+    /// The objects that the file has gained, such as `table medal`.
+    private(set) var additions: [String] = []
+    /// What the schema has and the file did not get, each with the reason.
+    private(set) var ignored: [String] = []
+
+    private let db: Database
+    private let renames: [ColumnRename]
+
+    /// Grows the file, in the caller's transaction.
+    ///
+    /// - Parameters:
+    ///   - db: A connection to the file.
+    ///   - sql: The operator's schema.
+    ///   - renames: The columns that the operator declares as renamed.
+    /// - Throws: `DatabaseError` if the schema is faulty, or the file cannot be written.
+    init(_ db: Database, by sql: String, renames: [ColumnRename]) throws {
+        self.db = db
+        self.renames = renames
+        let scratch = try DatabaseQueue()
+        try scratch.writeWithoutTransaction { schema in
+            try schema.execute(sql: sql)
+            let wanted = try ZoneTemplate.objects(in: schema)
+            let present = try ZoneTemplate.objects(in: db)
+            var newTables: [String] = []
+            for object in wanted {
+                if let current = present.first(where: { $0.name == object.name }) {
+                    guard !current.isSame(as: object) else { continue }
+                    if object.type == "table" { try grow(current, to: object) } else { ignore(object) }
+                } else {
+                    try db.execute(sql: object.sql)
+                    additions.append("\(object.type) \(object.name)")
+                    if object.type == "table" { newTables.append(object.name) }
+                }
+            }
+            for table in newTables where try !isVirtual(table) { try copyRows(of: table, from: schema) }
+        }
+    }
+
+    private mutating func ignore(_ object: ZoneTemplate.Object) {
+        ignored.append("\(object.type) \(object.name): the file has another one; drop it there, and start again")
+    }
+
+    // MARK: Columns
+
+    private mutating func grow(_ current: ZoneTemplate.Object, to wanted: ZoneTemplate.Object) throws {
+        let name = SQLText.name(wanted.name)
+        var here = StatementTokens(current.sql).parts
+        let there = StatementTokens(wanted.sql).parts
+        for rename in renames where rename.table == wanted.name {
+            guard here.contains(where: { $0.name == rename.old }), !here.contains(where: { $0.name == rename.new }),
+                there.contains(where: { $0.name == rename.new })
+            else { continue }
+            try db.execute(
+                sql: "ALTER TABLE \(name) RENAME COLUMN \(SQLText.name(rename.old)) TO \(SQLText.name(rename.new))"
+            )
+            additions.append("column \(wanted.name).\(rename.new) out of \(rename.old)")
+            here = try parts(of: wanted.name)
+        }
+        let missing = there.filter { part in part.isColumn && !here.contains { $0.name == part.name } }
+        for part in missing { try add(part, to: wanted.name, here, there) }
+        here = try parts(of: wanted.name)
+        for part in there where !here.contains(part) && !missing.contains(part) {
+            let other = part.isColumn ? here.first { $0.name == part.name } : nil
+            ignored.append(
+                "\(wanted.name): \(part.text)" + (other.map { "; the file has \($0.text)" } ?? "; the file lacks it")
+            )
+        }
+        let tail = StatementTokens(wanted.sql).tail
+        if StatementTokens(current.sql).tail != tail { ignored.append("\(wanted.name): \(tail) at its end") }
+    }
+
+    private mutating func add(
+        _ part: StatementTokens.Part,
+        to table: String,
+        _ here: [StatementTokens.Part],
+        _ there: [StatementTokens.Part]
+    ) throws {
+        let column = "\(table).\(part.name)"
+        let former = try ServedColumns.renames(in: db).first { $0.table == table && $0.old == part.name }
+        let gone = here.first { other in
+            other.isColumn && other.rest == part.rest && !there.contains { $0.name == other.name }
+        }
+        if let former {
+            ignored.append("\(column): a former name of \(table).\(former.new)")
+        } else if let gone {
+            ignored.append(
+                "\(column): it may be \(table).\(gone.name) of the file; if so, add "
+                    + "--rename \(table).\(gone.name)=\(column), and if not, add the column in the file"
+            )
+        } else {
+            try addColumn(part, to: table)
+        }
+    }
+
+    private mutating func addColumn(_ part: StatementTokens.Part, to table: String) throws {
+        var reason: String?
+        try db.inSavepoint {
+            do {
+                try db.execute(sql: "ALTER TABLE \(SQLText.name(table)) ADD COLUMN \(part.text)")
+                return .commit
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                reason = error.message ?? "SQLite gives no reason"
+                return .rollback
+            }
+        }
+        if let reason {
+            ignored.append("\(table).\(part.name): SQLite cannot add it to rows that exist: \(reason)")
+        } else {
+            additions.append("column \(table).\(part.name)")
+        }
+    }
+
+    private func parts(of table: String) throws -> [StatementTokens.Part] {
+        let sql = try String.fetchOne(
+            db,
+            sql: "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?",
+            arguments: [table]
+        )
+        return StatementTokens(sql ?? "").parts
+    }
+
+    // MARK: Rows
+
+    private func isVirtual(_ table: String) throws -> Bool {
+        try SchemaIntrospection(db).skippedTables.contains(table)
+    }
+
+    private func copyRows(of table: String, from schema: Database) throws {
+        let name = SQLText.name(table)
+        let columns = try ZoneTemplate.columns(of: table, in: schema).filter { !$0.isGenerated }.map(\.name)
+        let marks = Array(repeating: "?", count: columns.count).joined(separator: ", ")
+        let insert = "INSERT INTO main.\(name) (\(SQLText.names(columns))) VALUES (\(marks))"
+        let rows = try Row.fetchCursor(schema, sql: "SELECT \(SQLText.names(columns)) FROM \(name)")
+        while let row = try rows.next() {
+            try db.execute(sql: insert, arguments: StatementArguments(Array(row.databaseValues)))
+        }
+    }
+}
