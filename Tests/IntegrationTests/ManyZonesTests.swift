@@ -39,7 +39,8 @@ extension IntegrationTests {
             func makeZones(_ count: Int, at server: Server) async throws -> [String] {
                 var zones: [String] = []
                 for number in 0..<count {
-                    let made = try await curl("\(server.url)/zones", "-d", #"{"title":"List \#(number)"}"#)
+                    let body = #"{"kind":"shared","title":"List \#(number)","request":"\#(number)"}"#
+                    let made = try await curl("\(server.url)/zones", "-d", body)
                     let zone = try #require(made["zone"] as? String, "\(made)")
                     _ = try await curl("\(server.url)/zones/\(zone)/tables/note", "-d", #"{"v":"\#(number)"}"#)
                     zones.append(zone)

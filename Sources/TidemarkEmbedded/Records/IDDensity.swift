@@ -14,7 +14,7 @@ struct IDDensity {
     private static let looksMax = 200
     /// The ids of a part that are read.
     private static let sample = 64
-    /// A part is divided if the ids that were read cover less of it than this.
+    /// A part is divided if the ids that were read cover less of it, from the first one on, than this.
     private static let coverMin = 1.0 / 16
 
     init(_ db: Database, table: SyncedTable) {
@@ -29,7 +29,7 @@ struct IDDensity {
         guard let low = try ends?.value("low") as Int64?, let high = try ends?.value("high") as Int64? else { return 0 }
         let statement = try db.cachedStatement(
             sql: """
-                SELECT count(*) AS number, max(id) AS last
+                SELECT count(*) AS number, min(id) AS first, max(id) AS last
                 FROM (SELECT \(id) AS id FROM main.\(table) WHERE \(id) BETWEEN ? AND ? ORDER BY \(id) LIMIT \(Self.sample))
                 """
         )
@@ -41,17 +41,19 @@ struct IDDensity {
             looks += 1
             guard let row = try Row.fetchOne(statement, arguments: [part.lowerBound, part.upperBound]) else { continue }
             let number = Double(try row.value("number") as Int)
-            let width = Double(part.upperBound) - Double(part.lowerBound) + 1
-            guard Int(number) == Self.sample, let last = try row.value("last") as Int64? else {
+            guard Int(number) == Self.sample, let first = try row.value("first") as Int64?,
+                let last = try row.value("last") as Int64?
+            else {
                 total += number
                 continue
             }
-            let cover = (Double(last) - Double(part.lowerBound) + 1) / width
-            if cover < Self.coverMin, parts.count + 2 <= Self.looksMax {
+            let span = Double(last) - Double(first) + 1
+            let rest = Double(part.upperBound) - Double(last)
+            if span < (span + rest) * Self.coverMin, parts.count + 2 <= Self.looksMax {
                 let middle = part.lowerBound / 2 + part.upperBound / 2
                 parts += [part.lowerBound...middle, middle + 1...part.upperBound]
             } else {
-                total += number / cover
+                total += number + rest * number / span
             }
         }
         return Int(total)

@@ -19,7 +19,9 @@ struct AlterTable {
     func run() throws {
         guard !wanted.sql.hasPrefix("CREATE VIRTUAL ") else { throw refusal("is a virtual table of another form") }
         for (old, new) in try renames() {
-            try db.execute(sql: "ALTER TABLE \(name) RENAME COLUMN \(SQLText.name(old)) TO \(SQLText.name(new))")
+            // In the main zone's spelling, because SQLite keeps the quotes, and the statements shall be equal.
+            let spelling = StatementTokens(wanted.sql).spelling(of: new) ?? SQLText.name(new)
+            try db.execute(sql: "ALTER TABLE \(name) RENAME COLUMN \(SQLText.name(old)) TO \(spelling)")
         }
         if try isDone() { return }
         if try !addColumns() { try rebuild() }
