@@ -177,9 +177,9 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `a conflict of 3,000 records is divided in linear time, whatever does not fit among them`() async throws
+    @Test func `a conflict of 20,000 records is divided in linear time, whatever does not fit among them`() async throws
     {
-        let rows = 3_000
+        let rows = 20_000
         let cluster = try Cluster(
             schema: "CREATE TABLE tag (id INTEGER PRIMARY KEY, name TEXT, stars INTEGER, place TEXT UNIQUE);",
             seed: """

@@ -152,6 +152,7 @@ import TidemarkTestSupport
             schema: """
                 CREATE TABLE blob (rid INTEGER PRIMARY KEY, uuid TEXT);
                 CREATE TABLE link (mid INTEGER REFERENCES blob, pid INTEGER REFERENCES blob, x TEXT PRIMARY KEY NOT NULL);
+                COMMIT; PRAGMA foreign_keys = OFF; BEGIN;
                 """,
             seed: "INSERT INTO blob VALUES (1, 'a'); INSERT INTO link VALUES (1, 0, 'first')"
         )
