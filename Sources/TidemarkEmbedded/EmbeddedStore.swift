@@ -59,7 +59,7 @@ public final class EmbeddedStore: SyncService {
     private let warn: @Sendable (String) -> Void
     private let pulls: Pulls
     private let places = ReaderPlaces(readers: ZoneFile.readersMax)
-    private let digests = DigestCache()
+    private let digests = SharedDigest()
 
     /// Opens a zone's file, and adopts it if it is not a zone yet.
     ///
@@ -252,11 +252,13 @@ public final class EmbeddedStore: SyncService {
         try check(access.zone)
         let zone = zone
         let file = file
-        let state = try await file.readingZone { try FileReader($0, schema: $1.schema, hash: $1.hash).state }
+        let (schema, hash) = try await file.committing { _, current in (current.schema, current.hash) }
+        // A zone that an outside write has stopped has a digest, too.
+        let state = try await file.reading { try FileReader($0, schema: schema, hash: hash).state }
         let digest = try await digests.digest(of: zone, at: state) {
-            try await file.readingZone { db, served in
-                let state = try FileReader(db, schema: served.schema, hash: served.hash).state
-                return try Digest.compute(db, schema: served.schema, zone: zone, revision: state.revision)
+            try await file.reading { db in
+                let state = try FileReader(db, schema: schema, hash: hash).state
+                return try Digest.compute(db, schema: schema, zone: zone, revision: state.revision)
             }
         }
         guard let digest else { throw ZoneTransaction.notAZone }

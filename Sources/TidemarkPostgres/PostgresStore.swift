@@ -40,7 +40,7 @@ public final class PostgresStore: SyncService {
     private let pulls: Pulls
     private let snapshots: ZoneSnapshots
     private let places: ReaderPlaces
-    private let digests = DigestCache()
+    private let digests = SharedDigest()
 
     /// Opens a database, and prepares it if no store has served it yet.
     ///
@@ -85,12 +85,14 @@ public final class PostgresStore: SyncService {
     }
 
     /// Computes the fingerprints of adopted rows now: otherwise the first commit does it, while all others wait.
+    ///
+    /// Later revisions without one are those of altered tables, as in a SQLite file.
     private func establishFingerprints() async {
         for zone in options.zones {
             do {
                 try await zones.inTransaction(zone) { transaction in
                     let revision = transaction.state.revision
-                    let isKnown = try revision == 0 || transaction.storedFingerprint(at: revision) != nil
+                    let isKnown = try revision != 1 || transaction.storedFingerprint(at: revision) != nil
                     transaction.isVoid = isKnown
                     if !isKnown { try transaction.establishFingerprint() }
                 }

@@ -18,17 +18,21 @@ extension DeviceHome {
     /// Joins a new device.
     ///
     /// `clock` replaces its clock, in milliseconds since 1970. `merges` has the functions of its
-    /// app. `over` replaces the transport through memory.
+    /// app. `over` replaces the transport through memory. `functions` are those of its program that the zone's
+    /// statements may call.
     public func device(
         _ name: String,
         over other: (any Transport)? = nil,
         clock: (@Sendable () -> Int64)? = nil,
         limits: Limits = .standard,
-        merges: [any RecordMerging] = []
+        merges: [any RecordMerging] = [],
+        functions: [String] = []
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: way)
-        _ = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").join(path: path)
+        var join = DeviceFileJoin(transport: transport, server: "http://cluster.test")
+        join.functions = functions
+        _ = try await join.join(path: path)
         return try await TestDevice(
             path: path,
             transport: transport,

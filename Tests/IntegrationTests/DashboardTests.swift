@@ -68,8 +68,7 @@ extension IntegrationTests {
                 let line = try await feed.line(with: #""table":"report""#)
                 texts += line.matches(of: /"text":"([^"]*)"/).map { String($0.output.1) }
             }
-            feed.signalled(SIGTERM)
-            _ = try await feed.finished()
+            try await feed.killed()
             return texts
         }
 

@@ -100,7 +100,7 @@ extension IntegrationTests {
         }
 
         @Test(arguments: [("--as-new", "2|of a|of b"), ("--replace", "1|of b|of b")])
-        func `P4: a conflict over a number that a program chose says which choice does what`(
+        func `a conflict over a number that a program chose says which choice does what`(
             option: String,
             expected: String
         ) async throws {

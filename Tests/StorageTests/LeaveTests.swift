@@ -77,7 +77,7 @@ import TidemarkTestSupport
         try await bench.sync()
         #expect(try await bench.verdict() == bench.serverRows())
         for conflict in try await bench.engine?.conflicts() ?? [] {
-            try await bench.engine?.resolve(conflict.id, with: .retry)
+            try await bench.engine?.resolve(conflict, with: .retry)
         }
         try await bench.sync()
         let rows = try await bench.verdict().filter { $0.hasPrefix("team") }
@@ -121,7 +121,7 @@ import TidemarkTestSupport
         bench.refusal = nil
         try await bench.sync()
         for conflict in try await bench.engine?.conflicts() ?? [] where conflict.records[0].table == "player" {
-            try await bench.engine?.resolve(conflict.id, with: .retry)
+            try await bench.engine?.resolve(conflict, with: .retry)
         }
         let color = try await bench.database?.read {
             try String.fetchOne($0, sql: "SELECT color FROM player WHERE id = 7")

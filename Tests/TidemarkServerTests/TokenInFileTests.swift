@@ -75,7 +75,7 @@ import TidemarkTestSupport
             #expect(again?.code == .invalidArgument)
             let late = await #expect(throws: TidemarkError.self) { _ = try await transport.digest(zone: "main") }
             #expect(late?.code == .signInNeeded)
-            #expect(late?.message.contains("valid token") == true)
+            #expect(late?.message.contains("this device has none") == true)
         }
     }
 

@@ -127,7 +127,7 @@ import TidemarkTestSupport
         #expect("\(unsyncable)".contains("title_sort") && "\(unsyncable)".contains("--trigger sorts=device"))
 
         let cluster = try Cluster(schema: schema, objects: ObjectDeclarations(triggers: ["sorts": true]))
-        let anna = try await cluster.device("anna")
+        let anna = try await cluster.device("anna", functions: ["title_sort"])
         let ben = try await cluster.device("ben")
         // The app has the function; its trigger runs here, and other devices do without the function.
         try await anna.database.write { db in
@@ -152,7 +152,7 @@ import TidemarkTestSupport
                 """,
             objects: ObjectDeclarations(triggers: ["finds": true])
         )
-        let anna = try await cluster.device("anna")
+        let anna = try await cluster.device("anna", functions: ["folded"])
         let ben = try await cluster.device("ben")
         try await anna.database.write { db in
             db.add(function: DatabaseFunction("folded", argumentCount: 1) { _ in "folded" })

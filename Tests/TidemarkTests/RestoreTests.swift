@@ -323,7 +323,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT epoch, ended FROM tidemark_lineage") == ["\(first)|2"])
         let request = try #require(anna.transport.faults.requests.last)
         await #expect { try await cluster.store.sync(zone: "main", body: Array(request.utf8)) } throws: {
-            "\($0)".contains("restored from a backup") && "\($0)".contains("ended at revision 2")
+            "\($0)".contains("a backup was restored") && "\($0)".contains("ended at revision 2")
         }
         // The server forgot nothing: nothing is offered, and nothing is in conflict.
         let events = try await anna.events { try await anna.engine.sync() }

@@ -171,8 +171,7 @@ import TidemarkTestSupport
     )
     private static let teams = "SELECT name, city, (SELECT count(*) FROM player WHERE team_id = team.id) FROM team"
 
-    @Test func `P4: two programs number a record 5: the retry asks, and keeps both under another number`() async throws
-    {
+    @Test func `two programs number a record 5: the retry asks, and keeps both under another number`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(Self.numbers.first, Self.numbers.second)
         let refusal = await #expect(throws: TidemarkError.self) {
             try await ben.engine.resolve(conflict, with: .retry)
@@ -186,14 +185,14 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT name FROM team WHERE id = 5") == ["of anna"])
     }
 
-    @Test func `P4: a new record takes the place of another under its number only if a person says so`() async throws {
+    @Test func `a new record takes the place of another under its number only if a person says so`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(Self.numbers.first, Self.numbers.second)
         try await ben.engine.resolve(conflict, with: .retry, takenIDs: .replace)
         try await cluster.converge(ben, anna)
         #expect(try await cluster.rows("\(Self.teams) WHERE id = 5") == ["of ben||1"])
     }
 
-    @Test func `P4: a new number is followed in the change sets that wait for the decision`() async throws {
+    @Test func `a new number is followed in the change sets that wait for the decision`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

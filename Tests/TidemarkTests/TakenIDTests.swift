@@ -58,7 +58,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.contains { $0.key == "1" && $0.mine == #"{"title":"anna"}"# })
         // A person decides. The book is another one than the server's, so it gets an id of its own.
-        try await anna.engine.resolve(conflict.id, with: .retry)
+        try await anna.engine.resolve(conflict, with: .retry)
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows(Self.old) == ["anna|top|0"])
         #expect(try await cluster.rows(Self.new) == ["first", "of anna", "of the server"])

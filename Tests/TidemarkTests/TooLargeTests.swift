@@ -28,7 +28,7 @@ import TidemarkTestSupport
         #expect(try await engine.status().pendingChangeSets == 0)
     }
 
-    @Test func `R7: an import of another program is divided below the limit, along its references`() async throws {
+    @Test func `an import of another program is divided below the limit, along its references`() async throws {
         let cluster = try Cluster(
             schema: """
                 CREATE TABLE page (id TEXT PRIMARY KEY, text TEXT);
@@ -54,7 +54,7 @@ import TidemarkTestSupport
         #expect(try await cluster.store.state().revision > 4)
     }
 
-    @Test func `R7: the device divides an import beyond its own limit before it sends it`() async throws {
+    @Test func `the device divides an import beyond its own limit before it sends it`() async throws {
         var limits = Limits.standard
         limits.requestBytesMax = 20_000
         let cluster = try Cluster(schema: "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT)")
@@ -78,7 +78,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(*) FROM note") == ["1000"])
     }
 
-    @Test func `R7: a transaction of the app is never divided, and the conflict says how large it is`() async throws {
+    @Test func `a transaction of the app is never divided, and the conflict says how large it is`() async throws {
         let cluster = try Cluster(schema: "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT)")
         let anna = try await cluster.device("anna")
         let narrow = NarrowTransport(real: anna.transport, bytesMax: 4_000)

@@ -120,7 +120,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test func `P5: a row added with triggers off keeps the id that only this device draws, and what refers to it`()
+    @Test func `a row added with triggers off keeps the id that only this device draws, and what refers to it`()
         async throws
     {
         // Chromium declares no reference from a visit to its page.
@@ -147,15 +147,24 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT count(DISTINCT id) FROM url") == ["2"])
     }
 
-    @Test func `P5: a retry writes a reference of 0 where the zone takes 0 for none`() async throws {
-        let cluster = try Cluster(
-            schema: """
-                CREATE TABLE blob (rid INTEGER PRIMARY KEY, uuid TEXT);
-                CREATE TABLE link (mid INTEGER REFERENCES blob, pid INTEGER REFERENCES blob, x TEXT PRIMARY KEY NOT NULL);
-                COMMIT; PRAGMA foreign_keys = OFF; BEGIN;
-                """,
-            seed: "INSERT INTO blob VALUES (1, 'a'); INSERT INTO link VALUES (1, 0, 'first')"
-        )
+    @Test func `a retry writes a reference of 0 where the zone takes 0 for none`() async throws {
+        let file = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID()).sqlite")
+        // A file left behind in the system's temporary folder harms no other test.
+        defer { try? FileManager.default.removeItem(at: file) }
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        try await DatabaseQueue(path: file.path, configuration: configuration).write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE blob (rid INTEGER PRIMARY KEY, uuid TEXT);
+                    CREATE TABLE link (
+                        mid INTEGER REFERENCES blob, pid INTEGER REFERENCES blob, x TEXT PRIMARY KEY NOT NULL);
+                    INSERT INTO blob VALUES (1, 'a');
+                    INSERT INTO link VALUES (1, 0, 'first');
+                    """
+            )
+        }
+        let cluster = try Cluster(adopting: file)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await cluster.converge(anna, ben)

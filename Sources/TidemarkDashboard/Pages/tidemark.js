@@ -23,17 +23,16 @@ const encode = encodeURIComponent
 export const parse = text =>
   JSON.parse(text, (_, value) => typeof value?.$int === 'string' ? BigInt(value.$int) : value)
 
-/** Writes JSON; a BigInt becomes an integer of the server. */
+/** Writes JSON; a BigInt becomes an integer. */
 export const stringify = value =>
   JSON.stringify(value, (_, part) => typeof part === 'bigint' ? { $int: `${part}` } : part)
 
-/** The segment of a path for a key: a value, an array of the parts of a composite key, or a record. */
+/** A key's segment of a path: of a value, of an array of parts, or of a record. */
 export function keyPath(key) {
   if (key?.$key !== undefined) return key.$key
   return [key].flat().map(part => encode(typeof part === 'object' ? stringify(part) : part)).join(',')
 }
 
-/** The columns of a record. */
 const columns = record =>
   Object.fromEntries(Object.entries(record).filter(([name]) => !/^\$(?!\$)/.test(name)))
 

@@ -2,7 +2,9 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Estimates the number of rows by their ids, which have gaps: of deleted rows, and up to the ids that devices are lent.
+/// Estimates the number of rows by their ids.
+///
+/// They have gaps: of deleted rows, and up to the ids that devices are lent.
 ///
 /// It halves the range of ids until the first ids of each part tell how dense the rest of it is, within a bound.
 struct IDDensity {

@@ -142,25 +142,25 @@ package enum ReduceCapture {
     /// Returns the statement for records that changed more than once.
     private static func repeatedChangesSQL(_ table: SyncedTable) -> String {
         """
-            \(insertSQL)
-            WITH \(eventSQL(table)), many (key) AS (
-                SELECT key FROM event GROUP BY key HAVING count(*) > 1
-            ), \(stateSQL(table, where: "event.key IN (SELECT key FROM many)")), unbalanced (key, side, present, first, last) AS (
-                SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
-                FROM state
-                GROUP BY key, image
-                HAVING sum(side) <> 0
-            ), span (key, first, has_old, last, has_new) AS (
-                SELECT key, first_state.first, first_state.present, last_state.last, last_state.present
-                FROM (
-                    SELECT key, min(first) AS first, present FROM unbalanced WHERE side > 0 GROUP BY key
-                ) AS first_state
-                JOIN (
-                    SELECT key, max(last) AS last, present FROM unbalanced WHERE side < 0 GROUP BY key
-                ) AS last_state USING (key)
-            )
-            \(comparisonSQL(table))
-            """
+        \(insertSQL)
+        WITH \(eventSQL(table)), many (key) AS (
+            SELECT key FROM event GROUP BY key HAVING count(*) > 1
+        ), \(stateSQL(table, where: "event.key IN (SELECT key FROM many)")), unbalanced (key, side, present, first, last) AS (
+            SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
+            FROM state
+            GROUP BY key, image
+            HAVING sum(side) <> 0
+        ), span (key, first, has_old, last, has_new) AS (
+            SELECT key, first_state.first, first_state.present, last_state.last, last_state.present
+            FROM (
+                SELECT key, min(first) AS first, present FROM unbalanced WHERE side > 0 GROUP BY key
+            ) AS first_state
+            JOIN (
+                SELECT key, max(last) AS last, present FROM unbalanced WHERE side < 0 GROUP BY key
+            ) AS last_state USING (key)
+        )
+        \(comparisonSQL(table))
+        """
     }
 
     /// The states that the events leave and enter.

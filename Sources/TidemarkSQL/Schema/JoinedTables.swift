@@ -25,7 +25,10 @@ package struct JoinedTables {
     /// A reference may need a unique index of its parent, so nothing judges the tables before.
     package func index() throws -> SyncSchema {
         for index in indexes { try db.execute(sql: index) }
-        return try SchemaIntrospection(db).makeSchema(policies: schema.policies)
+        // The file may have local tables by now.
+        let names = Set(schema.tables.map(\.name))
+        let tables = try SchemaIntrospection(db).tables.filter { names.contains($0.name) }
+        return try SchemaIntrospection(tables: tables).makeSchema(policies: schema.policies)
     }
 
     /// Tries a join of an empty zone with these tables.

@@ -81,6 +81,8 @@ package struct ObjectTrial {
         }
         accepted.append(object)
         if object.kind == .table { Self.compileDefaults(of: object, in: scratch) }
+        // SQLite looks for a view's functions when it is used. Whether it compiles is asked later.
+        if object.kind == .view { _ = scratch.compile("SELECT * FROM main.\(SQLText.name(object.name))") }
         guard object.kind == .trigger else { return }
         let (target, isShadow) = try scratch.read { db in
             let target = try String.fetchOne(

@@ -129,6 +129,8 @@ package final class ScratchSchema {
             for _ in 0...Self.functionsMax {
                 let problem = Self.attempt(sql, steps: steps, finds: finds, on: db.sqliteConnection)
                 guard let problem, let name = Self.functionName(in: problem) else { return problem }
+                // SQLite does not report the functions of a default to the authorizer.
+                if problem.hasPrefix(Self.unknownInDefault) { watch.noteCall(of: name) }
                 guard unknownFunctions.insert(name.lowercased()).inserted else { return problem }
                 let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
                 sqlite3_create_function_v2(
@@ -165,10 +167,13 @@ package final class ScratchSchema {
         return code == SQLITE_DONE ? nil : String(cString: sqlite3_errmsg(connection))
     }
 
+    private static let unknownInDefault = "unknown function: "
+
     private static func functionName(in problem: String) -> String? {
-        let beginning = "no such function: "
-        guard problem.contains(beginning) else { return nil }
-        return problem.components(separatedBy: beginning).last
+        for beginning in ["no such function: ", unknownInDefault] where problem.contains(beginning) {
+            return problem.components(separatedBy: beginning).last?.replacing("()", with: "")
+        }
+        return nil
     }
 }
 

@@ -30,6 +30,9 @@ final class StatementWatch {
         calls = [:]
     }
 
+    /// Records a function that the current statement calls.
+    func noteCall(of function: String) { calls[subject, default: []].insert(function.lowercased()) }
+
     /// One action of a statement, as SQLite reports it.
     private struct Event {
         let action: Int32
