@@ -145,7 +145,8 @@ package enum ReduceCapture {
         \(insertSQL)
         WITH \(eventSQL(table)), many (key) AS (
             SELECT key FROM event GROUP BY key HAVING count(*) > 1
-        ), \(stateSQL(table, where: "event.key IN (SELECT key FROM many)")), unbalanced (key, side, present, first, last) AS (
+        ), \(stateSQL(table, where: "event.key IN (SELECT key FROM many)")),
+        unbalanced (key, side, present, first, last) AS (
             SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
             FROM state
             GROUP BY key, image
