@@ -102,14 +102,21 @@ package enum ReduceCapture {
 
     /// Returns the records of a table that have captured changes, each as it was before the first of them.
     ///
-    /// It only reads. A record whose changes lead back to where they began is not among them.
+    /// It only reads. A record whose changes lead back to where they began is not among them. After a migration of the
+    /// app, the captured rows may lack columns until the file is fitted to it, and so do the records then.
     ///
     /// - Returns: By key, the record as canonical JSON without the key; nil if it did not exist.
     package static func firstStates(of table: SyncedTable, in db: Database) throws -> [String: String?] {
+        let captured = try String.fetchSet(
+            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"),
+            arguments: [CaptureTables.shadow(table)]
+        )
+        guard table.key.allSatisfy({ captured.contains("old_\($0)") }) else { return [:] }
+        let columns = table.valueColumns.map(\.name).filter { captured.contains("old_\($0)") }
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    WITH \(eventSQL(table)), \(stateSQL(table))
+                    WITH \(eventSQL(table)), \(stateSQL(table, columns))
                     SELECT CAST(key AS TEXT) AS key, image
                     FROM state
                     GROUP BY key, image
@@ -141,34 +148,36 @@ package enum ReduceCapture {
 
     /// Returns the statement for records that changed more than once.
     private static func repeatedChangesSQL(_ table: SyncedTable) -> String {
-        """
-        \(insertSQL)
-        WITH \(eventSQL(table)), many (key) AS (
-            SELECT key FROM event GROUP BY key HAVING count(*) > 1
-        ), \(stateSQL(table, where: "event.key IN (SELECT key FROM many)")),
-        unbalanced (key, side, present, first, last) AS (
-            SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
-            FROM state
-            GROUP BY key, image
-            HAVING sum(side) <> 0
-        ), span (key, first, has_old, last, has_new) AS (
-            SELECT key, first_state.first, first_state.present, last_state.last, last_state.present
-            FROM (
-                SELECT key, min(first) AS first, present FROM unbalanced WHERE side > 0 GROUP BY key
-            ) AS first_state
-            JOIN (
-                SELECT key, max(last) AS last, present FROM unbalanced WHERE side < 0 GROUP BY key
-            ) AS last_state USING (key)
-        )
-        \(comparisonSQL(table))
-        """
+        let columns = table.valueColumns.map(\.name)
+        return """
+            \(insertSQL)
+            WITH \(eventSQL(table)), many (key) AS (
+                SELECT key FROM event GROUP BY key HAVING count(*) > 1
+            ), \(stateSQL(table, columns, where: "event.key IN (SELECT key FROM many)")),
+            unbalanced (key, side, present, first, last) AS (
+                SELECT key, sum(side), present, min(seq) FILTER (WHERE side > 0), max(seq) FILTER (WHERE side < 0)
+                FROM state
+                GROUP BY key, image
+                HAVING sum(side) <> 0
+            ), span (key, first, has_old, last, has_new) AS (
+                SELECT key, first_state.first, first_state.present, last_state.last, last_state.present
+                FROM (
+                    SELECT key, min(first) AS first, present FROM unbalanced WHERE side > 0 GROUP BY key
+                ) AS first_state
+                JOIN (
+                    SELECT key, max(last) AS last, present FROM unbalanced WHERE side < 0 GROUP BY key
+                ) AS last_state USING (key)
+            )
+            \(comparisonSQL(table))
+            """
     }
 
     /// The states that the events leave and enter.
-    private static func stateSQL(_ table: SyncedTable, where condition: String = "true") -> String {
+    private static func stateSQL(_ table: SyncedTable, _ columns: [String], where condition: String = "true") -> String
+    {
         let image = { (side: String) in
             "CASE WHEN event.has_\(side) THEN "
-                + RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: "\(side)_") + " END"
+                + RowJSON.object(columns, prefix: "captured.", side: "\(side)_") + " END"
         }
         let rows = """
             FROM event
