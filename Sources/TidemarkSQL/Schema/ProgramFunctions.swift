@@ -1,3 +1,4 @@
+import Foundation
 package import GRDB
 import GRDBSQLite
 package import TidemarkCore
@@ -57,11 +58,14 @@ package enum ProgramFunctions {
             name,
             -1,
             SQLITE_UTF8 | SQLITE_SUBTYPE,
+            strdup(name),
+            { context, _, _ in
+                let name = sqlite3_user_data(context).map { String(cString: $0.assumingMemoryBound(to: CChar.self)) }
+                sqlite3_result_error(context, "only the program has the function \(name ?? "")", -1)
+            },
             nil,
-            { context, _, _ in sqlite3_result_error(context, "only the program has a function that this calls", -1) },
             nil,
-            nil,
-            nil
+            { free($0) }
         )
     }
 
