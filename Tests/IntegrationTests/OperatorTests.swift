@@ -210,7 +210,7 @@ extension IntegrationTests {
                 (["token", "add", "anna", "--expires", "0"], "1 to 3650 days"),
                 (["token", "add", "eve"], "no user eve"),
                 (["token", "revoke", "none"], "no token none"), (["token", "list", "eve"], "no user eve"),
-                (["audit", "--since", "yesterday"], "no date"), (["audit", "--user", "eve"], "no user eve"),
+                (["audit", "--since", "yesterday"], "is not a date"), (["audit", "--user", "eve"], "no user eve"),
             ] {
                 let refusal = try await office.run(arguments)
                 #expect(refusal.status == 1, "\(arguments)")
