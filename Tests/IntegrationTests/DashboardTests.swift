@@ -126,7 +126,7 @@ extension IntegrationTests {
         }
 
         @Test
-        func `two people changed a team: the dashboard says what was refused, what each touched, and where it waits`()
+        func `two people changed a team: the dashboard names the refusal, the columns of each, and where it waits`()
             async throws
         {
             let script = #"""

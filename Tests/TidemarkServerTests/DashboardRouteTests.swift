@@ -73,7 +73,7 @@ import TidemarkGzip
         }
     }
 
-    @Test func `a person who opens the server's address finds the dashboard, and a program hears what is there`()
+    @Test func `a person who opens the server's address finds the dashboard, and a program gets an error`()
         async throws
     {
         try await TestServer.run(ScriptedService()) { server in

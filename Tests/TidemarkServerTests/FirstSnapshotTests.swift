@@ -35,23 +35,25 @@ import TidemarkTestSupport
     private static let write =
         #"{"maxRevision":1,"changeSets":[{"note":{"create":[-1],"attributes":{"-1":{"v":"y"}}}}]}"#
 
-    @Test func `it is told to come back, and gets the file that was written meanwhile, as do others`() async throws {
+    @Test func `a client is asked to come back, and gets the file that was written meanwhile, as do others`()
+        async throws
+    {
         try await Self.run { server, latch, clock, _ in
             latch.close()
             async let first = server.send(.GET, "/snapshot?since=0")
             await latch.somebodyWaits()
             await clock.untilSomebodySleeps()
             clock.advance(by: .seconds(10))
-            let told = try await first
-            #expect(told.status == 503)
-            #expect(told.headers.first(name: "Retry-After") == "2")
-            let error = try told.error
+            let answer = try await first
+            #expect(answer.status == 503)
+            #expect(answer.headers.first(name: "Retry-After") == "2")
+            let error = try answer.error
             #expect(error.code == .snapshotPending && error.recovery == .retry)
             #expect(!server.log.all.contains { $0.hasPrefix("error") }, "no failure")
             latch.open()
             let second = try await server.send(.GET, "/snapshot?since=0")
             #expect(second.status == 200)
-            // The zone goes on, and whoever comes back still gets the same file.
+            // The zone goes on, and a client that comes back still gets the same file.
             let body = ByteBuffer(string: Self.write)
             #expect(try await server.send(.POST, "/sync", body: .bytes(body)).status == 200)
             let third = try await server.send(.GET, "/snapshot?since=0")

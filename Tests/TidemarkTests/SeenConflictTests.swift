@@ -236,7 +236,7 @@ import TidemarkTestSupport
         let now = try #require(try await ben.engine.conflicts().first)
         #expect(now.hasChanged)
         #expect(now.takenAlong.map { "\($0.table) \($0.key) \($0.isDeleted)" } == ["player 7 true", "player 8 false"])
-        // Whoever has seen them may say yes.
+        // A person who has seen them may say yes.
         try await ben.engine.resolve(now, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await cluster.rows("SELECT id, coach_id FROM player ORDER BY id") == ["1|", "8|"])

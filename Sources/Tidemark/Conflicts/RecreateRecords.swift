@@ -33,7 +33,7 @@ struct RecreateRecords {
 
     /// Finds the missing records of a conflict that must exist again, uncaptured creations whose id is not this
     /// device's own, new records whose drawn id another record has, and those whose temporary id the sequence has left.
-    func plan(_ id: String, _ merged: [MergedRecord], _ takenIDs: TakenIDs) throws -> Plan {
+    func plan(_ id: String, merged: [MergedRecord], takenIDs: TakenIDs) throws -> Plan {
         let rows = try Row.fetchAll(
             db,
             sql: """

@@ -29,7 +29,7 @@ package struct ResolveConflict {
     ///
     /// - Returns: The parked conflicts that depend on it, in their order.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it
-    ///   depends on is parked, if the change would overwrite what was not seen, or if it no longer fits the rows.
+    ///   depends on is parked, if the change would overwrite values that its author has not seen, or if it no longer fits the rows.
     @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try id(of: name)
         switch resolution {
@@ -96,7 +96,7 @@ package struct ResolveConflict {
         try check(merged, id)
         let rows = try parkedRows(of: id)
         let recreation = RecreateRecords(db: db, schema: schema)
-        let plan = try recreation.plan(id, merged, takenIDs)
+        let plan = try recreation.plan(id, merged: merged, takenIDs: takenIDs)
         // A refusal names the records by the ids that the conflict shows.
         let decisions = try decisions(on: rows, merged)
         try SeenRecords(db: db, schema: schema, seen: seen).check(decisions, on: rows, renumbered: plan.names)
@@ -122,7 +122,7 @@ package struct ResolveConflict {
         throw Self.invalid(
             "Another record has the number of this new record by now: \(names.joined(separator: ", ")).",
             fix: """
-                Say what is meant. The new record gets another number: --as-new, in Swift `takenIDs: .asNew`. Or it \
+                Choose one of two. The new record gets another number: --as-new, in Swift `takenIDs: .asNew`. Or it \
                 takes the other one's place, which is lost: --replace, in Swift `.replace`.
                 """
         )
@@ -163,8 +163,9 @@ package struct ResolveConflict {
             changes.values[column] = value
         }
         switch try row.value("operation") as String {
-        case "delete": return deletion(of: key, in: table, current, base, merged?.columns)
-        case "create": return try creation(of: key, in: table, changes.values, current, merged?.columns)
+        case "delete": return deletion(of: key, in: table, current: current, base: base, merged: merged?.columns)
+        case "create":
+            return try creation(of: key, in: table, changes.values, current: current, merged: merged?.columns)
         default:
             // What the parked change added is added again, to the row as it is now.
             let newValues = try changes.values(over: current ?? base ?? [:])
@@ -184,9 +185,9 @@ package struct ResolveConflict {
     private func deletion(
         of key: String,
         in table: SyncedTable,
-        _ current: [String: DatabaseValue]?,
-        _ base: [String: DatabaseValue]?,
-        _ merged: [String: DatabaseValue]?
+        current: [String: DatabaseValue]?,
+        base: [String: DatabaseValue]?,
+        merged: [String: DatabaseValue]?
     ) -> RecordDecision? {
         guard let merged else {
             return current.map { _ in RecordDecision(table: table, key: key, operation: .delete, values: [:]) }
@@ -206,8 +207,8 @@ package struct ResolveConflict {
         of key: String,
         in table: SyncedTable,
         _ values: [String: DatabaseValue],
-        _ current: [String: DatabaseValue]?,
-        _ merged: [String: DatabaseValue]?
+        current: [String: DatabaseValue]?,
+        merged: [String: DatabaseValue]?
     ) throws -> RecordDecision? {
         guard let current, takenIDs != .replace else {
             return RecordDecision(table: table, key: key, operation: .create, values: values)

@@ -18,7 +18,9 @@ struct SeenRecords {
     let schema: SyncSchema
     let seen: Seen
 
-    /// Judges decisions on the parked records `rows`, of which some will get new ids.
+    /// Judges decisions on the parked records `rows`.
+    ///
+    /// Those in `renumbered` will get new ids.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed``, which names the records.
     func check(_ decisions: [RecordDecision], on rows: [Row], renumbered: Set<RecordName>) throws {

@@ -63,7 +63,7 @@ struct TakenAlong {
             for parent in schema.tables {
                 guard let keys = parents[parent.name] else { continue }
                 for (child, reference) in schema.references(to: parent.name) where reference.onDelete.takesAlong {
-                    for key in try children(of: keys, parent, child, reference) {
+                    for key in try children(of: keys, in: parent, child, by: reference) {
                         guard known.insert(RecordName(child.name, RecordKey(json: key))).inserted else { continue }
                         let isDeleted = reference.onDelete == .cascade
                         found.append(
@@ -85,9 +85,9 @@ struct TakenAlong {
 
     private func children(
         of keys: [String],
-        _ parent: SyncedTable,
+        in parent: SyncedTable,
         _ child: SyncedTable,
-        _ reference: SyncedTable.Reference
+        by reference: SyncedTable.Reference
     ) throws -> [String] {
         let columns = zip(reference.columns, reference.parentColumns).map {
             "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"

@@ -59,7 +59,7 @@ struct UnseenRows {
     /// Whether a change overwrites something of a present row that the image `seen` does not have.
     func isOverwritten(_ present: String?, by change: Change, whoSaw seen: String?) throws -> Bool {
         guard present != seen else { return false }
-        // What is deleted is not there to be overwritten, but an update would bring the record back.
+        // A deleted record has no values to overwrite, but an update would bring the record back.
         guard let present else { return change.operation == .update }
         let row = try PresentRecords.values(of: present)
         let differing = Set(change.values.filter { row[$0.key] != nil && row[$0.key] != $0.value }.keys)

@@ -81,7 +81,7 @@ struct OfferAgain {
     // MARK: Into the outbox
 
     private func enqueue(_ ids: KeptChangeSets.IDs, as seq: Int64) throws {
-        let id = ids.kept
+        let id = ids.present
         try db.execute(
             sql: """
                 INSERT INTO tidemark_changeset (seq, id, first, epoch, time)

@@ -72,13 +72,13 @@ struct KeptChangeSets {
     /// The ids of one kept change set: as its author made it, and as the device offers it after a server has lost it.
     struct IDs {
         /// The id in `tidemark_kept`.
-        let kept: String
+        let present: String
         let first: String
-        var again: String { planted(PlantedBug.offersUnderNewIDs) ? idOfferedAgain(kept) : idOfferedAgain(first) }
+        var again: String { planted(PlantedBug.offersUnderNewIDs) ? idOfferedAgain(present) : idOfferedAgain(first) }
 
         /// Whether a server knows the change set.
         func isKnown(by ids: Set<String>) -> Bool {
-            if planted(PlantedBug.offersUnderNewIDs) { return ids.contains(kept) || ids.contains(again) }
+            if planted(PlantedBug.offersUnderNewIDs) { return ids.contains(present) || ids.contains(again) }
             return ids.contains(first) || ids.contains(again)
         }
     }
@@ -86,13 +86,13 @@ struct KeptChangeSets {
     /// Returns the ids of the kept change sets, oldest first.
     static func ids(in db: Database) throws -> [IDs] {
         try Row.fetchAll(db, sql: "SELECT id, coalesce(first, id) AS first FROM tidemark_kept ORDER BY number").map {
-            IDs(kept: try $0.value("id"), first: try $0.value("first"))
+            IDs(present: try $0.value("id"), first: try $0.value("first"))
         }
     }
 
     /// Returns the ids to ask a server about.
     static func idsToRecall(in db: Database) throws -> [String] {
-        try ids(in: db).flatMap { $0.kept == $0.first ? [$0.first, $0.again] : [$0.first, $0.kept] }
+        try ids(in: db).flatMap { $0.present == $0.first ? [$0.first, $0.again] : [$0.first, $0.present] }
     }
 
     /// Returns the id under which the device offers a forgotten change set again, however often.

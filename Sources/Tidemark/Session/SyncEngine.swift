@@ -367,7 +367,7 @@ public actor SyncEngine {
         with resolution: Resolution,
         takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] {
-        try await resolve(conflict.id, resolution, .shown(conflict), takenIDs)
+        try await resolve(conflict.id, resolution, seen: .shown(conflict), takenIDs: takenIDs)
     }
 
     /// Resolves a conflict as it was when the device parked it.
@@ -385,10 +385,10 @@ public actor SyncEngine {
         with resolution: Resolution,
         takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] {
-        try await resolve(conflict, resolution, .asParked, takenIDs)
+        try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs)
     }
 
-    private func resolve(_ id: Conflict.ID, _ resolution: Resolution, _ seen: Seen, _ takenIDs: TakenIDs) async throws
+    private func resolve(_ id: Conflict.ID, _ resolution: Resolution, seen: Seen, takenIDs: TakenIDs) async throws
         -> [Conflict]
     {
         try await database.typingStorage {

@@ -99,7 +99,7 @@ struct Backup: AsyncParsableCommand {
         throw TidemarkError(
             .unusableFile,
             "\(out) lacks \(Counted.text(backup.missing.count, "zone")). \(backup.missing.joined(separator: " "))",
-            fix: "`tidemark verify` says what is wrong with the file of such a zone; keep its older backups."
+            fix: "`tidemark verify` names the damage of the file of such a zone; keep its older backups."
         )
     }
 

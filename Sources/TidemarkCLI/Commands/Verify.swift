@@ -138,7 +138,7 @@ struct Verify: AsyncParsableCommand {
     /// The most lines of SQLite's report.
     private static let damageMax = 5
 
-    /// Returns what is damaged in a device's file beside its rows.
+    /// Returns the damage of a device's file beside its rows.
     private static func damage(_ file: String) async throws -> [String] {
         var configuration = Configuration()
         configuration.readonly = true

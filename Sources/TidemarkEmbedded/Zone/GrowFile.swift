@@ -66,7 +66,7 @@ struct GrowFile {
             here = try parts(of: wanted.name)
         }
         let missing = there.filter { part in part.isColumn && !here.contains { $0.name == part.name } }
-        for part in missing { try add(part, to: wanted.name, here, there) }
+        for part in missing { try add(part, to: wanted.name, having: here, wanting: there) }
         here = try parts(of: wanted.name)
         for part in there where !here.contains(part) && !missing.contains(part) {
             let other = part.isColumn ? here.first { $0.name == part.name } : nil
@@ -81,8 +81,8 @@ struct GrowFile {
     private mutating func add(
         _ part: StatementTokens.Part,
         to table: String,
-        _ here: [StatementTokens.Part],
-        _ there: [StatementTokens.Part]
+        having here: [StatementTokens.Part],
+        wanting there: [StatementTokens.Part]
     ) throws {
         let column = "\(table).\(part.name)"
         let former = try ServedColumns.renames(in: db).first { $0.table == table && $0.old == part.name }

@@ -104,9 +104,9 @@ struct ZoneTemplate: Hashable, Sendable {
     /// The declared keys of tables that a zone does not serve yet, by table.
     func keys(missingIn db: Database) throws -> [String: [String]] {
         let served = try ServedColumns.tables(in: db)
-        return try (declarations[TraitTable.name] ?? []).reduce(into: [:]) { keys, row in
-            guard let table = String.fromDatabaseValue(row[0]), !served.contains(table) else { return }
-            keys[table] = try TraitTable.names(String.fromDatabaseValue(row[1]))
+        return try (declarations[TraitTable.name] ?? []).reduce(into: [:]) { keys, values in
+            guard let table = String.fromDatabaseValue(values[0]), !served.contains(table) else { return }
+            keys[table] = try TraitTable.names(String.fromDatabaseValue(values[1]))
         }
     }
 

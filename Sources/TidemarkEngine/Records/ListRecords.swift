@@ -85,7 +85,7 @@ package struct ListRecords {
             )
         }
         let state = try reader.tag(of: zone.revision)
-        let tag = pageTag(items, table, state)
+        let tag = pageTag(items, of: table, at: state)
         if Self.matches(known, tag) { return Answer(json: nil, entityTag: tag) }
 
         var query = query(list, table)
@@ -123,7 +123,7 @@ package struct ListRecords {
         return ([table.name] + parts.map { "\($0.name)=\($0.value)" }).joined(separator: "\n")
     }
 
-    private func pageTag(_ items: [ListQuery.Item], _ table: SyncedTable, _ state: StateTag) -> String {
+    private func pageTag(_ items: [ListQuery.Item], of table: SyncedTable, at state: StateTag) -> String {
         let question = ([table.name] + items.map { "\($0.name)=\($0.value)" }).joined(separator: "\n")
         return "\"\(state.text)-\(RecordCursor.hash(question, reader.state))\""
     }

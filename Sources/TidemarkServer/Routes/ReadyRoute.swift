@@ -36,7 +36,7 @@ struct ReadyRoute {
     private func text(for request: Request, _ context: ServerRequestContext) async -> String {
         let zones = service.unservedZones
         guard !zones.isEmpty else { return "ready\n" }
-        // Whoever is no administrator learns the number only, so the refusal of a token is not an error here.
+        // Others than administrators learn the number only, so the refusal of a token is not an error here.
         let isAdministrator = (try? await admission.caller(request, context))?.isAdministrator == true
         guard isAdministrator else {
             return "ready; zones that are not served: \(zones.count); the server's log names them\n"
