@@ -37,7 +37,10 @@ struct Standing: Sendable {
     }
 
     /// - Throws: The refusal if the sender's access has ended since the decision.
-    fileprivate func confirm() async throws { try await gate.confirm(access, token: token) }
+    fileprivate func confirm() async throws {
+        if planted(PlantedBug.forgetsCaller) || planted(PlantedBug.snapshotOfAnybody) { return }
+        try await gate.confirm(access, token: token)
+    }
 }
 
 /// A body after whose last byte the gate is asked again.

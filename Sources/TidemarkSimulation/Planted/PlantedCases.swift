@@ -102,7 +102,6 @@ extension PlantedCase {
         PlantedCase(.titlesOfAnybody, rule: 8, group: "E", secrecySeed: 1),
         PlantedCase(.snapshotOfAnybody, rule: 8, group: "E", secrecySeed: 1),
         PlantedCase(.eventsAfterLeaving, rule: 8, group: "E", secrecySeed: 2),
-        PlantedCase(.eventsBeforeLook, rule: 8, group: "E", secrecySeed: 2),
         PlantedCase(.deviceOfAnybody, rule: 8, group: "E", secrecySeed: 2),
         PlantedCase(.recallOfAnybody, rule: 8, group: "E", secrecySeed: 2),
         PlantedCase(.invitationTwice, rule: 8, group: "E", secrecySeed: 4),
