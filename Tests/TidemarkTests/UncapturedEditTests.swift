@@ -168,7 +168,17 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         for device in [anna, ben] { try await device.engine.sync() }
-        try ben.corrupt("INSERT INTO blob (uuid) VALUES ('b'); INSERT INTO link SELECT max(rid), 0, 'second' FROM blob")
+        let program = try DatabaseQueue(path: ben.path, configuration: configuration)
+        func corrupt(_ sql: String) async throws {
+            try await program.write { db in
+                try db.execute(sql: "UPDATE tidemark_state SET applying = 1")
+                try db.execute(sql: sql)
+                try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
+            }
+        }
+        try await corrupt(
+            "INSERT INTO blob (uuid) VALUES ('b'); INSERT INTO link SELECT max(rid), 0, 'second' FROM blob"
+        )
         try await ben.engine.sync()
         let conflict = try #require(try await ben.engine.conflicts().first)
         try await ben.engine.resolve(conflict, with: .retry)
@@ -177,7 +187,7 @@ import TidemarkTestSupport
             try await anna.rows("SELECT uuid, pid FROM link JOIN blob ON rid = mid ORDER BY x") == ["a|0", "b|0"]
         )
         // A reference to something else that is not there is refused.
-        try ben.corrupt("INSERT INTO link VALUES (1, 77, 'third')")
+        try await corrupt("INSERT INTO link VALUES (1, 77, 'third')")
         _ = try await ben.engine.verify(repairing: true)
         let broken = try #require(try await ben.engine.conflicts().first)
         await #expect {
