@@ -4,7 +4,7 @@ internal import TidemarkEngine
 /// The snapshots for devices without rows: each is built once, however long that takes and however many wait for it.
 ///
 /// A request waits for ``patience``, shorter than clients and proxies bear silence. Then its client is asked to come
-/// back, while the build goes on. The finished file stays for ``keeping``, so a client that comes back gets it, although
+/// back, while the build goes on. The finished file stays for ``keeping``, so a client that comes back gets it, though
 /// the zone may have newer revisions by then: a device takes these with its first sync.
 actor FirstSnapshots {
     private enum Build {
