@@ -55,7 +55,6 @@ public final class EmbeddedStore: SyncService {
     private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
-    private let logSize: LogSize
     private let warn: @Sendable (String) -> Void
     private let pulls: Pulls
     private let places = ReaderPlaces(readers: ZoneFile.readersMax)
@@ -143,8 +142,6 @@ public final class EmbeddedStore: SyncService {
         self.zone = zone
         self.limits = limits
         self.metrics = metrics
-        let logSize = LogSize(of: path, metrics)
-        self.logSize = logSize
         self.warn = warn
         let fanOut = fanOut ?? FanOut(limits: limits, metrics: metrics)
         self.fanOut = fanOut
@@ -164,10 +161,7 @@ public final class EmbeddedStore: SyncService {
         )
         self.file = file
         let handler = GroupHandler(limits: limits)
-        commit = { _, group in
-            defer { logSize.measure() }
-            return try await file.answer(group, by: handler)
-        }
+        commit = { _, group in try await file.answer(group, by: handler) }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = try Pulls(
             limits: limits,
@@ -313,7 +307,6 @@ public final class EmbeddedStore: SyncService {
     @discardableResult public func close() async throws -> Bool {
         await snapshots.clear()
         try watch.close()
-        defer { logSize.measure() }
         return try file.close()
     }
 

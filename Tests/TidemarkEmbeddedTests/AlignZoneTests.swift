@@ -1,7 +1,6 @@
 import Foundation
 import GRDB
 import StoreTestSupport
-import Synchronization
 import Testing
 import TidemarkCore
 import TidemarkEngine
@@ -24,61 +23,6 @@ import TidemarkTestSupport
         "item":{"create":[-3,-4],"attributes":{"-3":{"list_id":-1,"text":"x","count":1},
         "-4":{"list_id":-2,"text":"y","count":2}}}}]}
         """#
-
-    /// A directory in a folder of its own, which can be closed and opened again.
-    private final class Place: Sendable {
-        let folder: URL
-        let warnings = Mutex<[String]>([])
-
-        init(_ sql: String = schema) throws {
-            folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            try write(sql, into: "main")
-        }
-
-        deinit {
-            // A folder left behind in the system's temporary folder harms no other test.
-            try? FileManager.default.removeItem(at: folder)
-        }
-
-        func path(_ zone: String) -> String {
-            folder.appending(path: zone == "main" ? "main.sqlite" : "zones/\(zone).sqlite").path
-        }
-
-        func write(_ sql: String, into zone: String) throws {
-            var configuration = Configuration()
-            configuration.foreignKeysEnabled = false
-            let queue = try DatabaseQueue(path: path(zone), configuration: configuration)
-            try queue.write { try $0.execute(sql: sql) }
-            try queue.close()
-        }
-
-        func read(_ sql: String, of zone: String) throws -> [String] {
-            let queue = try DatabaseQueue(path: path(zone))
-            let values = try queue.read { try String.fetchAll($0, sql: sql) }
-            try queue.close()
-            return values
-        }
-
-        /// Runs `body` with a directory that has just been opened, and closes it.
-        func serving<Result>(
-            renames: [ColumnRename] = [],
-            policies: [String: ConflictPolicy] = [:],
-            _ body: (ZoneDirectory) async throws -> Result
-        ) async throws -> Result {
-            let main = try EmbeddedStore(path: path("main"), newEpoch: UUID(), policies: policies, renames: renames)
-            let directory = ZoneDirectory(
-                main: main,
-                folder: folder.appending(path: "zones"),
-                warn: { [self] warning in warnings.withLock { $0.append(warning) } }
-            )
-            let result: Swift.Result<Result, any Error>
-            do { result = .success(try await body(directory)) } catch { result = .failure(error) }
-            await directory.closeZones()
-            try await main.close()
-            return try result.get()
-        }
-    }
 
     /// The names of zones, always the same ones.
     private static func zones(_ count: Int) -> [String] {
@@ -103,7 +47,7 @@ import TidemarkTestSupport
     @Test func `policies, a rename, a column and a table of the main zone reach two hundred zones, closed or not`()
         async throws
     {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let zones = Self.zones(200)
         try await place.serving { try await Self.fill(zones, $0) }
         let epochs = try zones.map { try place.read("SELECT epoch FROM tidemark_zone", of: $0) }
@@ -144,7 +88,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a zone made after a rename knows the former name, too`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         try await place.serving { _ in }
         try place.write("ALTER TABLE item RENAME COLUMN text TO body", into: "main")
         let rename = try ColumnRename("item.text", to: "item.body")
@@ -157,7 +101,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a zone whose rows do not fit is named with its reason, and all others go on`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let zones = Self.zones(20)
         try await place.serving { try await Self.fill(zones, $0) }
         try place.write("UPDATE item SET count = NULL", into: zones[4])
@@ -196,7 +140,7 @@ import TidemarkTestSupport
         """
 
     @Test func `a rebuilt table keeps ids, children, captures and the zone's history`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let zone = Self.zones(1)[0]
         try await place.serving { try await Self.fill([zone], $0) }
         let epoch = try place.read("SELECT epoch FROM tidemark_zone", of: zone)
@@ -232,7 +176,7 @@ import TidemarkTestSupport
         """
 
     @Test func `a column that may be a renamed one waits for the operator's word, and no value is lost`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let zone = Self.zones(1)[0]
         try await place.serving { try await Self.fill([zone], $0) }
         try place.write("ALTER TABLE item RENAME COLUMN text TO body", into: "main")
@@ -249,7 +193,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a table without a key gets the main zone's key in every zone`() async throws {
-        let place = try Place("CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT)")
+        let place = try ZonePlace("CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT)")
         let zones = Self.zones(2)
         try await place.serving { try await $0.makeZone(zones[0]) }
         let pair = "CREATE TABLE pair (a TEXT NOT NULL, b TEXT NOT NULL); CREATE UNIQUE INDEX p ON pair (a, b)"

@@ -22,37 +22,6 @@ import TidemarkTestSupport
         "z_" + String(repeating: ["a", "b", "c", "d", "e"][number], count: 26)
     }
 
-    /// A directory in a folder of its own.
-    private final class Place: Sendable {
-        let folder: URL
-
-        init(_ sql: String = schema) throws {
-            folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-            try write(sql, into: "main")
-        }
-
-        deinit {
-            // A folder left behind in the system's temporary folder harms no other test.
-            try? FileManager.default.removeItem(at: folder)
-        }
-
-        func path(_ zone: String) -> String {
-            folder.appending(path: zone == "main" ? "main.sqlite" : "zones/\(zone).sqlite").path
-        }
-
-        func write(_ sql: String, into zone: String) throws {
-            let queue = try DatabaseQueue(path: path(zone))
-            try queue.write { try $0.execute(sql: sql) }
-            try queue.close()
-        }
-
-        func open(atMost openMax: Int = 3) throws -> ZoneDirectory {
-            let main = try EmbeddedStore(path: path("main"), newEpoch: UUID())
-            return ZoneDirectory(main: main, folder: folder.appending(path: "zones"), openMax: openMax)
-        }
-    }
-
     private static func send(_ text: String, to zone: String, _ directory: ZoneDirectory, at revision: Int = 0)
         async throws -> Answer
     {
@@ -63,7 +32,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a new zone has the main zone's tables, views and version, and none of its rows`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let directory = try place.open()
         let zone = Self.names[0]
         try await directory.makeZone(zone)
@@ -84,7 +53,7 @@ import TidemarkTestSupport
     }
 
     @Test func `more zones than may be open at once are served one after another`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let directory = try place.open(atMost: 2)
         for zone in Self.names { try await directory.makeZone(zone) }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -102,7 +71,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a closed zone's revision is known without its file, until a program writes into it`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let directory = try place.open(atMost: 1)
         for zone in Self.names.prefix(2) {
             try await directory.makeZone(zone)
@@ -116,7 +85,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a list of zones after a start opens no zone, leaves no descriptor, and is right`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let first = try place.open()
         for (number, zone) in Self.names.enumerated() {
             try await first.makeZone(zone)
@@ -151,7 +120,7 @@ import TidemarkTestSupport
     }
 
     @Test func `at most two hundred of many zones are open, and no descriptor is left after the last`() async throws {
-        let place = try Place("CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
+        let place = try ZonePlace("CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
         let directory = try place.open(atMost: ZoneDirectory.openMax)
         var generator = SeededGenerator(seed: 1)
         let zones = (0..<ZoneDirectory.openMax + 5).map { _ in ZoneName.make(using: &generator) }
@@ -169,7 +138,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a zone with a name that the operator chose has a file of that name`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let directory = try place.open()
         try await directory.makeZone("news")
         try await directory.makeZone("main")
@@ -185,7 +154,7 @@ import TidemarkTestSupport
     }
 
     @Test func `tables and columns that the main zone gains come to the other zones`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let zone = Self.names[0]
         let first = try place.open()
         try await first.makeZone(zone)
@@ -210,7 +179,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a zone whose file is missing is not made anew`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let zone = Self.names[0]
         let first = try place.open()
         try await first.makeZone(zone)
@@ -224,7 +193,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a removed zone's file is gone, and names from a path are no files`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let directory = try place.open()
         try await directory.makeZone(Self.names[0])
         _ = try await Self.send("one", to: Self.names[0], directory)
@@ -238,7 +207,7 @@ import TidemarkTestSupport
     }
 
     @Test func `a snapshot that is sent keeps its zone's file open`() async throws {
-        let place = try Place()
+        let place = try ZonePlace(Self.schema)
         let directory = try place.open(atMost: 1)
         for zone in Self.names.prefix(2) { try await directory.makeZone(zone) }
         _ = try await Self.send("one", to: Self.names[0], directory)

@@ -56,6 +56,7 @@ import TidemarkTestSupport
         let first = try PrometheusPage(metrics.text())
         #expect(first.value("process_start_time_seconds") == 1_795_777_842.5)
         #expect(first.value("tidemark_data_bytes") == 1_200)
+        #expect(first.value("tidemark_wal_bytes") == 200)
         let size = try #require(first.value("tidemark_disk_size_bytes"))
         let free = try #require(first.value("tidemark_disk_free_bytes"))
         #expect(0 < free && free <= size)

@@ -13,7 +13,7 @@ import TidemarkEngine
         // The server reads these from the machine when it is asked.
         let read: Set = [
             "process_resident_memory_bytes", "process_start_time_seconds", "tidemark_data_bytes",
-            "tidemark_disk_free_bytes", "tidemark_disk_size_bytes",
+            "tidemark_wal_bytes", "tidemark_disk_free_bytes", "tidemark_disk_size_bytes",
         ]
         for definition in ServerMetrics.definitions where definition.labels.isEmpty && !read.contains(definition.name) {
             switch definition.kind {

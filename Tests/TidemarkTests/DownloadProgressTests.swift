@@ -1,6 +1,5 @@
 import Foundation
 import GRDB
-import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -78,7 +77,9 @@ import TidemarkTestSupport
     {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let transport = InProcessTransport(to: cluster.service)
-        let (database, sync) = try await Self.app(of: cluster, over: CutAfterRows(real: transport))
+        let way = EndingTransport(transport)
+        way.endsAfterSnapshot = true
+        let (database, sync) = try await Self.app(of: cluster, over: way)
         await #expect(throws: TidemarkError.self) { try await sync.sync() }
         #expect(try await database.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM notes") } == 3_000)
         await #expect(throws: WaitError.notYet(pending: 0)) { try await sync.waitForFirstSync(within: .zero) }
@@ -92,29 +93,6 @@ import TidemarkTestSupport
         #expect(!TemporaryID.isTemporary(id))
         try await online.sync()
         #expect(try await cluster.rows("SELECT id FROM notes WHERE text = 'new'") == ["\(id)"])
-    }
-}
-
-/// A connection that is cut once the rows have arrived.
-private final class CutAfterRows: ForwardingTransport {
-    let real: InProcessTransport
-    private let isCut = Mutex(false)
-
-    init(real: InProcessTransport) { self.real = real }
-
-    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        guard !isCut.withLock({ $0 }) else { throw FaultPlan.lost }
-        return try await real.sync(zone: zone, body: body)
-    }
-
-    func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
-        isCut.withLock { $0 = true }
     }
 }
 

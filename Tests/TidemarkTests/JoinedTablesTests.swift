@@ -46,6 +46,22 @@ import TidemarkTestSupport
         #expect(plain.rows == 5)
     }
 
+    @Test func `a table that stays at the server is in an ordinary copy, empty, whatever its columns`() async throws {
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);
+                CREATE TABLE lock (at TEXT DEFAULT (datetime('now')), pid REFERENCES gone (id));
+                """,
+            seed: "INSERT INTO note (text) VALUES ('a')",
+            excluding: ["lock"]
+        )
+        let copy = cluster.folder.appending(path: "copy.sqlite").path
+        let transport = InProcessTransport(to: cluster.service)
+        let plain = try await DeviceFileJoin(transport: transport, server: "http://cluster.test").copy(path: copy)
+        #expect(plain.rows == 1)
+        #expect(try await DatabaseQueue(path: copy).read { try $0.textRows("SELECT * FROM lock") } == [])
+    }
+
     @Test func `a trigger whose upsert needs a separate unique index is on the device, asleep`() async throws {
         let cluster = try Cluster(
             schema: """

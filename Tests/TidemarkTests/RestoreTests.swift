@@ -1,6 +1,5 @@
 import Foundation
 import GRDB
-import Synchronization
 import Testing
 import Tidemark
 import TidemarkCore
@@ -166,7 +165,7 @@ import TidemarkTestSupport
 
     @Test func `I9: a change set offered again stays visible while the server is unreachable`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
-        let way = Ending(InProcessTransport(to: cluster.service))
+        let way = EndingTransport(InProcessTransport(to: cluster.service))
         let anna = try await cluster.device("anna", over: way)
         let backup = try await cluster.backUp()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -385,35 +384,5 @@ import TidemarkTestSupport
         try await cluster.restore(backup, isSaid: true)
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
-    }
-}
-
-/// A transport that can fail after a snapshot.
-private final class Ending: ForwardingTransport {
-    let real: InProcessTransport
-    private let state = Mutex((ends: false, hasEnded: false))
-
-    init(_ real: InProcessTransport) { self.real = real }
-
-    var endsAfterSnapshot: Bool {
-        get { state.withLock(\.ends) }
-        set { state.withLock { $0 = (newValue, false) } }
-    }
-
-    func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        guard !state.withLock(\.hasEnded) else {
-            throw TidemarkError(.unreachable, "The way has ended.", fix: "Try again later.")
-        }
-        return try await real.sync(zone: zone, body: body)
-    }
-
-    func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws {
-        try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
-        state.withLock { $0.hasEnded = $0.ends }
     }
 }

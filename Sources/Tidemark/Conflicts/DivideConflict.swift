@@ -66,10 +66,8 @@ struct DivideConflict {
     /// Assigns the conflict's records to parts, and returns the number of parts.
     private func assignParts(_ id: String, sizeMax: Int?) throws -> Int {
         let division = DivideRecords(db: db, schema: schema, independent: .all)
-        try division.clear()
-        try db.execute(
-            sql: """
-                INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp)
+        try division.fill(
+            with: """
                 SELECT tbl, key, operation, base, mine, 0 FROM tidemark_conflict_record
                 WHERE id = ? AND operation <> 'unchanged' ORDER BY tbl, length(key), key
                 """,

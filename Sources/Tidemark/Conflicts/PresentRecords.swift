@@ -2,23 +2,30 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// The server's records as they are now, without this device's pending changes.
+/// The parked records as the server has them now, without this device's pending changes.
 ///
 /// A conflict is judged against what its reader has seen, and it may wait for months. So it shows these records, and
 /// not those of the day on which the device parked it.
 struct PresentRecords {
     let db: Database
     let schema: SyncSchema
-    /// The records as they were before changes that the device has not drained yet, by table and key.
+    /// Parked records as they were before changes that the device has not drained yet, by table and key.
     private let undrained: [String: [String: String?]]
 
     /// Reads the server's records behind a connection.
     init(db: Database, schema: SyncSchema) throws {
         self.db = db
         self.schema = schema
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture"))
-        let tables = try schema.tables.filter { names.contains($0.name) }.map {
-            ($0.name, try ReduceCapture.firstStates(of: $0, in: db))
+        let names = try String.fetchSet(
+            db.cachedStatement(
+                sql: """
+                    SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record
+                    """
+            )
+        )
+        let tables = try schema.tables.filter { names.contains($0.name) }.map { table in
+            let keys = "SELECT key FROM tidemark_conflict_record WHERE tbl = \(SQLText.literal(table.name))"
+            return (table.name, try ReduceCapture.firstStates(of: table, among: keys, in: db))
         }
         undrained = Dictionary(uniqueKeysWithValues: tables)
     }

@@ -21,17 +21,19 @@ extension TakeSnapshot {
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }
             let schema = try SchemaText.decode(header.schema)
             try Transaction.withoutForeignKeys(db) {
-                ProgramFunctions.addStandIns(schema.objects, to: db)
-                for table in schema.tables { try db.execute(sql: table.sql) }
-                let indexes = schema.tables.flatMap(\.indexSQL)
-                let objects = try DeviceObjects(schema.objects, schema: schema, indexes: indexes, as: .copy, in: db)
+                let tables = try JoinedTables(creating: schema, for: .copy, in: db)
+                let objects = try DeviceObjects(
+                    schema.objects,
+                    schema: schema,
+                    indexes: tables.indexes,
+                    as: .copy,
+                    in: db
+                )
                 try objects.requireOrdinaryTables()
                 try objects.setVersions()
                 try objects.create(.beforeRows)
                 for table in schema.tables { try SnapshotRows.copy(table, schema.difference, in: db) }
-                for index in indexes { try db.execute(sql: index) }
-                let traits = schema.tables.reduce(into: [:]) { $0[$1.name] = $1.traits }
-                let local = try SchemaIntrospection(db, traits: traits).makeSchema()
+                let local = try tables.index()
                 try SnapshotCheck.rows(of: local, in: db)
                 try objects.create(.afterRows)
                 try EngineConnection.prepare(db, schema: local)

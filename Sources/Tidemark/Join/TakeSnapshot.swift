@@ -80,7 +80,7 @@ package struct TakeSnapshot {
             let schema = try SchemaText.decode(header.schema)
             var applied = ApplyResult()
             try Transaction.withoutForeignKeys(db) {
-                let tables = try JoinedTables(creating: schema, in: db)
+                let tables = try JoinedTables(creating: schema, for: .device, in: db)
                 try DeviceFile.enrol(device: device, server: server, zone: zone, in: db)
                 try db.execute(sql: "UPDATE tidemark_device SET schema = ?", arguments: [header.schema])
                 try DeviceObjects.permit(functions, in: db)

@@ -50,10 +50,8 @@ struct DivideLargeSet {
             let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
         else { return false }
         let division = DivideRecords(db: db, schema: schema, independent: .all)
-        try division.clear()
-        try db.execute(
-            sql: """
-                INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp)
+        try division.fill(
+            with: """
                 SELECT tbl, key, operation, before, attributes, 0 FROM tidemark_outbox
                 WHERE seq = ? ORDER BY tbl, length(key), key
                 """,

@@ -23,6 +23,14 @@ struct DivideRecords {
     /// Deletes the records of the last division.
     func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
 
+    /// Replaces the records by those of a query: table, key, operation, base, changed columns and group, in order.
+    func fill(with selection: String, arguments: StatementArguments) throws {
+        try clear()
+        try db.cachedStatement(
+            sql: "INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp) \(selection)"
+        ).execute(arguments: arguments)
+    }
+
     /// Numbers the parts of each group in `temp.tidemark_division`, from 0, by their first records.
     ///
     /// `captureRange` is the range of captured changes to search for key updates; nil if those

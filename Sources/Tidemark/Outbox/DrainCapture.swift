@@ -140,17 +140,17 @@ struct DrainCapture {
         try division.clear()
         let outside = run.filter(\.isOutside).map { "[\($0.range.lowerBound),\($0.range.upperBound)]" }
         guard !outside.isEmpty, !independent.isNone else { return [:] }
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp)
+        try division.fill(
+            with: """
                 SELECT reduced.tbl, reduced.key, reduced.operation, reduced.before, reduced.attributes,
                     bounds.value ->> 1
                 FROM temp.tidemark_reduced AS reduced
                 JOIN json_each(?) AS bounds
                     ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
                 ORDER BY reduced.seq
-                """
-        ).execute(arguments: ["[\(outside.joined(separator: ","))]"])
+                """,
+            arguments: ["[\(outside.joined(separator: ","))]"]
+        )
         return try division.divide(captureRange: whole)
     }
 

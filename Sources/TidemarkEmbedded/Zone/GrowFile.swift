@@ -52,16 +52,13 @@ struct GrowFile {
     // MARK: Columns
 
     private mutating func grow(_ current: ZoneTemplate.Object, to wanted: ZoneTemplate.Object) throws {
-        let name = SQLText.name(wanted.name)
         var here = StatementTokens(current.sql).parts
         let there = StatementTokens(wanted.sql).parts
         for rename in renames where rename.table == wanted.name {
             guard here.contains(where: { $0.name == rename.old }), !here.contains(where: { $0.name == rename.new }),
                 there.contains(where: { $0.name == rename.new })
             else { continue }
-            try db.execute(
-                sql: "ALTER TABLE \(name) RENAME COLUMN \(SQLText.name(rename.old)) TO \(SQLText.name(rename.new))"
-            )
+            try wanted.renameColumn(rename.old, to: rename.new, in: db)
             additions.append("column \(wanted.name).\(rename.new) out of \(rename.old)")
             here = try parts(of: wanted.name)
         }

@@ -18,11 +18,7 @@ struct AlterTable {
     /// Alters the table, in the caller's transaction.
     func run() throws {
         guard !wanted.sql.hasPrefix("CREATE VIRTUAL ") else { throw refusal("is a virtual table of another form") }
-        for (old, new) in try renames() {
-            // In the main zone's spelling, because SQLite keeps the quotes, and the statements shall be equal.
-            let spelling = StatementTokens(wanted.sql).spelling(of: new) ?? SQLText.name(new)
-            try db.execute(sql: "ALTER TABLE \(name) RENAME COLUMN \(SQLText.name(old)) TO \(spelling)")
-        }
+        for (old, new) in try renames() { try wanted.renameColumn(old, to: new, in: db) }
         if try isDone() { return }
         if try !addColumns() { try rebuild() }
     }

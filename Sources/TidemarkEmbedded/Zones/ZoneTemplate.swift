@@ -18,6 +18,16 @@ struct ZoneTemplate: Hashable, Sendable {
         func isSame(as other: Self) -> Bool {
             sql == other.sql || StatementTokens(sql) == StatementTokens(other.sql)
         }
+
+        /// Renames a column of the table that becomes this one.
+        ///
+        /// It spells the new name as this statement does: SQLite keeps the quotes, and devices compare statements.
+        func renameColumn(_ old: String, to new: String, in db: Database) throws {
+            let spelling = StatementTokens(sql).spelling(of: new) ?? SQLText.name(new)
+            try db.execute(
+                sql: "ALTER TABLE main.\(SQLText.name(name)) RENAME COLUMN \(SQLText.name(old)) TO \(spelling)"
+            )
+        }
     }
 
     /// A column of a table.

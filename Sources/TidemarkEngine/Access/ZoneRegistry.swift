@@ -146,8 +146,8 @@ package final class ZoneRegistry: Sendable {
     ///
     /// Anybody else becomes a member by accepting an invitation.
     ///
-    /// - Throws: The same error for a user who is no member and for a name that no user has, so that names cannot be
-    ///   tried.
+    /// - Throws: The same error for a user outside the zone and for a name that no user has, so that an owner cannot
+    ///   try names.
     package func set(_ role: Role, of user: String, _ access: ZoneAccess) async throws {
         let author = try owner(access)
         try await transaction { statements, now in

@@ -152,10 +152,10 @@ extension MetricDefinition {
         .gauge,
         help: "Size of the disk of the zones' files."
     )
-    static let unmergedBytes = MetricDefinition(
+    package static let unmergedBytes = MetricDefinition(
         "tidemark_wal_bytes",
         .gauge,
-        help: "Bytes in the write-ahead logs of the open SQLite files."
+        help: "Bytes in the write-ahead logs (-wal) of the zones' files."
     )
     static let build = MetricDefinition(
         "tidemark_build_info",

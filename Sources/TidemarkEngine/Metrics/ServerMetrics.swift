@@ -19,7 +19,6 @@ public struct ServerMetrics: Sendable {
     private let memoryRefusals: Counter
     private let waiting: Meter
     private let listeners: Meter
-    private let unmergedBytes: Meter
     private let cacheHits: Counter
     private let cacheMisses: Counter
     private let sharedHits: Counter
@@ -43,7 +42,6 @@ public struct ServerMetrics: Sendable {
         inFlight = gauge(.inFlight)
         waiting = gauge(.waiting)
         listeners = gauge(.listeners)
-        unmergedBytes = gauge(.unmergedBytes)
         memory = gauge(.memory)
         memoryRefusals = counter(.memoryRefusals)
         cacheHits = counter(.cacheHits)
@@ -70,9 +68,6 @@ public struct ServerMetrics: Sendable {
 
     /// Changes the number of bytes accounted to requests and answers in flight.
     package func changeMemory(by bytes: Int) { memory.change(by: bytes) }
-
-    /// Changes the number of bytes in the write-ahead logs of open files.
-    package func changeUnmerged(by bytes: Int) { unmergedBytes.change(by: bytes) }
 
     /// Counts a request that was refused for lack of memory.
     package func recordMemoryRefusal() { memoryRefusals.increment() }

@@ -100,13 +100,16 @@ package enum ReduceCapture {
         return try pendingRange(in: db)
     }
 
-    /// Returns the records of a table that have captured changes, each as it was before the first of them.
+    /// Returns records of a table that have captured changes, each as it was before the first of them.
     ///
-    /// It only reads. A record whose changes lead back to where they began is not among them. After a migration of the
-    /// app, the captured rows may lack columns until the file is fitted to it, and so do the records then.
+    /// `keys` is a query for the keys of interest. It only reads. A record whose changes lead back to where they began is
+    /// not among them. After a migration of the app, the captured rows may lack columns until the file is fitted to it,
+    /// and so do the records then.
     ///
     /// - Returns: By key, the record as canonical JSON without the key; nil if it did not exist.
-    package static func firstStates(of table: SyncedTable, in db: Database) throws -> [String: String?] {
+    package static func firstStates(of table: SyncedTable, among keys: String, in db: Database) throws
+        -> [String: String?]
+    {
         let captured = try String.fetchSet(
             db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"),
             arguments: [CaptureTables.shadow(table)]
@@ -116,7 +119,7 @@ package enum ReduceCapture {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
-                    WITH \(eventSQL(table)), \(stateSQL(table, columns))
+                    WITH \(eventSQL(table)), \(stateSQL(table, columns, where: "event.key IN (\(keys))"))
                     SELECT CAST(key AS TEXT) AS key, image
                     FROM state
                     GROUP BY key, image
@@ -173,8 +176,7 @@ package enum ReduceCapture {
     }
 
     /// The states that the events leave and enter.
-    private static func stateSQL(_ table: SyncedTable, _ columns: [String], where condition: String = "true") -> String
-    {
+    private static func stateSQL(_ table: SyncedTable, _ columns: [String], where condition: String) -> String {
         let image = { (side: String) in
             "CASE WHEN event.has_\(side) THEN "
                 + RowJSON.object(columns, prefix: "captured.", side: "\(side)_") + " END"

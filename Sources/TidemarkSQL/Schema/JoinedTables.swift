@@ -1,10 +1,18 @@
 package import GRDB
 package import TidemarkCore
 
-/// The synced tables of a zone in a new file, as a device makes them at its join.
+/// The synced tables of a zone in a new file: a device's, as it makes them at its join, or an ordinary copy's.
 ///
 /// A server makes them in memory before it serves tables, so that it refuses there what devices would refuse.
 package struct JoinedTables {
+    /// What the file is for.
+    package enum Use {
+        /// A device, whose new records draw ids of their own.
+        case device
+        /// A copy without bookkeeping, with the server's statements.
+        case copy
+    }
+
     private let schema: SyncSchema
     private let db: Database
 
@@ -12,12 +20,14 @@ package struct JoinedTables {
     package var indexes: [String] { schema.tables.flatMap(\.indexSQL) }
 
     /// Creates the tables, without indexes: rows arrive faster so.
-    package init(creating schema: SyncSchema, in db: Database) throws {
+    package init(creating schema: SyncSchema, for use: Use, in db: Database) throws {
         self.schema = schema
         self.db = db
         ProgramFunctions.addStandIns(schema.objects, to: db)
-        for table in schema.tables { try db.execute(sql: AutoincrementSQL.rewritten(table, schema.objects)) }
-        try TraitTable.store(schema.tables, in: db)
+        for table in schema.tables {
+            try db.execute(sql: use == .device ? AutoincrementSQL.rewritten(table, schema.objects) : table.sql)
+        }
+        if use == .device { try TraitTable.store(schema.tables, in: db) }
     }
 
     /// Creates the indexes, and returns the tables as the file has them now.
@@ -27,7 +37,8 @@ package struct JoinedTables {
         for index in indexes { try db.execute(sql: index) }
         // The file may have local tables by now.
         let names = Set(schema.tables.map(\.name))
-        let tables = try SchemaIntrospection(db).tables.filter { names.contains($0.name) }
+        let traits = schema.tables.reduce(into: [:]) { $0[$1.name] = $1.traits }
+        let tables = try SchemaIntrospection(db, traits: traits).tables.filter { names.contains($0.name) }
         return try SchemaIntrospection(tables: tables).makeSchema(policies: schema.policies)
     }
 
@@ -40,7 +51,7 @@ package struct JoinedTables {
         do {
             let sent = try SchemaText.decode(text)
             problems = try DatabaseQueue().writeWithoutTransaction { db in
-                let local = try JoinedTables(creating: sent, in: db).index()
+                let local = try JoinedTables(creating: sent, for: .device, in: db).index()
                 try CaptureTables.install(local, guardsNewIds: true, in: db)
                 return try local.tables.compactMap { try referenceProblem($0, in: db) }
             }

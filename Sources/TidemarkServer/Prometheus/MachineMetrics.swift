@@ -26,7 +26,10 @@ public struct MachineMetrics: Sendable {
         // Not every system tells it.
         if let bytes = ProcessStatus.own.residentBytes { set(.residentMemory, Double(bytes)) }
         if let first = files.first {
-            set(.dataSize, files.map(Self.size).reduce(0, +))
+            let sizes = files.flatMap(Self.sizes)
+            set(.dataSize, sizes.map(\.bytes).reduce(0, +))
+            // SQLite empties a log only while no program reads an older state, so a stuck reader lets it grow.
+            set(.unmergedBytes, sizes.filter { $0.path.hasSuffix("-wal") }.map(\.bytes).reduce(0, +))
             // A disk that cannot be read has no figures; `/readyz` tells that the store fails.
             let disk = try? FileManager.default.attributesOfFileSystem(forPath: first)
             if let free = disk?[.systemFreeSize] as? NSNumber { set(.diskFree, free.doubleValue) }
@@ -39,15 +42,15 @@ public struct MachineMetrics: Sendable {
         Meter(label: definition.name, factory: registry).set(value)
     }
 
-    /// The bytes of a file with its -wal, or of a folder's files.
-    private static func size(_ path: String) -> Double {
+    /// The sizes of a file and its -wal, or of a folder's files.
+    private static func sizes(_ path: String) -> [(path: String, bytes: Double)] {
         // A path without a folder behind it is a file's.
         let names = try? FileManager.default.contentsOfDirectory(atPath: path)
         let paths = names.map { $0.map { "\(path)/\($0)" } } ?? [path, "\(path)-wal"]
         return paths.map { path in
             // A file that is not there, such as the -wal of a closed one, takes nothing.
             let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-            return (attributes?[.size] as? NSNumber)?.doubleValue ?? 0
-        }.reduce(0, +)
+            return (path, (attributes?[.size] as? NSNumber)?.doubleValue ?? 0)
+        }
     }
 }

@@ -3,8 +3,8 @@ package import TidemarkEngine
 
 /// Computes digests one at a time, and shares each with all who ask for it meanwhile.
 ///
-/// A digest reads every row. Callers that arrive during a computation of their zone's present state wait for it. A
-/// finished one is not kept: who asks for a digest looks for rows that changed without a revision.
+/// A digest reads every row. Callers that arrive during a computation of their zone's present state wait for it. The
+/// store does not keep a finished one, because a client asks for a digest to find rows that changed without a revision.
 package actor SharedDigest {
     /// Computes the digest of a zone's present rows; nil when the zone has rows without a revision.
     package typealias Compute = @Sendable () async throws -> ZoneDigest?
