@@ -242,6 +242,18 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT id, coach_id FROM player ORDER BY id") == ["1|", "8|"])
     }
 
+    @Test func `a child that the refusal of a deletion shows goes along with the retry`() async throws {
+        let (cluster, anna, ben, conflict) = try await Self.aged(
+            "INSERT INTO player (id, team_id, name) VALUES (7, 1, 'Ole')",
+            "DELETE FROM team WHERE id = 1"
+        )
+        #expect(conflict.records.contains { $0.table == "player" && $0.key == "7" })
+        #expect(!conflict.hasChanged)
+        try await ben.engine.resolve("1", with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT id FROM player ORDER BY id") == ["1"])
+    }
+
     // MARK: A damaged file
 
     @Test(arguments: ["mine", "theirs", "base"])

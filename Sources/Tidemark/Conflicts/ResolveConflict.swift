@@ -100,7 +100,7 @@ package struct ResolveConflict {
         let plan = try recreation.plan(id, merged: merged, takenIDs: takenIDs)
         // A refusal names the records by the ids that the conflict shows.
         let decisions = try decisions(on: rows, merged)
-        try SeenRecords(db: db, schema: schema, seen: seen).check(decisions, on: rows, renumbered: plan.names)
+        try SeenRecords(db: db, schema: schema, seen: seen).check(decisions, in: id, renumbered: plan.names)
         try refuse(plan.occupied, decisions)
         let renumbered = try recreation.assign(plan, in: id, merged)
         try RecordDecision.write(try self.decisions(on: parkedRows(of: id), renumbered), schema: schema, in: db)

@@ -18,12 +18,13 @@ struct SeenRecords {
     let schema: SyncSchema
     let seen: Seen
 
-    /// Judges decisions on the parked records `rows`.
+    /// Judges decisions on records of a parked change set.
     ///
-    /// Those in `renumbered` will get new ids.
+    /// Those in `renumbered` will get new ids. A record that the refusal names beside the change set's own has been seen.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed``, which names the records.
-    func check(_ decisions: [RecordDecision], on rows: [Row], renumbered: Set<RecordName>) throws {
+    func check(_ decisions: [RecordDecision], in id: String, renumbered: Set<RecordName>) throws {
+        let rows = try Row.fetchAll(db, sql: "SELECT * FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         guard let theirs = try theirs(rows) else { return }
         // A file that has left its zone has no rows of the server.
         guard try DeviceFile(db).epoch != nil else { return }
