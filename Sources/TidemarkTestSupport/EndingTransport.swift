@@ -1,5 +1,5 @@
 import Synchronization
-public import Tidemark
+internal import Tidemark
 public import TidemarkCore
 
 /// A transport that can fail for good once a snapshot has arrived.
