@@ -109,8 +109,8 @@ extension IntegrationTests {
                 said.push(fresh.text);
                 try { await zone.patch('notes', note, { text: 'too late' }); }
                 catch (problem) { said.push(problem.status + ' ' + problem.code + ', now ' + problem.current.text); }
-                for await (const page of zone.list('notes', { text: 'eq.by a page' })) {
-                    said.push('found ' + page.records.length);
+                for await (const found of zone.list('notes', { text: 'eq.by a page' })) {
+                    said.push('found ' + found.id);
                 }
                 for await (const page of zone.changes(fresh.$revision - 1, { tables: 'notes' })) {
                     said.push('heard ' + page.changes[0].record.text);

@@ -74,7 +74,7 @@ async function oneTable({ client, query }, table) {
   let body
   let page
   try {
-    page = (await client.list(table.name, params).next()).value
+    page = (await client.pages(table.name, params).next()).value
     body = page.records.length ? rows(table, shown, page, query)
       : empty(filtersOf(query).length ? 'No rows fit these filters.' : 'No rows yet.')
   } catch (error) {

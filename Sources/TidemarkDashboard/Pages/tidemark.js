@@ -100,11 +100,16 @@ export class Tidemark {
   #path(table, key) { return `tables/${encode(table)}${key === undefined ? '' : `/${keyPath(key)}`}` }
 
   /**
-   * The pages of a table, one after the other: `for await (const page of zone.list('player', {order: 'name'}))`.
+   * The records of a table, one after the other: `for await (const player of zone.list('player', {order: 'name'}))`.
    *
-   * `params` are those of the interface, as `{goals: 'gt.3'}`. A page has `records`, `since` and `next`.
+   * `params` are those of the interface, as `{goals: 'gt.3'}`.
    */
   async * list(table, params = {}) {
+    for await (const page of this.pages(table, params)) yield* page.records
+  }
+
+  /** The pages of a table, one after the other; a page has `records`, `since` and `next`. */
+  async * pages(table, params = {}) {
     const query = new URLSearchParams(params)
     for (;;) {
       const page = await this.read(this.#path(table), query)
