@@ -20,7 +20,8 @@ struct SeenRecords {
 
     /// Judges decisions on records of a parked change set.
     ///
-    /// Those in `renumbered` will get new ids. A record that the refusal names beside the change set's own has been seen.
+    /// Those in `renumbered` will get new ids. A record that the refusal names beside the change set's own has been
+    /// seen.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed``, which names the records.
     func check(_ decisions: [RecordDecision], in id: String, renumbered: Set<RecordName>) throws {

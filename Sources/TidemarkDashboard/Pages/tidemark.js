@@ -1,4 +1,4 @@
-// The small client of Tidemark for web pages: rows over HTTP, as Docs/REST.md describes it.
+// A small client for web pages: rows over HTTP, as in Docs/REST.md.
 //
 //     const zone = new Tidemark('https://sync.example', { token })
 //     const player = await zone.get('player', 7)
@@ -52,7 +52,7 @@ const pause = (milliseconds, signal) => new Promise(resolve => {
  * changed the record since.
  */
 export class Tidemark {
-  /** Takes the address of the server, such as `https://sync.example`; the zone, and the token. */
+  /** Takes the server's address, such as `https://sync.example`; the zone, and the token. */
   constructor(url, { zone = 'main', token } = {}) {
     this.url = `${url}`.replace(/\/$/, '')
     this.zone = zone
@@ -99,16 +99,12 @@ export class Tidemark {
 
   #path(table, key) { return `tables/${encode(table)}${key === undefined ? '' : `/${keyPath(key)}`}` }
 
-  /**
-   * The records of a table, one after the other: `for await (const player of zone.list('player', {order: 'name'}))`.
-   *
-   * `params` are those of the interface, as `{goals: 'gt.3'}`.
-   */
+  /** The records of a table: `for await (const player of zone.list('player', {goals: 'gt.3'}))`. */
   async * list(table, params = {}) {
     for await (const page of this.pages(table, params)) yield* page.records
   }
 
-  /** The pages of a table, one after the other; a page has `records`, `since` and `next`. */
+  /** The pages of a list; each has `records`, `since` and `next`. */
   async * pages(table, params = {}) {
     const query = new URLSearchParams(params)
     for (;;) {
@@ -144,7 +140,7 @@ export class Tidemark {
     return this.#record(await this.request('PUT', this.#path(table, key), { headers, body: columns(values) }), key)
   }
 
-  /** Deletes a record that was read before, or with a plain key the record as it is now. */
+  /** Deletes a record as it was read, or with a plain key as it is now. */
   async remove(table, record) {
     await this.request('DELETE', this.#path(table, record), { headers: { 'If-Match': record?.$tag ?? '*' } })
   }
@@ -179,7 +175,7 @@ export class Tidemark {
     }
   }
 
-  /** One connection; polling follows if something holds the stream back. */
+  /** One connection; polling follows where a proxy holds it back. */
   async * #stream(place) {
     const { params, signal, since, id, onState } = place
     const connection = new AbortController()

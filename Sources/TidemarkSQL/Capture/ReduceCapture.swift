@@ -102,9 +102,9 @@ package enum ReduceCapture {
 
     /// Returns records of a table that have captured changes, each as it was before the first of them.
     ///
-    /// `keys` is a query for the keys of interest. It only reads. A record whose changes lead back to where they began is
-    /// not among them. After a migration of the app, the captured rows may lack columns until the file is fitted to it,
-    /// and so do the records then.
+    /// `keys` is a query for the keys of interest. It only reads. A record whose changes lead back to where they began
+    /// is not among them. After a migration of the app, the captured rows may lack columns until the file is fitted to
+    /// it, and so do the records then.
     ///
     /// - Returns: By key, the record as canonical JSON without the key; nil if it did not exist.
     package static func firstStates(of table: SyncedTable, among keys: String, in db: Database) throws
