@@ -31,7 +31,7 @@ run() {
 slowest() {
     printf '\nThe slowest tests, in seconds:\n'
     sed -nE '/Test run with/d; s/^[^ ]+ +Test (.*) (passed|failed) after ([0-9.]+) seconds.*/\3 \1/p' "$log" |
-        sort -rn | head -n "$1" | awk '{ time = $1; sub(/^[^ ]+ /, ""); printf "%9.1f  %s\n", time, $0 }'
+        sort -rn | awk -v most="$1" 'NR <= most { time = $1; sub(/^[^ ]+ /, ""); printf "%9.1f  %s\n", time, $0 }'
 }
 
 # group NAME WIDTH OPTION...: runs a group of tests, and prints what runs and how long it took.
