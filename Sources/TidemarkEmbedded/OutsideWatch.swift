@@ -60,7 +60,7 @@ final class OutsideWatch: Sendable {
         return try await file.read { [self] db in
             let reading = ReadRecent(db, schema: schema.schema, hash: schema.hash)
             guard var head = try latest(schema, reading, in: db) else { return nil }
-            if head.hasNotes { head.hasNotes = try reading.hasNotes(device) }
+            head.hasMessages = try reading.hasMessages(device)
             return head
         }
     }

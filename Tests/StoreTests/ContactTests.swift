@@ -172,6 +172,36 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Store.all)
+    func `a forgotten device that only asks for news is told to take a new identity, so that the list has it again`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let lap = #""lap":{"last":null,"open":[],"next":"11111111-0000-4000-8000-000000000001"}"#
+        let first = try await Self.sync(
+            zone,
+            Self.access("ben"),
+            device: "phone",
+            #"\#(lap),"maxRevision":1,"changeSets":[]"#
+        )
+        let tag = ZoneTag(
+            epoch: try #require(first.epoch),
+            schema: try #require(first.schema),
+            revision: 1,
+            fingerprint: try #require((first.object["fingerprint"] as? String).flatMap(Fingerprint.init(hex:)))
+        )
+        #expect(try await zone.service.news(Self.access("ben"), device: "phone", since: tag) == .nothing)
+        try await zone.service.forgetDevice(Self.access("anna"), device: "phone")
+        // The device then sends a full request.
+        #expect(try await zone.service.news(Self.access("ben"), device: "phone", since: tag) == nil)
+        let error = await #expect(throws: TidemarkError.self) {
+            let settled = #""settled":true,"maxRevision":1,"changeSets":[]"#
+            try await Self.sync(zone, Self.access("ben"), device: "phone", settled)
+        }
+        #expect(error?.code == .identityInUse)
+        #expect(try await zone.service.news(Self.access("ben"), device: "laptop", since: tag) == .nothing)
+    }
+
+    @Test(arguments: Store.all)
     func `an operator looks right after a request: the list has the device before its contact is written`(store: Store)
         async throws
     {

@@ -25,7 +25,7 @@ import TidemarkStoreSupport
             state: ZoneState(epoch: epoch, revision: Int64(history.count), horizon: 0, schema: schema),
             fingerprint: Fingerprint.none,
             chain: history[history.count - 1].chain,
-            hasNotes: false
+            hasMessages: false
         )
     }
 
@@ -75,7 +75,7 @@ import TidemarkStoreSupport
             state: plainHead.state,
             fingerprint: plainHead.fingerprint,
             chain: plainHead.chain,
-            hasNotes: false,
+            hasMessages: false,
             lastNoteRevision: lastNoteRevision
         )
         var recent = RecentChangeSets()

@@ -131,6 +131,72 @@ import TidemarkTestSupport
         )
     }
 
+    // MARK: Later edits on this device
+
+    @Test(arguments: [false, true])
+    func `rule 1: months later, a retry does not replace what its own device has written since`(isSent: Bool)
+        async throws
+    {
+        let (cluster, anna, ben, conflict) = try await Self.aged(
+            "UPDATE team SET name = 'theirs' WHERE id = 1",
+            "UPDATE team SET name = 'mine' WHERE id = 1"
+        )
+        try await ben.write("UPDATE team SET name = 'newer' WHERE id = 1")
+        if isSent { try await cluster.converge(ben, anna) }
+        #expect(try await Self.code { try await ben.engine.resolve("1", with: .retry) } == .preconditionFailed)
+        #expect(try await Self.code { try await ben.engine.resolve(conflict, with: .retry) } == .preconditionFailed)
+        #expect(try await ben.rows("SELECT name FROM team WHERE id = 1") == ["newer"])
+        let now = try #require(try await ben.engine.conflicts().first)
+        let record = try #require(now.records.first)
+        #expect(now.hasChanged && now.seen != conflict.seen)
+        #expect((isSent ? record.theirs : record.here)?.contains("newer") == true)
+        #expect(isSent ? record.here == nil : record.theirs == conflict.records.first?.theirs)
+        try await ben.engine.resolve(now, with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT name FROM team WHERE id = 1") == ["mine"])
+    }
+
+    @Test(arguments: [false, true])
+    func `a later edit of this device in another column stays, and needs no look`(isSent: Bool) async throws {
+        let (cluster, anna, ben, conflict) = try await Self.aged(
+            "UPDATE team SET name = 'theirs' WHERE id = 1",
+            "UPDATE team SET name = 'mine' WHERE id = 1"
+        )
+        try await ben.write("UPDATE team SET city = 'Plön' WHERE id = 1")
+        if isSent { try await cluster.converge(ben, anna) }
+        try await ben.engine.resolve(conflict.id, with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT name, city FROM team WHERE id = 1") == ["mine|Plön"])
+    }
+
+    @Test(arguments: [false, true])
+    func `a parked deletion does not take a record that its own device has edited since`(isSent: Bool) async throws {
+        let (cluster, anna, ben, conflict) = try await Self.aged(
+            "UPDATE team SET name = 'theirs' WHERE id = 1",
+            "DELETE FROM team WHERE id = 1"
+        )
+        try await ben.write("UPDATE team SET city = 'Plön' WHERE id = 1")
+        if isSent { try await cluster.converge(ben, anna) }
+        #expect(try await Self.code { try await ben.engine.resolve(conflict, with: .retry) } == .preconditionFailed)
+        try await ben.engine.resolve(try #require(try await ben.engine.conflicts().first), with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT name FROM team WHERE id = 1").isEmpty)
+    }
+
+    @Test(arguments: [false, true])
+    func `a parked edit does not bring back a record that its own device has deleted since`(isSent: Bool) async throws {
+        let (cluster, anna, ben, conflict) = try await Self.aged(
+            "UPDATE team SET name = 'theirs' WHERE id = 1",
+            "UPDATE team SET name = 'mine' WHERE id = 1"
+        )
+        try await ben.write("DELETE FROM team WHERE id = 1")
+        if isSent { try await cluster.converge(ben, anna) }
+        #expect(try await Self.code { try await ben.engine.resolve(conflict, with: .retry) } == .preconditionFailed)
+        let record = try #require(try await ben.engine.conflicts().first?.records.first)
+        #expect(isSent ? record.theirs == nil && record.here == nil : record.here == "null")
+        #expect(try await ben.rows("SELECT name FROM team WHERE id = 1").isEmpty)
+    }
+
     @Test func `an overruled value is not restored over a later one that its author has not seen`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["team": .lastWriter])
         let anna = try await cluster.device("anna")

@@ -42,7 +42,8 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         public let operation: String
         /// The record as the server last confirmed it before the edit, in JSON; nil if it did not exist.
         ///
-        /// ``versions(as:)`` has values.
+        /// Once a conflict that this one depends on is made again, the record as that has left it. ``versions(as:)``
+        /// has values.
         public let base: String?
         /// The columns that the change set sets; nil for a deletion.
         ///
@@ -53,10 +54,17 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         /// Of overruled values: the columns of ``mine`` as they stand now. While the file has no rows of the server,
         /// it is the record as it was when the device parked the change set.
         public internal(set) var theirs: String?
+        /// The record in this file, if pending changes of the device make it another one than ``theirs``, in JSON.
+        ///
+        /// `null` if they delete it. A retry replaces them, too.
+        public internal(set) var here: String?
         /// The names of the key's columns; empty if the table no longer syncs.
         var keyNames: [String] = []
 
-        private enum CodingKeys: CodingKey { case table, key, operation, base, mine, theirs }
+        /// The text of ``here`` for a record that is not in the file.
+        static let missing = "null"
+
+        private enum CodingKeys: CodingKey { case table, key, operation, base, mine, theirs, here }
     }
 
     /// A small number for people; stays the same while the conflict is parked.

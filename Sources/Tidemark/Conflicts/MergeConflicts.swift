@@ -109,6 +109,7 @@ struct MergeConflicts {
         guard along.isEmpty else { return false }
         do {
             try RecordDecision.write(decisions, schema: schema, in: db)
+            try ResolveConflict.rebaseDependents(of: conflict.id, on: decisions, in: db)
             return true
         } catch let error as TidemarkError where error.code == .constraintViolated {
             // The merged rows do not fit, so a person decides.

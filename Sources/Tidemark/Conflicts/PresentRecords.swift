@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// The parked records as the server has them now, without this device's pending changes.
+/// The parked records as they are now: the server's, and this file's with the pending changes of the device.
 ///
 /// A conflict is judged against what its reader has seen, and it may wait for months. So it shows these records, and
 /// not those of the day on which the device parked it.
@@ -30,23 +30,21 @@ struct PresentRecords {
         undrained = Dictionary(uniqueKeysWithValues: tables)
     }
 
-    /// Returns a record as an image; nil if the server has none.
-    func image(of key: String, in table: SyncedTable) throws -> String? {
-        let isPending = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_base WHERE tbl = ? AND key = ?)"),
+    /// A record as images; nil where there is none.
+    struct Versions {
+        /// The record as the server has it.
+        var server: String?
+        /// The record in this file, with pending changes.
+        var here: String?
+    }
+
+    /// Returns a record as it is now.
+    func versions(of key: String, in table: SyncedTable) throws -> Versions {
+        let row = try Row.fetchOne(
+            db.cachedStatement(sql: Self.versionsSQL(table, keys: "SELECT ?2 AS key")),
             arguments: [table.name, key]
         )
-        if isPending == false, let image = undrained[table.name]?[key] { return image }
-        return try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT iif(pending.tbl IS NULL, (\(Images.current(table, key: "?2"))), pending.image)
-                    FROM (SELECT 1)
-                    LEFT JOIN tidemark_base AS pending ON pending.tbl = ?1 AND pending.key = ?2
-                    """
-            ),
-            arguments: [table.name, key]
-        )
+        return try row.map { try versions($0, in: table) } ?? Versions()
     }
 
     /// Puts the records as they are now into conflicts, and what a retry takes along.
@@ -58,41 +56,51 @@ struct PresentRecords {
             for place in conflicts[index].records.indices {
                 let record = conflicts[index].records[place]
                 guard schema.byName[record.table] != nil else { continue }
-                var present = images[record.name] ?? nil
-                if conflicts[index].kind == .overruled { present = try Self.part(of: present, record.mine) }
-                if try Self.differ(present, record.theirs) { conflicts[index].hasChanged = true }
-                conflicts[index].records[place].theirs = present
+                var present = images[record.name] ?? Versions()
+                if conflicts[index].kind == .overruled {
+                    present.server = try Self.part(of: present.server, record.mine)
+                    present.here = try Self.part(of: present.here, record.mine)
+                }
+                if try Self.differ(present.server, record.theirs) { conflicts[index].hasChanged = true }
+                conflicts[index].records[place].theirs = present.server
+                guard try Self.differ(present.here, present.server) else { continue }
+                conflicts[index].records[place].here = present.here ?? Conflict.Record.missing
+                conflicts[index].hasChanged = true
             }
         }
     }
 
-    /// Returns the present images of all parked records; nil where the server has no record.
-    private func parkedImages() throws -> [RecordName: String?] {
+    /// Returns all parked records as they are now.
+    private func parkedImages() throws -> [RecordName: Versions] {
         let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_conflict_record"))
-        var images: [RecordName: String?] = [:]
+        var images: [RecordName: Versions] = [:]
         for table in schema.tables where names.contains(table.name) {
+            let keys = "SELECT DISTINCT key FROM tidemark_conflict_record WHERE tbl = ?1 AND json_valid(key)"
             let rows = try Row.fetchAll(
-                db.cachedStatement(
-                    sql: """
-                        SELECT parked.key, pending.tbl IS NOT NULL AS isPending, iif(
-                            pending.tbl IS NULL, (\(Images.current(table, key: "parked.key"))), pending.image) AS image
-                        FROM (
-                            SELECT DISTINCT key FROM tidemark_conflict_record WHERE tbl = ?1 AND json_valid(key)
-                        ) AS parked
-                        LEFT JOIN tidemark_base AS pending ON pending.tbl = ?1 AND pending.key = parked.key
-                        """
-                ),
+                db.cachedStatement(sql: Self.versionsSQL(table, keys: keys)),
                 arguments: [table.name]
             )
             for row in rows {
-                let key: String = try row.value("key")
-                let isPending: Bool = try row.value("isPending")
-                var image: String? = try row.value("image")
-                if !isPending, let former = undrained[table.name]?[key] { image = former }
-                images[RecordName(table.name, RecordKey(json: key))] = .some(image)
+                images[RecordName(table.name, RecordKey(json: try row.value("key")))] = try versions(row, in: table)
             }
         }
         return images
+    }
+
+    /// Returns the query for the versions of records; `keys` selects their keys, and `?1` is the table's name.
+    private static func versionsSQL(_ table: SyncedTable, keys: String) -> String {
+        """
+        SELECT parked.key, pending.tbl IS NOT NULL AS isPending, pending.image AS confirmed,
+            (\(Images.current(table, key: "parked.key"))) AS here
+        FROM (\(keys)) AS parked
+        LEFT JOIN tidemark_base AS pending ON pending.tbl = ?1 AND pending.key = parked.key
+        """
+    }
+
+    private func versions(_ row: Row, in table: SyncedTable) throws -> Versions {
+        let here: String? = try row.value("here")
+        if try row.value("isPending") { return Versions(server: try row.value("confirmed"), here: here) }
+        return Versions(server: undrained[table.name]?[try row.value("key")] ?? here, here: here)
     }
 
     /// Returns the members of an image that a change has.
@@ -149,7 +157,7 @@ extension Conflict {
     }
 
     private var hashOfShown: String {
-        let theirs = records.map { "\($0.table) \($0.key) \($0.theirs ?? "-")\n" }
+        let theirs = records.map { "\($0.table) \($0.key) \($0.theirs ?? "-")\($0.here.map { " here \($0)" } ?? "")\n" }
         let along = takenAlong.map { "along \($0.table) \($0.key) \($0.isDeleted)\n" }
         return String(ContentHash.of(theirs + along).prefix(Self.hashLength))
     }

@@ -103,7 +103,27 @@ package struct ResolveConflict {
         try SeenRecords(db: db, schema: schema, seen: seen).check(decisions, in: id, renumbered: plan.names)
         try refuse(plan.occupied, decisions)
         let renumbered = try recreation.assign(plan, in: id, merged)
-        try RecordDecision.write(try self.decisions(on: parkedRows(of: id), renumbered), schema: schema, in: db)
+        let outcome = try self.decisions(on: parkedRows(of: id), renumbered)
+        try RecordDecision.write(outcome, schema: schema, in: db)
+        try Self.rebaseDependents(of: id, on: outcome, in: db)
+    }
+
+    /// Makes the written records the base of the parked change sets that build on a resolved one.
+    ///
+    /// Their author has seen them: a conflict is resolved before those that depend on it.
+    static func rebaseDependents(of id: String, on outcome: [RecordDecision], in db: Database) throws {
+        for decision in outcome {
+            try db.cachedStatement(
+                sql: """
+                    UPDATE tidemark_conflict_record AS parked
+                    SET base = (\(Images.current(decision.table, key: "?2")))
+                    WHERE tbl = ?1 AND key = ?2 AND id IN (
+                        SELECT dependent.id FROM tidemark_conflict AS dependent
+                        JOIN json_each(iif(json_valid(dependent.after), dependent.after, '[]')) AS predecessor
+                        WHERE predecessor.value = ?3)
+                    """
+            ).execute(arguments: [decision.table.name, decision.key, id])
+        }
     }
 
     private func parkedRows(of id: String) throws -> [Row] {

@@ -13,6 +13,8 @@ package enum Seen: Sendable {
 }
 
 /// Refuses a decision that would overwrite or take along what its author has not seen.
+///
+/// That are changes of others, by the policies, and later changes of this device in the columns that it writes.
 struct SeenRecords {
     let db: Database
     let schema: SyncSchema
@@ -26,7 +28,7 @@ struct SeenRecords {
     /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed``, which names the records.
     func check(_ decisions: [RecordDecision], in id: String, renumbered: Set<RecordName>) throws {
         let rows = try Row.fetchAll(db, sql: "SELECT * FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
-        guard let theirs = try theirs(rows) else { return }
+        guard let shown = try shown(rows) else { return }
         // A file that has left its zone has no rows of the server.
         guard try DeviceFile(db).epoch != nil else { return }
         let bases = try Dictionary(
@@ -38,8 +40,8 @@ struct SeenRecords {
         for decision in decisions where !renumbered.contains(decision.name) {
             let isUnseen = try isOverUnseen(
                 decision,
-                over: present.image(of: decision.key, in: decision.table),
-                seen: theirs[decision.name] ?? nil,
+                over: present.versions(of: decision.key, in: decision.table),
+                shown: shown[decision.name] ?? .init(),
                 base: bases[decision.name] ?? nil
             )
             if isUnseen { changed.append(decision.name) }
@@ -49,17 +51,22 @@ struct SeenRecords {
         if !along.isEmpty, !planted(PlantedBug.retriesDeletionOfUnseenChildren) { throw Self.takes(along) }
     }
 
-    /// The server's records that were seen; nil if the caller has judged them.
-    private func theirs(_ rows: [Row]) throws -> [RecordName: String?]? {
+    /// The records that were seen; nil if the caller has judged the present ones.
+    private func shown(_ rows: [Row]) throws -> [RecordName: PresentRecords.Versions]? {
         switch seen {
-        case .judged: nil
+        case .judged: return nil
         case .asParked:
-            try Dictionary(
-                rows.map { (try name(of: $0), try $0.value("theirs") as String?) },
-                uniquingKeysWith: { $1 }
-            )
+            let parked = try rows.map { row in
+                let theirs: String? = try row.value("theirs")
+                return (try name(of: row), PresentRecords.Versions(server: theirs, here: theirs))
+            }
+            return Dictionary(parked, uniquingKeysWith: { $1 })
         case .shown(let conflict):
-            Dictionary(conflict.records.map { ($0.name, $0.theirs) }, uniquingKeysWith: { $1 })
+            let records = conflict.records.map { record in
+                let here = record.here.map { $0 == Conflict.Record.missing ? nil : $0 } ?? record.theirs
+                return (record.name, PresentRecords.Versions(server: record.theirs, here: here))
+            }
+            return Dictionary(records, uniquingKeysWith: { $1 })
         }
     }
 
@@ -67,15 +74,27 @@ struct SeenRecords {
         RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
     }
 
-    private func isOverUnseen(_ decision: RecordDecision, over present: String?, seen: String?, base: String?) throws
-        -> Bool
-    {
+    private func isOverUnseen(
+        _ decision: RecordDecision,
+        over present: PresentRecords.Versions,
+        shown: PresentRecords.Versions,
+        base: String?
+    ) throws -> Bool {
         let unseen = UnseenRows(db: db, schema: schema)
         let change = decision.change
-        guard try unseen.isOverwritten(present, by: change, whoSaw: seen) else { return false }
         // The author of the change has seen its base.
-        if let base, try !unseen.isOverwritten(present, by: change, whoSaw: base) { return false }
-        return try !unseen.isOwnWork(present, of: decision.key, in: decision.table, since: seen)
+        let bases = base.map { [Optional($0)] } ?? []
+        if try PresentRecords.differ(present.here, present.server),
+            try unseen.isReplaced(present.here, by: change, whoSaw: bases + [shown.here, present.server])
+        {
+            return true
+        }
+        guard try unseen.isOverwritten(present.server, by: change, whoSaw: shown.server) else { return false }
+        if let base, try !unseen.isOverwritten(present.server, by: change, whoSaw: base) { return false }
+        guard try unseen.isOwnWork(present.server, of: decision.key, in: decision.table, since: shown.server) else {
+            return true
+        }
+        return try unseen.isReplaced(present.server, by: change, whoSaw: bases + [shown.server])
     }
 
     private func takenAlong(_ decisions: [RecordDecision], besides named: Set<RecordName>) throws

@@ -51,8 +51,10 @@ struct UnseenRows {
                 adds: mine.contains { Delta.number(json: $0.value) != nil }
             )
             let base: String? = try row.value("base")
-            let theirs = try present.image(of: change.key, in: table)
-            return try isOverwritten(theirs, by: change, whoSaw: base)
+            let versions = try present.versions(of: change.key, in: table)
+            // The base can be what a pending change set of this device makes of the record.
+            guard try PresentRecords.differ(versions.here, base) else { return false }
+            return try isOverwritten(versions.server, by: change, whoSaw: base)
         }
     }
 
@@ -83,6 +85,22 @@ struct UnseenRows {
         )
         // A value that the server overrules is kept there; the new change set would hide that it did.
         return judgement != .merge
+    }
+
+    /// Whether a change replaces something of a row that none of the images `seen` has, whatever the policies say.
+    func isReplaced(_ row: String?, by change: Change, whoSaw seen: [String?]) throws -> Bool {
+        // An update brings a deleted record back.
+        guard let row else { return change.operation == .update && !seen.contains(nil) }
+        let present = try PresentRecords.values(of: row)
+        var unseen = present
+        if change.operation != .delete {
+            unseen = present.filter { change.values[$0.key] != nil && change.values[$0.key] != $0.value }
+        }
+        for image in seen.compactMap(\.self) {
+            let values = try PresentRecords.values(of: image)
+            unseen = unseen.filter { values[$0.key] != $0.value }
+        }
+        return !unseen.isEmpty
     }
 
     /// Whether this device's own acknowledged change sets lead from the image `seen` to a present row.

@@ -61,11 +61,13 @@ extension Device {
                     ]
                 },
                 "records": try conflict.records.map { record in
-                    [
+                    var object: [String: Any] = [
                         "table": record.table, "key": try value(record.key), "operation": record.operation,
                         "base": try value(record.base), "mine": try value(record.mine),
                         "theirs": try value(record.theirs),
                     ]
+                    if let here = record.here { object["here"] = try value(here) }
+                    return object
                 },
                 "referrers": try conflict.referrers.map { referrers in
                     [
@@ -121,10 +123,12 @@ extension Device {
                 Terminal.line("  \(record.table) \(record.key)")
                 let mine = try Self.columns(record.mine)
                 let theirs = try Self.columns(record.theirs)
+                let images = try [theirs] + (record.here.map { [try Self.columns($0)] } ?? [])
                 let rows = (mine ?? [:]).keys.sorted().map { name in
-                    ["    \(name)", mine?[name] ?? "", theirs.map { $0[name] ?? "" } ?? "(no record)"]
+                    ["    \(name)", mine?[name] ?? ""] + images.map { $0.map { $0[name] ?? "" } ?? "(no record)" }
                 }
-                Terminal.table([["    column", "kept here", "stands"]] + rows)
+                let header = ["    column", "kept here", "stands"] + (record.here == nil ? [] : ["not sent yet"])
+                Terminal.table([header] + rows)
             }
             if let rest = summary.rest { Terminal.line("  \(rest)") }
             let seen = conflict.hasChanged ? " --seen \(conflict.seen)" : ""
@@ -135,10 +139,14 @@ extension Device {
 
         /// Prints the columns that `mine` sets, or all columns of a created or deleted record.
         private func showColumns(of record: Conflict.Record) throws {
-            let images = try [record.base, record.mine, record.theirs].map { try Self.columns($0) }
+            var images = try [record.base, record.mine, record.theirs].map { try Self.columns($0) }
             var names = Set((images[1] ?? images[0] ?? [:]).keys)
             if record.mine == nil { names.formUnion((images[2] ?? [:]).keys) }
-            let header = ["    column", "base", "mine", "theirs"]
+            var header = ["    column", "base", "mine", "theirs"]
+            if let here = record.here {
+                images.append(try Self.columns(here))
+                header.append("here, not sent")
+            }
             let rows = names.sorted().map { name in
                 ["    \(name)"] + images.map { $0.map { $0[name] ?? "(same)" } ?? "(no record)" }
             }
@@ -152,8 +160,10 @@ extension Device {
 
         /// Parses a record's columns; each value is JSON, or says how much a delta adds.
         private static func columns(_ image: String?) throws -> [String: String]? {
-            guard let image else { return nil }
-            let object = try JSONSerialization.jsonObject(with: Data(image.utf8)) as? [String: Any] ?? [:]
+            guard let image,
+                case let json = try JSONSerialization.jsonObject(with: Data(image.utf8), options: .fragmentsAllowed),
+                let object = json as? [String: Any]
+            else { return nil }
             return try byColumn(object).mapValues { value in
                 if let delta = (value as? [String: Any])?["$add"] as? NSNumber { return "adds \(delta)" }
                 let data = try JSONSerialization.data(

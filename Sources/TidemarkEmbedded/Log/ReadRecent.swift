@@ -20,19 +20,25 @@ package struct ReadRecent {
     /// Returns the zone's head for a device; nil if another program's changes are not logged yet.
     package func head(for device: String?) throws -> ZoneHead? {
         guard var head = try head() else { return nil }
-        if head.hasNotes { head.hasNotes = try hasNotes(device) }
+        head.hasMessages = try hasMessages(device)
         return head
     }
 
-    /// Whether the file has notes of overruled values for a device.
-    func hasNotes(_ device: String?) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?)"),
-            arguments: [device]
+    /// Whether the file has notes of overruled values for a device, or has forgotten it.
+    func hasMessages(_ device: String?) throws -> Bool {
+        guard let device else { return false }
+        return try Bool.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    SELECT EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?1)
+                        OR EXISTS (SELECT 1 FROM tidemark_lap WHERE device = ?1 AND lap = ?2)
+                    """
+            ),
+            arguments: [device, Exchange.forgottenLap]
         ) ?? false
     }
 
-    /// Returns the zone's head; `hasNotes` tells whether any device has notes.
+    /// Returns the zone's head, as for a device without messages.
     func head() throws -> ZoneHead? {
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -60,7 +66,7 @@ package struct ReadRecent {
             ),
             fingerprint: try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:)),
             chain: try row.value("chain") ?? "",
-            hasNotes: try row.value("last_note") as Int64? != nil,
+            hasMessages: false,
             lastNoteRevision: try row.value("last_note")
         )
     }

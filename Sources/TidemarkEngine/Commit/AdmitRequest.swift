@@ -75,14 +75,16 @@ extension SyncHandler {
         guard lap.follows(try transaction.lastExchange(with: device)?.lap) else { throw Self.identityInUse }
     }
 
-    /// Detects two files with one identity when the request has no lap.
+    /// Detects two files with one identity, and a forgotten device, when the request has no lap.
     ///
     /// A settled device has applied every revision of its own.
     func checkSettled(_ request: SyncRequest, _ missed: CatchUp, in transaction: some StoreTransaction) throws {
-        guard request.isSettled, let device = request.device,
-            try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)
-        else { return }
-        throw Self.identityInUse
+        guard request.isSettled, let device = request.device else { return }
+        if try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)
+            || transaction.lastExchange(with: device)?.lap == Exchange.forgottenLap
+        {
+            throw Self.identityInUse
+        }
     }
 
     private static let identityInUse = TidemarkError(

@@ -15,7 +15,7 @@ extension ZoneConnections {
         try await reading { pg, served in
             let results = try pg.run([
                 CataloguePosition.statement(of: served.namespace, zone: zone),
-                PostgresStatement(Self.headSQL, [zone, served.fingerprintLayoutHash, device]),
+                PostgresStatement(Self.headSQL, [zone, served.fingerprintLayoutHash, device, Exchange.forgottenLap]),
             ])
             guard CataloguePosition(results[0]) == served.position else { return nil }
             let rows = results[1]
@@ -32,7 +32,7 @@ extension ZoneConnections {
                 ),
                 fingerprint: row[5].flatMap(Fingerprint.init(hex:)),
                 chain: row[4] ?? "",
-                hasNotes: row.isTrue(7),
+                hasMessages: row.isTrue(7),
                 lastNoteRevision: row.integer(8)
             )
         }
@@ -46,7 +46,8 @@ extension ZoneConnections {
                 WHERE stored.zone = $1 AND stored.revision = zone.revision AND stored.shape = $2),
             EXISTS (SELECT 1 FROM tidemark.outside AS outside WHERE outside.zone = $1),
             zone.notes > 0 AND EXISTS (
-                SELECT 1 FROM tidemark.overruled AS note WHERE note.zone = $1 AND note.device = $3),
+                SELECT 1 FROM tidemark.overruled AS note WHERE note.zone = $1 AND note.device = $3)
+                OR EXISTS (SELECT 1 FROM tidemark.lap AS lap WHERE lap.zone = $1 AND lap.device = $3 AND lap.lap = $4),
             CASE WHEN zone.notes > 0 THEN (
                 SELECT max(note.revision) FROM tidemark.overruled AS note WHERE note.zone = $1) END
         FROM tidemark.zone AS zone

@@ -67,7 +67,7 @@ extension RecentChangeSets {
     /// Answers a request without change sets, with the same bytes as ``TidemarkEngine/SyncHandler``.
     ///
     /// It leaves other requests to the handler: a request that does not match the zone's state, a
-    /// device with notes, or a copied device file.
+    /// device with notes, a forgotten device, or a copied device file.
     package func answer(_ request: SyncRequest, at head: ZoneHead, limits: Limits) -> PullAnswer {
         let zone = head.state
         let revisionsMax = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
@@ -75,7 +75,7 @@ extension RecentChangeSets {
             request.echo != .verdicts,
             request.isSettled || request.device == nil, request.epoch ?? zone.epoch == zone.epoch,
             request.schema ?? zone.schema == zone.schema, (zone.horizon...zone.revision).contains(request.maxRevision),
-            !head.hasNotes, zone.revision - request.maxRevision <= revisionsMax, let end = head.fingerprint
+            !head.hasMessages, zone.revision - request.maxRevision <= revisionsMax, let end = head.fingerprint
         else { return .ask }
         switch need(after: request.maxRevision, at: head) {
         case .load(let range): return .load(range)

@@ -76,8 +76,8 @@ package struct ZoneHead: Hashable, Sendable {
     package let fingerprint: Fingerprint?
     /// The hash of the zone's history.
     package let chain: String
-    /// Whether the store has notes of overruled values for the device.
-    package var hasNotes: Bool
+    /// Whether only a full request serves the device: notes of overruled values wait for it, or it was forgotten.
+    package var hasMessages: Bool
     /// The latest revision with a note for any device.
     package let lastNoteRevision: Int64?
 
@@ -86,13 +86,13 @@ package struct ZoneHead: Hashable, Sendable {
         state: ZoneState,
         fingerprint: Fingerprint?,
         chain: String,
-        hasNotes: Bool,
+        hasMessages: Bool,
         lastNoteRevision: Int64? = nil
     ) {
         self.state = state
         self.fingerprint = fingerprint
         self.chain = chain
-        self.hasNotes = hasNotes
+        self.hasMessages = hasMessages
         self.lastNoteRevision = lastNoteRevision
     }
 }
