@@ -131,6 +131,39 @@ import TidemarkTestSupport
         )
     }
 
+    @Test func `a decision about conflicts that build on each other is whole, or has no effect`() async throws {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await cluster.converge(anna, ben)
+        try await anna.write("UPDATE team SET name = 'theirs' WHERE id = 1")
+        try await anna.write("INSERT INTO team (id, name) VALUES (77, 'theirs')")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE team SET name = 'mine' WHERE id = 1")
+        try await ben.write("UPDATE team SET city = 'Altona' WHERE id = 2")
+        try await ben.write(
+            "UPDATE team SET city = 'Plön' WHERE id = 1; INSERT INTO team (id, name) VALUES (77, 'mine')"
+        )
+        try await ben.engine.sync()
+        let parked = try await ben.engine.conflicts()
+        try #require(parked.count == 2 && parked[1].after == [parked[0].id], "\(parked)")
+        let retryAll = { (takenIDs: TakenIDs) in
+            try await ben.engine.resolve("1", with: .retry, seen: .asParked, takenIDs: takenIDs) { _, _ in .retry }
+        }
+        // The second one meets another record's number.
+        #expect(try await Self.code { _ = try await retryAll(.refuse) } == .invalidArgument)
+        #expect(try await ben.engine.conflicts().map(\.id) == parked.map(\.id))
+        #expect(try await ben.rows("SELECT name FROM team WHERE id = 1") == ["theirs"])
+        let chain = try await retryAll(.asNew)
+        #expect(chain.dependents.map(\.conflict.id) == [parked[1].id] && chain.open.isEmpty)
+        try await cluster.converge(ben, anna)
+        #expect(
+            try await cluster.rows("SELECT name, city FROM team WHERE id <> 2 ORDER BY id = 1, id = 77") == [
+                "mine|", "theirs|", "mine|Plön",
+            ]
+        )
+    }
+
     // MARK: Later edits on this device
 
     @Test(arguments: [false, true])
@@ -256,6 +289,19 @@ import TidemarkTestSupport
         try await ben.engine.resolve(conflict, with: .retry, takenIDs: .replace)
         try await cluster.converge(ben, anna)
         #expect(try await cluster.rows("\(Self.teams) WHERE id = 5") == ["of ben||1"])
+    }
+
+    @Test func `a new record with a key of its own cannot be retried as a new one`() async throws {
+        let (_, _, ben, conflict) = try await Self.aged(
+            "INSERT INTO setting (k, v) VALUES ('size', 'theirs')",
+            "INSERT INTO setting (k, v) VALUES ('size', 'mine')"
+        )
+        let error = await #expect(throws: TidemarkError.self) {
+            try await ben.engine.resolve(conflict, with: .retry, takenIDs: .asNew)
+        }
+        #expect(error?.code == .invalidArgument && error?.place.key == #""size""#)
+        #expect(try await ben.rows("SELECT v FROM setting") == ["theirs"])
+        #expect(try await ben.engine.conflicts().count == 1)
     }
 
     @Test func `a new number is followed in the change sets that wait for the decision`() async throws {

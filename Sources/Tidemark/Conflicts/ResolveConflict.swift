@@ -53,6 +53,36 @@ package struct ResolveConflict {
         return try Conflict.shown(db, DeviceFile(db)).filter { dependents.contains($0.id) }
     }
 
+    /// Resolves a conflict, and then those that build on it and on no other one, inside the caller's transaction.
+    ///
+    /// `decide` gets a conflict that builds on it as it is by then, with the missing records that a retry would create
+    /// again, and returns its resolution; nil leaves it parked. Throws as for one conflict, or what `decide` throws.
+    func resolve(
+        _ name: String,
+        _ resolution: Resolution,
+        dependents decide: (Conflict, [Conflict.Record]) throws -> Resolution?
+    ) throws -> ResolvedChain {
+        var chain = ResolvedChain()
+        var waiting = try resolve(name, resolution)
+        let follower = ResolveConflict(db: db, schema: schema, takenIDs: takenIDs)
+        while !waiting.isEmpty {
+            // The resolution before may have given its records new ids.
+            let id = waiting.removeFirst().id
+            guard let conflict = try Conflict.shown(db, DeviceFile(db)).first(where: { $0.id == id }) else { continue }
+            let anew = try recordsToRecreate(id)
+            guard conflict.after.isEmpty, let resolution = try decide(conflict, anew) else {
+                chain.open.append(conflict)
+                continue
+            }
+            let next = try follower.resolve(id, resolution)
+            chain.dependents.append((conflict, anew))
+            chain.open.removeAll { open in next.contains { $0.id == open.id } }
+            waiting += next.filter { one in !waiting.contains { $0.id == one.id } }
+            waiting.sort { $0.number < $1.number }
+        }
+        return chain
+    }
+
     /// Returns the missing records that the conflict with an id or a number updates.
     func recordsToRecreate(_ name: String) throws -> [Conflict.Record] {
         let id = try id(of: name)
@@ -102,6 +132,7 @@ package struct ResolveConflict {
         let decisions = try decisions(on: rows, merged)
         try SeenRecords(db: db, schema: schema, seen: seen).check(decisions, in: id, renumbered: plan.names)
         try refuse(plan.occupied, decisions)
+        try refuseNewNumbers(for: rows, decisions)
         let renumbered = try recreation.assign(plan, in: id, merged)
         let outcome = try self.decisions(on: parkedRows(of: id), renumbered)
         try RecordDecision.write(outcome, schema: schema, in: db)
@@ -146,6 +177,28 @@ package struct ResolveConflict {
                 Choose one of two. The new record gets another number: --as-new, in Swift `takenIDs: .asNew`. Or it \
                 takes the other one's place, which is lost: --replace, in Swift `.replace`.
                 """
+        )
+    }
+
+    /// Refuses another number for new records whose key is no number, and which another record has.
+    private func refuseNewNumbers(for rows: [Row], _ decisions: [RecordDecision]) throws {
+        guard takenIDs == .asNew else { return }
+        let created = try Set(
+            rows.filter { try $0.value("operation") == TidemarkCore.Operation.create.rawValue }.map {
+                RecordName(try $0.value("tbl"), RecordKey(json: try $0.value("key")))
+            }
+        )
+        let taken = decisions.first { decision in
+            decision.operation == .update && decision.table.keyKind != .integer && created.contains(decision.name)
+        }
+        guard let taken else { return }
+        throw TidemarkError(
+            .invalidArgument,
+            "The key of \(taken.table.name) \(taken.key) is no number that the device could change, and another record "
+                + "has it.",
+            fix: "Retry without --as-new to write your columns into that record, or create yours under another key and "
+                + "accept the server's version.",
+            place: .init(table: taken.table.name, key: taken.key)
         )
     }
 

@@ -193,18 +193,13 @@ extension Device {
             var changeSetsSent = 0
             var records = 0
             var snapshotRecords = nil as Int?
-            var identities = 0
-            var renumbered: [String] = []
+            var numbers = NewNumbers()
             var repairs = 0
             for event in events {
                 if case .sent(let count) = event { changeSetsSent += count }
                 if case .changed(let changes) = event { records += changes.records }
                 if case .snapshotTaken(_, let count) = event { snapshotRecords = count }
-                if case .identitiesAssigned(let table, let ids) = event {
-                    let permanent = ids.filter { !TemporaryID.isTemporary($0.key) }.sorted { $0.key < $1.key }
-                    identities += ids.count - permanent.count
-                    renumbered += permanent.map { "\(table) \($0.key) -> \($0.value)" }
-                }
+                if case .identitiesAssigned(let table, let ids) = event { numbers.add(ids, in: table) }
                 if case .repaired(let records) = event { repairs += records.count }
                 if case .conflict(let id) = event { Terminal.line("conflict: \(id)") }
                 if case .historyChanged(_, let count) = event {
@@ -219,14 +214,15 @@ extension Device {
                 }
             }
             if changeSetsSent > 0 { parts.append("\(Counted.text(changeSetsSent, "change set")) sent") }
-            if identities > 0 {
-                let ids = identities == 1 ? "its id" : "their ids"
-                parts.append("\(Counted.text(identities, "new record")) got \(ids)")
+            if numbers.assigned > 0 {
+                let ids = numbers.assigned == 1 ? "its id" : "their ids"
+                parts.append("\(Counted.text(numbers.assigned, "new record")) got \(ids)")
             }
-            if !renumbered.isEmpty {
-                let records = Counted.text(renumbered.count, "new record")
-                let others = renumbered.count == 1 ? "another id" : "other ids"
-                let list = renumbered.prefix(3).joined(separator: ", ") + (renumbered.count > 3 ? ", ..." : "")
+            let changes = numbers.changes
+            if !changes.isEmpty {
+                let records = Counted.text(changes.count, "new record")
+                let others = changes.count == 1 ? "another id" : "other ids"
+                let list = changes.prefix(3).joined(separator: ", ") + (changes.count > 3 ? ", ..." : "")
                 parts.append("\(records) got \(others): \(list)")
             }
             if let snapshotRecords {

@@ -106,26 +106,20 @@ extension Device {
                     return Terminal.line("divided; sync to send the uncontested edits\(rest)")
                 }
                 let part = try await part(engine)
-                var openConflicts = try await resolve(part, engine)
-                var count = 1
-                while dependents, let next = openConflicts.first {
-                    let whole = try ResolvePart(next, accepts: accept)
-                    let more = try await engine.resolve(
-                        next.id,
-                        with: try await reviving(whole, engine).resolution,
-                        takenIDs: takenIDs
-                    )
-                    let openIDs = Set(openConflicts.map(\.id))
-                    openConflicts = openConflicts.dropFirst() + more.filter { !openIDs.contains($0.id) }
-                    openConflicts.sort { $0.number < $1.number }
-                    count += 1
+                let chain = try await resolve(part, engine)
+                let parts =
+                    try [part]
+                    + chain.dependents.map { try reviving(ResolvePart($0.conflict, accepts: accept), $0.anew) }
+                for part in parts.compactMap(\.self) where !part.revivedRecords.isEmpty {
+                    Terminal.line("created again, though another device deleted them: \(part.revived)")
                 }
+                let count = chain.dependents.count + 1
                 Terminal.line(
                     count > 1 && !accept
                         ? "your changes of \(count) change sets are made again; sync to send them" : part?.text ?? ""
                 )
-                guard !openConflicts.isEmpty else { return }
-                let numbers = openConflicts.map { String($0.number) }.joined(separator: ", ")
+                guard !chain.open.isEmpty else { return }
+                let numbers = chain.open.map { String($0.number) }.joined(separator: ", ")
                 Terminal.line("parked because they build on it, to be resolved next: \(numbers)")
             }
         }
@@ -134,57 +128,56 @@ extension Device {
         private func part(_ engine: SyncEngine) async throws -> ResolvePart? {
             let conflict = try await engine.conflicts().first { $0.id == id.lowercased() || String($0.number) == id }
             guard let conflict else { return nil }
+            let anew = try await engine.madeAnew(byRetrying: conflict.id)
             guard merge else {
-                return try await reviving(
-                    try ResolvePart(conflict, accepts: accept, only: only, except: except),
-                    engine
-                )
+                return try reviving(ResolvePart(conflict, accepts: accept, only: only, except: except), anew)
             }
             let records = conflict.records.filter { $0.operation != "unchanged" }
             let mergedRecords = try values.map { try read($0, records) } ?? [single(records)]
-            return try await reviving(
-                try ResolvePart(conflict, accepts: false, mergedRecords: mergedRecords),
-                engine
-            )
+            return try reviving(ResolvePart(conflict, accepts: false, mergedRecords: mergedRecords), anew)
         }
 
         private var choice: Resolution { accept ? .accept : .retry }
         private var takenIDs: TakenIDs { asNew ? .asNew : replace ? .replace : .refuse }
 
-        /// Applies the decision, about what the user has seen.
-        private func resolve(_ part: ResolvePart?, _ engine: SyncEngine) async throws -> [Conflict] {
+        /// Applies the decision, about what the user has seen, to the conflict and with `--dependents` to all after it.
+        private func resolve(_ part: ResolvePart?, _ engine: SyncEngine) async throws -> ResolvedChain {
             let resolution = part?.resolution ?? choice
-            guard let seen, let part else { return try await engine.resolve(id, with: resolution, takenIDs: takenIDs) }
-            guard seen == part.conflict.seen else {
-                throw TidemarkError(
-                    .preconditionFailed,
-                    "Conflict \(part.conflict.number) has changed again since you saw \(seen).",
-                    fix: "Look at it as it is now, and decide again: `tidemark device conflicts \(file)`."
-                )
+            var shown = Seen.asParked
+            if let seen, let part {
+                guard seen == part.conflict.seen else {
+                    throw TidemarkError(
+                        .preconditionFailed,
+                        "Conflict \(part.conflict.number) has changed again since you saw \(seen).",
+                        fix: "Look at it as it is now, and decide again: `tidemark device conflicts \(file)`."
+                    )
+                }
+                shown = .shown(part.conflict)
             }
-            return try await engine.resolve(part.conflict, with: resolution, takenIDs: takenIDs)
+            let name = part?.conflict.id ?? id
+            return try await engine.resolve(name, with: resolution, seen: shown, takenIDs: takenIDs) { next, anew in
+                guard dependents else { return nil }
+                return try reviving(ResolvePart(next, accepts: accept), anew).resolution
+            }
         }
 
         /// Applies `--revive` or `--no-revive` to the records that another device deleted.
         ///
         /// - Throws: ``TidemarkError`` if the user gave neither option.
-        private func reviving(_ part: ResolvePart, _ engine: SyncEngine) async throws -> ResolvePart {
-            let deletedRecords = try await engine.madeAnew(byRetrying: part.conflict.id).filter { part.writes($0) }
-            guard !deletedRecords.isEmpty else { return part }
-            let count = Counted.text(deletedRecords.count, "record", plural: "records")
-            let names = "\(count) of conflict \(part.conflict.number): \(ResolvePart.names(deletedRecords))"
+        private func reviving(_ part: ResolvePart, _ anew: [Conflict.Record]) throws -> ResolvePart {
+            var part = part
+            part.revivedRecords = anew.filter { part.writes($0) }
+            guard !part.revivedRecords.isEmpty else { return part }
             switch revive {
-            case true:
-                Terminal.line("created again, though another device deleted them: \(names)")
-                return part
+            case true: return part
             case false:
-                var part = part
-                part.leave(deletedRecords)
+                part.leave(part.revivedRecords)
+                part.revivedRecords = []
                 return part
             case nil:
                 throw TidemarkError(
                     .invalidArgument,
-                    "Another device deleted records that this would create again: \(names).",
+                    "Another device deleted records that this would create again: \(part.revived).",
                     fix: "Add --revive to create them again, or --no-revive to leave them deleted and write the others."
                 )
             }

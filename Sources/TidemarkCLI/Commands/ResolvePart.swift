@@ -8,6 +8,8 @@ struct ResolvePart {
     private(set) var retriedRecords: [Conflict.Record]
     /// The records that keep the server's version.
     private(set) var acceptedRecords: [Conflict.Record]
+    /// The records that another device deleted, and that this creates again.
+    var revivedRecords: [Conflict.Record] = []
     /// The records to write with other values.
     private let mergedRecords: [MergedRecord]
 
@@ -62,6 +64,12 @@ struct ResolvePart {
         guard !acceptedRecords.isEmpty else { return "your changes are made again; sync to send them" }
         let again = Counted.text(retriedRecords.count, "record is", plural: "records are")
         return "\(again) written again, for \(Counted.number(acceptedRecords.count)) \(server); sync to send them"
+    }
+
+    /// The records that are created again, for people.
+    var revived: String {
+        let count = Counted.text(revivedRecords.count, "record", plural: "records")
+        return "\(count) of conflict \(conflict.number): \(Self.names(revivedRecords))"
     }
 
     /// Lists records by table and key, for people: `player 7, player 12 and 3 more`.

@@ -74,11 +74,12 @@ final class ZoneFile: Sendable {
             ProgramFunctions.addStandIns(declaredIn: db)
             try EngineConnection.addFunctions(to: db)
         }
+        let journal = FormerJournal(path: path)
         let pool = try TidemarkError.translatingStorageErrors(of: path) {
             try DatabasePool(path: path, configuration: configuration)
         }
         self.pool = pool
-        let (adoptionResult, growth) = try TidemarkError.translatingStorageErrors(of: path) {
+        let (adoptionResult, growth) = try journal.restoringIfRefused(pool) {
             try pool.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
                 if opening.altersTables { try db.execute(sql: "PRAGMA foreign_keys = OFF") }

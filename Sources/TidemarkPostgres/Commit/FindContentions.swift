@@ -129,8 +129,7 @@ extension PostgresTransaction {
                     AND tbl = ANY ($5::text[])
                 GROUP BY tbl, key
             ) AS effect
-            WHERE NOT EXISTS (SELECT 1 FROM \(StagedSet.records(2))
-                    WHERE staged.tbl = effect.tbl AND staged.key = effect.key)
+            WHERE (effect.tbl, effect.key) NOT IN (SELECT staged.tbl, staged.key FROM \(StagedSet.records(2)))
                 AND EXISTS (SELECT 1 FROM tidemark.log AS log_entry
                     WHERE log_entry.zone = $1 AND log_entry.tbl = effect.tbl AND log_entry.key = effect.key
                         AND log_entry.revision > $3::bigint

@@ -66,6 +66,7 @@ package final class PostgresConnection {
             SET plan_cache_mode = force_generic_plan; -- each prepared statement is planned once
             SET enable_hashjoin = off; -- a hash join would read a whole table for a few records
             SET enable_mergejoin = off; -- so would a merge join
+            SET enable_material = off; -- so would a copy of a table that was small when the statement was planned
             SET enable_seqscan = off; -- small tables use their index too, because the plan outlives their growth
             """
         )

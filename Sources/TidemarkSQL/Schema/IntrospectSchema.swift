@@ -9,6 +9,8 @@ package struct SchemaIntrospection {
     package let tables: [SyncedTable]
     /// The names of virtual tables, their shadow tables and tables of a platform, which stay local to the file.
     package let skippedTables: [String]
+    /// The names of the file's objects, in lower case; none if it was made from known tables.
+    let objectNames: Set<String>
 
     /// Tables that a platform writes into each file for itself: Android keeps the language of the phone there.
     private static let platformTables: Set<String> = ["android_metadata"]
@@ -17,6 +19,7 @@ package struct SchemaIntrospection {
     init(tables: [SyncedTable]) {
         self.tables = tables
         skippedTables = []
+        objectNames = []
     }
 
     /// Reads the schema of the main database.
@@ -40,7 +43,7 @@ package struct SchemaIntrospection {
         let catalog = try FileCatalog(db)
         for row in rows {
             let name: String = try row.value("name")
-            let isOthers = name == MigratorTable.name || Self.platformTables.contains(name)
+            let isOthers = name == MigratorTable.name || Self.platformTables.contains(name.lowercased())
             if try row.value("virtual") || moduleTables.contains(name) || isOthers {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
@@ -56,6 +59,12 @@ package struct SchemaIntrospection {
         }
         self.tables = tables
         self.skippedTables = skippedTables
+        objectNames = try Self.namesInUse(db)
+    }
+
+    /// The names of all tables, indexes, views and triggers of a file, in lower case.
+    static func namesInUse(_ db: Database) throws -> Set<String> {
+        Set(try String.fetchAll(db, sql: "SELECT name FROM main.sqlite_master").map { $0.lowercased() })
     }
 
     /// Returns the tables in which the virtual tables keep their content.

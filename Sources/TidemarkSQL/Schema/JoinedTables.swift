@@ -86,7 +86,10 @@ package struct JoinedTables {
                     refers to columns of \(reference.parent) by which SQLite cannot find a parent (\(message)): they \
                     need a unique index without a condition, in the columns' own collations
                     """,
-                cure: SchemaIntrospection.uniqueIndex(reference)
+                cure: try SchemaIntrospection.uniqueIndex(
+                    reference,
+                    besides: SchemaIntrospection.namesInUse(db)
+                )
             )
         }
     }

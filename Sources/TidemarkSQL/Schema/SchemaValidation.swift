@@ -110,17 +110,18 @@ extension SchemaIntrospection {
                 table: table.name,
                 column: reference.columns.first,
                 reason: "refers to columns of \(reference.parent) that are not its key and not unique",
-                cure: Self.uniqueIndex(reference)
+                cure: Self.uniqueIndex(reference, besides: objectNames)
             )
         }
     }
 
-    /// The statement that makes the parent's columns of a reference unique.
-    static func uniqueIndex(_ reference: SyncedTable.Reference) -> String {
-        """
-        CREATE UNIQUE INDEX IF NOT EXISTS \
-        \(SQLText.name(([reference.parent] + reference.parentColumns).joined(separator: "_"))) ON \
-        \(SQLText.name(reference.parent)) (\(SQLText.names(reference.parentColumns)));
-        """
+    /// The statement that makes the parent's columns of a reference unique, by an index of a name that is free.
+    static func uniqueIndex(_ reference: SyncedTable.Reference, besides names: Set<String>) -> String {
+        var name = ([reference.parent] + reference.parentColumns).joined(separator: "_")
+        while names.contains(name.lowercased()) { name += "_unique" }
+        return """
+            CREATE UNIQUE INDEX IF NOT EXISTS \(SQLText.name(name)) ON \
+            \(SQLText.name(reference.parent)) (\(SQLText.names(reference.parentColumns)));
+            """
     }
 }
