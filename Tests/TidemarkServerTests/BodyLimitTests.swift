@@ -63,6 +63,20 @@ import TidemarkGzip
         #expect(service.calls.isEmpty)
     }
 
+    @Test(arguments: ["99999999999", "\(Int64.max)", "9223372036854775808", "\(UInt64.max)"])
+    func `a body that is announced longer than the server would drop is refused before it comes`(length: String)
+        async throws
+    {
+        try await TestServer.run(ScriptedService(), limits: limits) { server in
+            let answer = try await server.exchange(
+                "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(length)\r\n\r\n{",
+                until: "}\n"
+            )
+            #expect(answer.hasPrefix("HTTP/1.1 413 "))
+            #expect(answer.contains("Connection: close"))
+        }
+    }
+
     @Test func `Expect: 100-continue with an oversized body is refused before the upload`() async throws {
         try await TestServer.run(ScriptedService(), limits: limits) { server in
             let answer = try await server.exchange(

@@ -148,7 +148,9 @@ import TidemarkCore
         let own = "tmd_23456789_" + String(repeating: "z", count: 52)
         let foreign = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm5hIn0.c2lnbmF0dXJl"
         try await TestServer.run(ScriptedService()) { server in
-            for token in [own, foreign] {
+            let encoded = own.replacing("tmd_", with: "%74md%5F")
+            let twice = foreign.replacing(".", with: "%252E")
+            for token in [own, foreign, encoded, twice] {
                 for path in [
                     "/nosuch/\(token)", "/zones/\(token)/schema", "/\(String(repeating: "x", count: 180))/\(token)",
                 ] {

@@ -5,9 +5,9 @@ import TidemarkSQL
 
 /// The zone's fingerprint at each revision.
 ///
-/// The first request for it computes it from the rows, so adopting a file costs nothing per row.
-/// Then each commit updates it by the commit's changes. A fingerprint is valid for one column layout:
-/// with other columns, rows have other hashes, and the store computes it again.
+/// The adoption of a file computes it from the rows, and each commit updates it by the commit's changes. A fingerprint
+/// is valid for one column layout: with other columns, rows have other hashes, and the first request for it computes it
+/// again.
 extension ZoneTransaction {
     package func fingerprint(at revision: Int64) throws -> Fingerprint? {
         if let fingerprint = try storedFingerprint(at: revision) { return fingerprint }
@@ -25,8 +25,13 @@ extension ZoneTransaction {
     }
 
     func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
+        try Self.keep(fingerprint, at: revision, of: fingerprintLayoutHash, in: db)
+    }
+
+    /// Stores the fingerprint of a revision in the column layout with a hash.
+    static func keep(_ fingerprint: Fingerprint, at revision: Int64, of layout: String, in db: Database) throws {
         try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_fingerprint VALUES (?, ?, ?)").execute(arguments: [
-            revision, fingerprint.hex, fingerprintLayoutHash,
+            revision, fingerprint.hex, layout,
         ])
     }
 

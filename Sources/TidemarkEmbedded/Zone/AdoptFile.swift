@@ -4,8 +4,9 @@ package import TidemarkSQL
 
 /// Adopts a SQLite file as a zone: checks its tables and rows, then adds bookkeeping and capture.
 ///
-/// The app's tables stay unchanged, and any program can use them. The existing rows are revision 1.
-/// Adoption costs nothing per row, because a row without a log entry is at the adoption's revision.
+/// The app's tables stay unchanged, and any program can use them. The existing rows are revision 1: a row without a log
+/// entry is at the adoption's revision. Adoption sums them up, because the first commit would otherwise do it while all
+/// others wait.
 package struct ZoneAdoption {
     /// The synced tables of the zone's file.
     package let schema: SyncSchema
@@ -96,6 +97,10 @@ package struct ZoneAdoption {
         programCalls = served.programCalls
         skipped = introspection.skippedTables
         undeclaredReferences = isNew ? try UndeclaredReference.all(in: schema, db) : []
+        if isNew, try Self.hasRows(db, schema) {
+            let fingerprint = try RowFingerprints(db, schema: self.schema).all()
+            try ZoneTransaction.keep(fingerprint, at: 1, of: ContentHash.of(self.schema.shape), in: db)
+        }
     }
 
     /// Repeats the adoption of a file with the same tables and declarations, which changed nothing.

@@ -12,10 +12,8 @@ struct FormerJournal {
     /// Looks at a file before it is opened.
     init(path: String) {
         self.path = path
-        let header = FileHandle(forReadingAtPath: path).map { handle in
-            defer { handle.closeFile() }
-            return handle.readData(ofLength: 20)
-        }
+        // SQLite reports what prevents reading, also of a folder.
+        let header = try? FileHandle(forReadingFrom: URL(fileURLWithPath: path)).read(upToCount: 20)
         hasRollbackJournal = header.map { $0.count == 20 && $0[18] == 1 } ?? false
     }
 

@@ -50,7 +50,7 @@ struct Admission: Sendable {
         _ context: ServerRequestContext
     ) throws(TidemarkError) {
         try Self.requireUser(of: request, caller)
-        if let length = Self.length(of: request), length > bodyBytesMax {
+        if let length = request.announcedLength, length > bodyBytesMax {
             throw BodyReader.tooLarge(bodyBytesMax).error
         }
         guard let rates else { return }
@@ -121,7 +121,7 @@ struct Admission: Sendable {
         by caller: Caller,
         _ context: ServerRequestContext
     ) -> RateLimiter.Cost? {
-        let length = Self.length(of: request) ?? (Self.bodiless.contains(request.method) ? 0 : 1)
+        let length = request.announcedLength.map(Int64.init) ?? (Self.bodiless.contains(request.method) ? 0 : 1)
         guard length > 0 else { return nil }
         return RateLimiter.Cost(.uploadBytesPerUser, of: user(caller, context), amount: length)
     }
@@ -165,10 +165,6 @@ struct Admission: Sendable {
     }
 
     private static let expensive = ["/snapshot", "/fingerprints", "/digest", "/compare/{table}"]
-
-    private static func length(of request: Request) -> Int64? {
-        request.headers[.contentLength].flatMap { Int64($0) }
-    }
 }
 
 extension HTTPField.Name {

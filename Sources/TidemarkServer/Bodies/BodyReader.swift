@@ -18,7 +18,7 @@ struct BodyReader {
     /// - Throws: ``Refusal`` for a body that is too large, too slow, or in another coding than gzip, and
     ///   if the server has no memory for it; ``ClientGone`` if the body ends early.
     func read(_ request: Request, on channel: any Channel, share: MemoryShare) async throws -> [UInt8] {
-        let contentLength = request.headers[.contentLength].flatMap { Int($0) }
+        let contentLength = request.announcedLength
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
             throw try await refusal(of: request, unsupported(request.headers[.contentEncoding] ?? ""))
         }

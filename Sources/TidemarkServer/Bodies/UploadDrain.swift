@@ -19,11 +19,11 @@ struct UploadDrain {
         return bytes <= Self.bytesMax && ContinuousClock.now < deadline
     }
 
-    /// Drops a body that the server has not begun to read.
+    /// Drops a body that the server has not begun to read, unless the request announces one beyond the bounds.
     ///
     /// - Returns: Whether the body ended within the bounds.
     static func dropBody(of request: Request) async throws -> Bool {
-        guard !request.waitsForPermission else { return false }
+        guard !request.waitsForPermission, request.announcedLength ?? 0 <= bytesMax else { return false }
         var drain = UploadDrain()
         do {
             for try await piece in request.body where !drain.drop(piece) { return false }
@@ -33,6 +33,9 @@ struct UploadDrain {
 }
 
 extension Request {
+    /// The length of the body that the request announces, in bytes; the greatest integer for one that is greater.
+    var announcedLength: Int? { headers[.contentLength].map { Int($0) ?? .max } }
+
     /// Whether the client waits for `100 Continue` before it sends its body.
     var waitsForPermission: Bool { headers[.expect] != nil }
 }

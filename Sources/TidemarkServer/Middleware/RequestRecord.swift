@@ -1,3 +1,4 @@
+internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
@@ -62,14 +63,34 @@ final class RequestRecord: Sendable {
 
     /// Returns the beginning of a path, in which nothing has the form of a token.
     ///
-    /// People paste tokens into addresses, and other programs read logs. Tokens are replaced before the path is cut.
+    /// People paste tokens into addresses, and other programs read logs. Tokens are replaced before the path is cut. A
+    /// segment that is a token in percent-encoding is replaced whole: decoded, it could have line breaks.
     private static func withoutTokens(_ path: some StringProtocol, charactersMax: Int) -> String {
         guard path.utf8.count >= tokenBytesMin else { return String(path) }
         let own = #/tm[a-z]_[0-9A-Za-z]+_?[0-9A-Za-z]*/#
         let providers = #/[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}(?:\.[0-9A-Za-z_-]*)?/#
-        let text = String(path.prefix(readMax)).replacing(own, with: "TOKEN").replacing(providers, with: "TOKEN")
-        return String(text.prefix(charactersMax))
+        let read = String(path.prefix(readMax))
+        let segments = read.split(separator: "/", omittingEmptySubsequences: false).map { segment in
+            let text = segment.replacing(own, with: "TOKEN").replacing(providers, with: "TOKEN")
+            guard segment.contains("%") else { return String(text) }
+            let decoded = decoded(String(segment))
+            return decoded.contains(own) || decoded.contains(providers) ? "TOKEN" : String(text)
+        }
+        return String(segments.joined(separator: "/").prefix(charactersMax))
     }
+
+    /// Returns a text without percent-encoding, also if that was encoded once more.
+    private static func decoded(_ text: String) -> String {
+        var text = text
+        for _ in 0..<encodingsMax {
+            guard let plain = text.removingPercentEncoding, plain != text else { break }
+            text = plain
+        }
+        return text
+    }
+
+    /// The most percent-encodings of each other that are undone.
+    private static let encodingsMax = 4
 
     /// The fewest bytes of a token: the search costs more than the rest of a log line.
     private static let tokenBytesMin = 32
