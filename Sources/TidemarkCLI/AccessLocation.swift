@@ -44,11 +44,11 @@ enum AccessLocation: Hashable {
         }
     }
 
-    /// The zones that users can be members of; empty if no server has made them yet.
+    /// The zones; empty if no server has made them yet.
     func zones() async throws -> [String] {
         switch self {
-        case .folder(let folder): [EmbeddedStore.zoneName] + ZoneDirectory.chosenZones(in: Self.zones(inFolder: folder))
-        case .file(let file): [EmbeddedStore.zoneName] + ZoneDirectory.chosenZones(in: Self.zones(besideFile: file))
+        case .folder(let folder): [EmbeddedStore.zoneName] + ZoneDirectory.zones(in: Self.zones(inFolder: folder))
+        case .file(let file): [EmbeddedStore.zoneName] + ZoneDirectory.zones(in: Self.zones(besideFile: file))
         case .store(let address): try await connecting { try await AccessPresence.zones(address: address) }
         }
     }

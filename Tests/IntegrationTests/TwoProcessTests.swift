@@ -28,6 +28,30 @@ extension IntegrationTests {
             }
         }
 
+        @Test func `a partial unique index over two columns does not have each process fit the file anew`() async throws
+        {
+            let workshop = try Workshop()
+            try await workshop.sqlite3(
+                "zone.sqlite",
+                """
+                CREATE TABLE stock (id INTEGER PRIMARY KEY AUTOINCREMENT, place TEXT, shelf TEXT, gone INTEGER, due INTEGER);
+                CREATE UNIQUE INDEX stock_place ON stock (place, shelf) WHERE gone IS NULL AND due > 0;
+                """
+            )
+            let server = try await workshop.serve("zone.sqlite")
+            try await workshop.join(server, "a.sqlite")
+            try await workshop.sync("a.sqlite")
+            let versions = "PRAGMA schema_version"
+            let first = try await workshop.sqlite3("a.sqlite", versions)
+            // Each process hashes with a seed of its own, so an order that depends on hashes differs in one of these.
+            for number in 1...8 {
+                try await workshop.sqlite3("a.sqlite", "INSERT INTO stock (place, shelf) VALUES ('a', '\(number)')")
+                try await workshop.sync("a.sqlite")
+                #expect(try await workshop.sqlite3("a.sqlite", versions) == first, "process \(number)")
+            }
+            try await server.stopped()
+        }
+
         @Test func `rules 3 13, case 41: two processes that sync one file double and lose nothing`() async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", Self.schema)

@@ -49,6 +49,15 @@ extension IntegrationTests {
             #expect(again.status != 0 && again.errors.contains("no deleted zone"))
             #expect(try await server.curl("/zones/\(zone)/digest", token: anna).body.contains(#""rows":1"#))
             #expect(try await workshop.sqlite3("data/zones/\(zone).sqlite", "SELECT text FROM notes") == "milk")
+            // The operator gives rights in a zone that users have made.
+            _ = try await workshop.startTidemark(["user", "add", "ben"] + data).finished()
+            let role = ["user", "role", "ben", "reader", "--zone", zone] + data
+            let given = try await workshop.startTidemark(role).finished()
+            #expect(given.status == 0, "\(given.errors)")
+            let explained = try await workshop.startTidemark(["access", "explain", "ben", zone] + data).finished()
+            #expect(explained.output.contains("no device of ben has a token"), "\(explained.output)")
+            let nowhere = try await workshop.startTidemark(["access", "explain", "ben", "z_nowhere"] + data).finished()
+            #expect(nowhere.output.contains("no such zone"), "\(nowhere.output)")
             try await server.stopped()
         }
     }

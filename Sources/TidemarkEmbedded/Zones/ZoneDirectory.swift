@@ -95,10 +95,8 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     /// The number of zones' files that are open, beside the main zone's.
     package var openCount: Int { get async { await zones.count } }
 
-    /// Returns the zones in a folder whose names the operator chose, by name.
-    package static func chosenZones(in folder: URL) -> [String] {
-        DataPlaces.zoneNames(in: folder.path).filter(ZoneName.isChosen)
-    }
+    /// Returns the zones in a folder, by name.
+    package static func zones(in folder: URL) -> [String] { DataPlaces.zoneNames(in: folder.path) }
 
     // MARK: Requests
 
