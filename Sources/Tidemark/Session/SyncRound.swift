@@ -4,8 +4,8 @@ package import TidemarkCore
 /// One sync, as a state machine without input or output.
 ///
 /// The shell loops: it calls ``next(_:)``, performs the step, and passes the result to
-/// ``applyAnswer(_:to:in:)``, ``applyComparison(_:to:in:)``, ``applySnapshot(at:in:)`` or
-/// ``applySchema(_:in:)``. It passes each error of these functions or the network to
+/// ``applyAnswer(_:to:in:)``, ``applyComparison(_:to:in:)``, ``applySnapshot(at:in:)``,
+/// ``applyHistory(_:to:in:)`` or ``applySchema(_:in:)``. It passes each error of these functions or the network to
 /// ``handle(_:during:in:)``. Every function runs a transaction of its own; the caller must not be in
 /// one. The process may end between any two calls, and the state in memory may be lost at any time.
 ///
@@ -30,6 +30,8 @@ package struct SyncRound: Sendable {
         case fetchSnapshot(zone: String, since: DeltaBase?)
         /// Fetch the zone's schema.
         case fetchSchema(zone: String)
+        /// Ask the server for the history of a record.
+        case askHistory(HistoryQuestion)
         /// Nothing: both sides have the same state.
         case finish
     }
@@ -50,6 +52,10 @@ package struct SyncRound: Sendable {
     private var isCatchingUp = false
     private var bound = RoundBound()
     private var schemasTaken = 0
+    /// The question about a record's history that waits for its answer.
+    var openQuestion: HistoryQuestion?
+    /// The revision and the schema of the zone's rows that the device has kept for a comparison of rebuilt tables.
+    var keptRows: (revision: Int64, schema: String?)?
     /// The number of comparisons of rebuilt tables that the zone's changes prevented.
     private var outdatedComparisons = 0
     var need = Need.request
@@ -168,7 +174,7 @@ package struct SyncRound: Sendable {
                 let isSame = recall?.isAboutOther != true
                 let base = isSame && takesDelta ? try core.deltaBase(db) : nil
                 step = .fetchSnapshot(zone: file.zone, since: base)
-            case .comparison: step = .fetchSnapshot(zone: file.zone, since: nil)
+            case .comparison: step = try comparisonStep(file, in: db)
             case .schema: step = .fetchSchema(zone: file.zone)
             }
             // A request for news writes nothing, so it needs no lock.
@@ -192,7 +198,7 @@ package struct SyncRound: Sendable {
             return []
         }
         let isComparing = comparison != nil
-        let applied: ApplyResult
+        var applied: ApplyResult
         var renumbered = RenumberTaken.Outcome()
         do {
             applied = try core.apply(
@@ -220,7 +226,10 @@ package struct SyncRound: Sendable {
         if applied.needsEcho { takesIds = false }
         isCatchingUp = applied.hasMore
         // Rows of a rebuilt table can be compared only now that both sides are at one revision.
-        if applied.canCompareRebuilt { need = .comparison }
+        if applied.canCompareRebuilt || applied.hasRebuilt && applied.revision == keptRows?.revision {
+            need = .comparison
+        }
+        applied.events += try compareKept(db)
         guard !isComparing else {
             comparison?.isBehind = applied.hasMore || applied.isStale
             return applied.events
@@ -248,8 +257,13 @@ package struct SyncRound: Sendable {
         )
         if case .comparison = need {
             need = .request
-            if let events = try snapshot.compareRebuilt() { return events }
-            outdatedComparisons += 1
+            switch try snapshot.compareRebuilt() {
+            case .compared(let events): return events
+            case .earlierFile(let revision):
+                keptRows = (revision, try DeviceFile(db).tables.servedHash)
+                return []
+            case .outdated: outdatedComparisons += 1
+            }
             if try outdatedComparisons >= Self.outdatedComparisonsMax || hasLostRowids(DeviceFile(db)) {
                 // The zone has changed, so the device parks what differs from its rows.
                 try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
@@ -330,6 +344,7 @@ package struct SyncRound: Sendable {
             db,
             boundaries: boundaries(),
             changeSetsMax: isReceivingOnly ? 0 : changeSetsMax,
+            revisionsMax: try revisionsMax(db),
             checksRows: comparison == nil,
             takesDelta: takesDelta,
             takesIds: takesIds,
