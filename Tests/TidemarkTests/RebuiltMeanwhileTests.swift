@@ -74,6 +74,14 @@ import TidemarkTestSupport
         }
     }
 
+    /// Whether a sync ends before a message is lost.
+    private static func syncs(_ device: TestDevice) async throws -> Bool {
+        do {
+            try await device.engine.sync()
+            return true
+        } catch let error as TidemarkError where error.code == .unreachable { return false }
+    }
+
     private static func retryAll(_ device: TestDevice) async throws {
         for conflict in try await device.engine.conflicts() {
             try await device.engine.resolve(conflict.id, with: .retry)
@@ -315,6 +323,41 @@ import TidemarkTestSupport
         }
     }
 
+    @Test
+    func `rule 1: whatever a migration and others write, each edit is in the zone or in a conflict, and no other`()
+        async throws
+    {
+        for seed in 1...UInt64(Effort.count(short: 8, long: 150)) {
+            let (cluster, anna, ben) = try await Self.start(["note": .columns, "note.n": .add])
+            var game = RebuildGame(seed: seed)
+            for _ in 0..<game.commits {
+                try await ben.write(game.edits(by: .other))
+                try await ben.engine.sync()
+            }
+            try anna.writeOutside(game.shape.rebuild + game.edits(by: .migration))
+            for _ in 0..<game.interruptions {
+                for fault in game.lostMessage { anna.transport.faults.add(fault) }
+                // Once compared, the migration is one change set, which the server judges as a whole.
+                guard try await !Self.syncs(anna), try await anna.rows("SELECT rebuilt FROM tidemark_device") != [""]
+                else { break }
+                try await ben.write(game.edits(by: .other))
+                try await ben.engine.sync()
+            }
+            // A message that was not needed is lost later.
+            for _ in 0..<6 { _ = try await Self.syncs(anna) }
+            try await Self.expectEqual(cluster, ben, anna)
+            #expect(
+                try await cluster.rows("SELECT body, done, n FROM note").sorted() == game.expected,
+                "seed \(seed): \(game.story)"
+            )
+            let parked = try await anna.engine.conflicts().flatMap(\.records)
+            #expect(Set(parked.map(\.key)) == game.contended, "seed \(seed): \(game.story)")
+            for value in game.parkedValues {
+                #expect(parked.contains { $0.mine?.contains(value) == true }, "seed \(seed): \(game.story)")
+            }
+        }
+    }
+
     @Test(arguments: Shape.allCases)
     func `rule 1: without a history from the server, both versions become a conflict, and none is lost`(shape: Shape)
         async throws
@@ -346,20 +389,143 @@ import TidemarkTestSupport
         limits.compactionStepMax = 3
         let (cluster, anna, ben) = try await Self.start(limits: limits)
         try await ben.write("DELETE FROM note WHERE id = 4; UPDATE note SET done = 'ben' WHERE id = 3")
+        try await ben.write("INSERT INTO note (body) VALUES ('made by ben')")
         for number in 1...8 {
             try await ben.write("INSERT INTO tag (name) VALUES ('\(number)')")
             try await ben.engine.sync()
         }
         try anna.writeOutside(
-            shape.rebuild + "UPDATE note SET body = 'anna' WHERE id = 1; INSERT INTO note (body) VALUES ('new')"
+            shape.rebuild
+                + """
+                UPDATE note SET body = 'anna' WHERE id = 1; DELETE FROM note WHERE id = 2;
+                INSERT INTO note (body) VALUES ('new')
+                """
         )
         try await anna.engine.sync()
-        let parked = try await anna.engine.conflicts().flatMap(\.records).compactMap(\.mine)
+        let records = try await anna.engine.conflicts().flatMap(\.records)
+        #expect(records.filter { $0.operation == "delete" }.map(\.key) == ["2"], "and not what others have made")
+        let parked = records.compactMap(\.mine)
         #expect(parked.contains { $0.contains(#""body":"anna""#) })
         #expect(parked.contains { $0.contains(#""body":"new""#) })
         #expect(parked.contains { $0.contains(#""body":"four""#) }, "it may be new or deleted by another device")
         try await Self.expectEqual(cluster, ben, anna)
-        #expect(try await cluster.rows(Self.rows) == ["1|one|no|10", "2|two|no|20", "3|three|ben|30"])
+        #expect(
+            try await cluster.rows("SELECT body, done, n FROM note ORDER BY n DESC") == [
+                "three|ben|30", "two|no|20", "one|no|10", "made by ben||0",
+            ]
+        )
+    }
+}
+
+/// A random migration beside random edits of others, and what each side should have afterwards.
+private struct RebuildGame {
+    enum Author { case migration, other }
+
+    private struct Note {
+        var body: String
+        var done: String
+        var n: Int
+        var isThere = true
+    }
+
+    private var random: SeededGenerator
+    private var notes: [Int: Note] = [:]
+    /// The columns that each author wrote, by record; `gone` for a deletion.
+    private var written: [Author: [Int: [String: String]]] = [.migration: [:], .other: [:]]
+    private var added: [Author: [Int: Int]] = [:]
+    private var newBodies: [String] = []
+    private var number = 0
+    /// The edits so far, for a failure's message.
+    private(set) var story: [String] = []
+    let shape: RebuiltMeanwhileTests.Shape
+    let commits: Int
+    let interruptions: Int
+
+    init(seed: UInt64) {
+        random = SeededGenerator(seed: seed)
+        shape = RebuiltMeanwhileTests.Shape.allCases.randomElement(using: &random) ?? .sameColumns
+        commits = Int.random(in: 0...3, using: &random)
+        interruptions = Int.random(in: 0...2, using: &random)
+        for (index, word) in ["one", "two", "three", "four"].enumerated() {
+            notes[index + 1] = Note(body: word, done: "no", n: (index + 1) * 10)
+        }
+    }
+
+    /// The fates of the next messages: one of the first four is lost.
+    var lostMessage: [FaultPlan.Fault] {
+        mutating get { Array(repeating: .none, count: Int.random(in: 0...3, using: &random)) + [.requestLost] }
+    }
+
+    /// Returns the SQL of some edits.
+    mutating func edits(by author: Author) -> String {
+        var sql = ""
+        for _ in 0..<Int.random(in: 1...4, using: &random) {
+            number += 1
+            let id = Int.random(in: 1...4, using: &random)
+            let value = "\(author == .migration ? "m" : "o")\(number)"
+            switch Int.random(in: 0..<8, using: &random) {
+            case 0:
+                newBodies.append(value)
+                sql += "INSERT INTO note (body, done) VALUES ('\(value)', 'new');"
+            case 1:
+                write("gone", "yes", id, author)
+                sql += "DELETE FROM note WHERE id = \(id);"
+            case 2...3:
+                if written[author]?[id]?["gone"] == nil { added[author, default: [:]][id, default: 0] += number }
+                write("n", "", id, author)
+                sql += "UPDATE note SET n = n + \(number) WHERE id = \(id);"
+            case 4...5:
+                write("done", value, id, author)
+                sql += "UPDATE note SET done = '\(value)' WHERE id = \(id);"
+            default:
+                write("body", value, id, author)
+                sql += "UPDATE note SET body = '\(value)' WHERE id = \(id);"
+            }
+        }
+        story.append("\(author): \(sql)")
+        return sql
+    }
+
+    private mutating func write(_ column: String, _ value: String, _ id: Int, _ author: Author) {
+        guard written[author]?[id]?["gone"] == nil else { return }
+        written[author, default: [:]][id, default: [:]][column] = value
+    }
+
+    private func columns(_ author: Author, _ id: Int) -> [String: String] { written[author]?[id] ?? [:] }
+
+    private func isContended(_ id: Int) -> Bool {
+        let mine = columns(.migration, id)
+        let theirs = columns(.other, id)
+        if mine["gone"] != nil { return theirs["gone"] == nil && !theirs.isEmpty }
+        if theirs["gone"] != nil { return !mine.isEmpty }
+        return ["body", "done"].contains { mine[$0] != nil && theirs[$0] != nil }
+    }
+
+    /// The records with conflicts.
+    var contended: Set<String> { Set(notes.keys.filter(isContended).map(String.init)) }
+
+    /// The migration's values that belong into conflicts.
+    var parkedValues: [String] {
+        notes.keys.filter(isContended).flatMap { id -> [String] in
+            let mine = columns(.migration, id)
+            guard mine["gone"] == nil else { return [] }
+            return ["body", "done"].compactMap { mine[$0] }
+        }
+    }
+
+    /// The zone's rows.
+    var expected: [String] {
+        let old = notes.compactMap { id, note -> String? in
+            let mine = isContended(id) ? [:] : columns(.migration, id)
+            let theirs = columns(.other, id)
+            guard mine["gone"] == nil, theirs["gone"] == nil else { return nil }
+            let sum = (added[.other]?[id] ?? 0) + (isContended(id) ? 0 : added[.migration]?[id] ?? 0)
+            return [
+                mine["body"] ?? theirs["body"] ?? note.body, mine["done"] ?? theirs["done"] ?? note.done,
+                String(note.n + sum),
+            ].joined(separator: "|")
+        }
+        return (old + newBodies.map { "\($0)|new|0" }).sorted()
     }
 }
 

@@ -141,6 +141,7 @@ struct CompareRebuilt {
             }
             // Another device may have deleted the row, or changed it under a row number that is lost.
             if table.hasRowidKey || othersMayHaveDeleted { try parkCreated(table) } else { try captureCreated(table) }
+            try parkDeleted(table)
         }
         try dropZoneRows()
     }
@@ -305,6 +306,24 @@ struct CompareRebuilt {
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
+    /// Parks the deletions of rows that the zone had at the file's revision, and still has.
+    private func parkDeleted(_ table: SyncedTable) throws {
+        let columns = shared(table)
+        let names = Dictionary(uniqueKeysWithValues: columns.map { ($0.own, Self.prefix + $0.wire) })
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, theirs)
+                SELECT 0, ?1, replaced.key, 'delete',
+                    \(RowJSON.object(columns.map(\.own), prefix: "zone_row.", names: names))
+                FROM tidemark_replaced AS replaced
+                JOIN \(Self.zoneRows) ON zone_row.key = replaced.key
+                WHERE replaced.tbl = ?1 AND replaced.mine IS NULL AND replaced.base IS NOT NULL AND zone_row.own IS NULL
+                """,
+            arguments: [table.name]
+        )
+        _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
+    }
+
     private func captureDeleted(_ table: SyncedTable, contended: Bool) throws {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
@@ -326,107 +345,6 @@ struct CompareRebuilt {
         )
     }
 
-    // MARK: Replaced rows
-
-    /// Marks the replaced rows with an edit of a value that others have written since, or that the migration deleted.
-    ///
-    /// An addition to a number is none of these.
-    private func markContended(_ table: SyncedTable) throws {
-        let edits = shared(table).map { own, wire in "\(isEdit(own, wire)) AND NOT \(isSum(own, in: table))" }
-        try db.execute(
-            sql: """
-                UPDATE tidemark_replaced AS replaced SET contended = 1
-                WHERE replaced.tbl = ?1 AND (
-                    replaced.mine IS NULL OR EXISTS (
-                        SELECT 1
-                        FROM \(Self.zoneRows)
-                        CROSS JOIN main.\(SQLText.name(table.name)) AS t
-                            ON \(KeySQL.match(table, key: "replaced.key", alias: "t."))
-                        WHERE zone_row.own = replaced.key AND (\((["false"] + edits).joined(separator: " OR ")))))
-                """,
-            arguments: [table.name]
-        )
-    }
-
-    /// Puts known edits back into rows that an answer replaced, and adds again what the migration added to a number.
-    private func restoreReplaced(_ table: SyncedTable, contended: Bool) throws {
-        let targets = shared(table).map { own, wire in
-            let path = SQLText.literal(MemberSQL.path(own))
-            let row = "t.\(SQLText.name(own))"
-            let value = """
-                CASE WHEN \(isSum(own, in: table)) THEN \(sum(own)) ELSE tidemark_decode(replaced.mine -> \(path)) END
-                """
-            return "\(SQLText.name(own)) = CASE WHEN \(isEdit(own, wire)) THEN \(value) ELSE \(row) END"
-        }
-        guard !targets.isEmpty else { return }
-        try db.execute(
-            sql: """
-                UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS t
-                SET \(targets.joined(separator: ", "))
-                FROM tidemark_replaced AS replaced
-                JOIN \(Self.zoneRows) ON zone_row.own = replaced.key
-                WHERE replaced.tbl = ?1 AND replaced.contended = ?2
-                    AND replaced.mine IS NOT NULL AND replaced.base IS NOT NULL
-                    AND \(KeySQL.match(table, key: "replaced.key", alias: "t."))
-                """,
-            arguments: [table.name, contended]
-        )
-    }
-
-    /// Returns the condition that a replaced value was an edit; a value that the row has got since stands.
-    private func isEdit(_ own: String, _ wire: String) -> String {
-        let path = SQLText.literal(MemberSQL.path(own))
-        return """
-            (replaced.base -> \(path)) IS NOT NULL AND (replaced.mine -> \(path)) IS NOT (replaced.base -> \(path))
-            AND tidemark_key(t.\(SQLText.name(own))) IS tidemark_key(\(zoneValue(wire)))
-            """
-    }
-
-    /// Returns the condition that a replaced value is an addition to a number.
-    private func isSum(_ own: String, in table: SyncedTable) -> String {
-        guard schema.addingColumns(of: table.name).contains(own) else { return "false" }
-        let path = SQLText.literal(MemberSQL.path(own))
-        return """
-            (json_type(replaced.mine, \(path)) = 'integer' AND json_type(replaced.base, \(path)) = 'integer'
-            AND typeof(t.\(SQLText.name(own))) = 'integer' AND typeof(\(sum(own))) = 'integer')
-            """
-    }
-
-    private func sum(_ own: String) -> String {
-        let path = SQLText.literal(MemberSQL.path(own))
-        return "t.\(SQLText.name(own)) + ((replaced.mine ->> \(path)) - (replaced.base ->> \(path)))"
-    }
-
-    private func hasContended(_ table: SyncedTable) throws -> Bool {
-        try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE tbl = ? AND contended)",
-            arguments: [table.name]
-        ) ?? false
-    }
-
-    private func isContended(_ table: SyncedTable, key: String, _ isWanted: Bool) -> String {
-        """
-        \(isWanted ? "" : "NOT ")EXISTS (
-            SELECT 1 FROM tidemark_replaced AS replaced
-            WHERE replaced.tbl = \(SQLText.literal(table.name)) AND replaced.key = \(key) AND replaced.contended)
-        """
-    }
-
-    /// Bases the captured edits on the revision that their rows had.
-    private func dateContended(_ table: SyncedTable) throws {
-        try db.execute(
-            sql: """
-                UPDATE tidemark_capture AS capture SET base = replaced.since
-                FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
-                JOIN tidemark_replaced AS replaced
-                    ON replaced.tbl = ?1 AND replaced.key = \(RowJSON.key(table, prefix: "old_", alias: "captured."))
-                WHERE capture.seq = captured.seq AND capture.tbl = ?1
-                """,
-            arguments: [table.name]
-        )
-    }
-
     // MARK: Moved rows
 
     /// Gives the rows of rebuilt tables without a key their row numbers back.
@@ -442,19 +360,19 @@ struct CompareRebuilt {
     // MARK: SQL
 
     /// Returns the value columns that file and zone share, with the zone's names.
-    private func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
+    func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         return table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map { (own: $0, wire: names[$0] ?? $0) }
             .filter { former?.contains($0.wire) ?? true }
     }
 
-    private static let zoneRows = "temp.tidemark_zone_row AS zone_row"
+    static let zoneRows = "temp.tidemark_zone_row AS zone_row"
     /// The prefix of the copied columns, so that none is named `key` or `own`.
     private static let prefix = "zone_"
 
     /// Returns the SQL of the zone's value of a column.
-    private func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
+    func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
 
     /// Returns the condition that a row of the table and a zone's row are the same record.
     private func match(_ table: SyncedTable, alias: String = "t.") -> String {

@@ -16,14 +16,16 @@ struct ReplacedRows {
 
     /// Keeps the rows that a staged change set is about to replace; NULL stands for a row that is gone.
     ///
-    /// The caller has rewound the pending changes, so a record that has some is as the server confirmed it.
+    /// The caller has rewound the pending changes, so a record that has some is as the server confirmed it. Of a row
+    /// that an earlier answer has replaced, the history has grown.
     func keep(stagedAs ord: Int, of tables: [SyncedTable]) throws {
         for table in tables {
             let isHere = "app_row.\(SQLText.name(table.key[0])) IS NOT NULL"
             try db.cachedStatement(
                 sql: """
-                    INSERT OR IGNORE INTO tidemark_replaced (tbl, key, since, mine)
-                    SELECT staged.tbl, staged.key, state.revision, iif(\(isHere), \(image(table)), NULL)
+                    INSERT INTO tidemark_replaced (tbl, key, since, mine, base, asked)
+                    SELECT staged.tbl, staged.key, state.revision, iif(\(isHere), \(image(table)), NULL),
+                        iif(\(isHere), NULL, '{}'), NOT \(isHere)
                     FROM temp.tidemark_staged AS staged
                     CROSS JOIN tidemark_state AS state
                     LEFT JOIN main.\(SQLText.name(table.name)) AS app_row
@@ -32,9 +34,39 @@ struct ReplacedRows {
                         AND NOT EXISTS (
                             SELECT 1 FROM tidemark_base AS base
                             WHERE base.tbl = staged.tbl AND base.key = staged.key AND base.image IS NOT NULL)
+                    ON CONFLICT (tbl, key) DO UPDATE SET asked = 0, base = NULL WHERE mine IS NOT NULL
                     """
             ).execute(arguments: [ord, table.name])
         }
+    }
+
+    /// Lists the rows of some tables that only the attached snapshot has.
+    ///
+    /// The migration may have deleted them, or other devices have made them since.
+    ///
+    /// - Returns: Whether the server has to be asked about any.
+    func keepMissing(of tables: [SyncedTable]) throws -> Bool {
+        for table in tables where !table.hasRowidKey {
+            let names = schema.difference.wireNames[table.name, default: [:]]
+            let key = table.key.map { SQLText.name(names[$0] ?? $0) }.joined(separator: ", ")
+            let match = KeySQL.match(table, key: "zone_row.key", alias: "app_row.", isExact: false)
+            try db.execute(
+                sql: """
+                    INSERT OR IGNORE INTO tidemark_replaced (tbl, key, since)
+                    SELECT ?1, zone_row.key, state.revision
+                    FROM (SELECT tidemark_key(\(key)) AS key FROM snapshot.\(SQLText.name(table.name))) AS zone_row
+                    CROSS JOIN tidemark_state AS state
+                    WHERE NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) AS app_row WHERE \(match))
+                        AND NOT EXISTS (
+                            SELECT 1 FROM tidemark_base AS base WHERE base.tbl = ?1 AND base.key = zone_row.key)
+                    """,
+                arguments: [table.name]
+            )
+        }
+        return try Bool.fetchOne(
+            db,
+            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE mine IS NULL AND NOT asked)"
+        ) ?? false
     }
 
     /// Forgets the rows that were kept at a revision, because they were as the server had confirmed them.
@@ -54,7 +86,7 @@ struct ReplacedRows {
                 db.cachedStatement(
                     sql: """
                         SELECT kept.key, kept.since FROM (\(comparedRows(table))) AS kept
-                        WHERE NOT kept.asked AND kept.mine IS NOT NULL AND kept.mine IS NOT kept.theirs
+                        WHERE NOT kept.asked AND (kept.mine IS NULL OR kept.mine IS NOT kept.theirs)
                         LIMIT 1
                         """
                 )
@@ -120,9 +152,16 @@ struct ReplacedRows {
     }
 
     /// Notes that the server does not tell a record's history; with `all`, nobody's.
+    ///
+    /// A row that only the zone has comes back then, since a retry of its deletion could delete another one's record.
     func giveUp(_ question: HistoryQuestion, all: Bool) throws {
-        guard all else { return try store("{}", for: question) }
-        try db.execute(sql: "UPDATE tidemark_replaced SET asked = 1, base = '{}' WHERE NOT asked")
+        try db.execute(
+            sql: """
+                UPDATE tidemark_replaced SET asked = 1, base = iif(mine IS NULL, NULL, '{}')
+                WHERE NOT asked AND (?1 OR tbl = ?2 AND key = ?3)
+                """,
+            arguments: [all, question.table, question.key]
+        )
     }
 
     private func store(_ base: String?, for question: HistoryQuestion) throws {

@@ -26,6 +26,8 @@ package struct TakeSnapshot {
     var consent = MassDeletion.Consent.none
     /// The file's state when the device requested the snapshot; nil: any state will do.
     var requestState: FileState?
+    /// Whether the server is asked about rows that rebuilt tables lack.
+    var asksAboutMissing = false
     /// Gets the number of records that the tables have so far, of how many.
     var onRecords: (_ records: Int, _ total: Int) -> Void = { _, _ in }
 
@@ -173,7 +175,14 @@ package struct TakeSnapshot {
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
         let isSame = header.epoch == file.epoch && header.revision == file.revision
-        var events = try drain(file, othersMayHaveDeleted: header.epoch == file.epoch && !isSame)
+        try drain(file)
+        let othersMayHaveDeleted = header.epoch == file.epoch && !isSame
+        if asksAboutMissing, othersMayHaveDeleted,
+            try ReplacedRows(db: db, schema: schema).keepMissing(of: CompareRebuilt.tables(file))
+        {
+            return ApplyResult(revision: file.revision, isStale: true, needsHistories: true)
+        }
+        var events = try parkRebuilt(file, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
         let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
         let hasEdits = try hasUncapturedEdits(file)
@@ -238,15 +247,19 @@ package struct TakeSnapshot {
             .park()
     }
 
-    /// Moves all captured changes into the outbox or the conflicts.
-    private func drain(_ file: DeviceFile, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
-        var events: [DeviceEvent] = []
+    /// Moves all captured changes into the outbox.
+    private func drain(_ file: DeviceFile) throws {
         try EngineConnection.prepare(db, schema: file.schema)
         let outbox = DrainCapture(db: db, schema: file.schema)
         try outbox.drain(boundaries: boundaries, now: now, newID: newID)
         // Only this device has unsent rows, so the snapshot must not replace them.
         try UnsentRows(db: db, schema: file.schema).captureAgain()
         try outbox.drain(boundaries: [], now: now, newID: newID)
+    }
+
+    /// Moves the differences of rebuilt tables into the conflicts or the outbox.
+    private func parkRebuilt(_ file: DeviceFile, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
+        var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             events += try ReplacedRows(db: db, schema: file.schema).park(
                 restored: [],

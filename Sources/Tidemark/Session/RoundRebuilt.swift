@@ -7,11 +7,12 @@ import TidemarkSQL
 /// The zone's rows come with a snapshot. If the zone has gone on meanwhile, the device keeps the snapshot's rows and
 /// asks for exactly the revisions up to it. Then both are at one revision, however busy the zone is.
 extension SyncRound {
-    /// Returns the next step of the comparison: questions about replaced rows, then a snapshot.
-    mutating func comparisonStep(_ file: DeviceFile, in db: Database) throws -> Step {
+    /// Returns the next question about a row of a rebuilt table, which precedes the snapshot; nil if none is left.
+    mutating func nextQuestion(_ file: DeviceFile, in db: Database) throws -> Step? {
+        guard file.rebuilt != nil else { return nil }
         try EngineConnection.prepare(db, schema: file.schema)
         openQuestion = try ReplacedRows(db: db, schema: file.schema).question(zone: file.zone)
-        return openQuestion.map { .askHistory($0) } ?? .fetchSnapshot(zone: file.zone, since: nil)
+        return openQuestion.map { .askHistory($0) }
     }
 
     /// Applies a record's history, which tells edits of a rebuilt table from the values before them.

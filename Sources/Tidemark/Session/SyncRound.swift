@@ -54,6 +54,8 @@ package struct SyncRound: Sendable {
     private var schemasTaken = 0
     /// The question about a record's history that waits for its answer.
     var openQuestion: HistoryQuestion?
+    /// Whether the server is asked about rows that rebuilt tables lack, before a snapshot brings them back.
+    private var asksAboutMissing = true
     /// The revision and the schema of the zone's rows that the device has kept for a comparison of rebuilt tables.
     var keptRows: (revision: Int64, schema: String?)?
     /// The number of comparisons of rebuilt tables that the zone's changes prevented.
@@ -173,8 +175,8 @@ package struct SyncRound: Sendable {
                 if recall == nil { requestState = try FileState(file, in: db) }
                 let isSame = recall?.isAboutOther != true
                 let base = isSame && takesDelta ? try core.deltaBase(db) : nil
-                step = .fetchSnapshot(zone: file.zone, since: base)
-            case .comparison: step = try comparisonStep(file, in: db)
+                step = try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: base)
+            case .comparison: step = try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: nil)
             case .schema: step = .fetchSchema(zone: file.zone)
             }
             // A request for news writes nothing, so it needs no lock.
@@ -273,11 +275,17 @@ package struct SyncRound: Sendable {
         snapshot.hasMismatch = hasMismatch
         snapshot.consent = consent
         snapshot.requestState = requestState
+        snapshot.asksAboutMissing = asksAboutMissing
         snapshot.onRecords = onRecords
         do {
             var renumbered = RenumberTaken.Outcome()
             let applied = try snapshot.take { applied in
                 if applied.hasConflicts { renumbered = try renumberTaken(in: db) }
+            }
+            if applied.needsHistories {
+                // Rows that only the next snapshot has are not older than this one.
+                asksAboutMissing = false
+                return []
             }
             // The snapshot may be outdated and not applied; then the next request tries again.
             need = .request
