@@ -29,6 +29,11 @@ extension ForwardingTransport {
     /// Forwards the request for the schema.
     public func schema(zone: String) async throws -> [UInt8] { try await real.schema(zone: zone) }
 
+    /// Forwards the question about a record.
+    public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
+        try await real.history(zone: zone, table: table, key: key)
+    }
+
     /// Forwards the request for the content hash.
     public func digest(zone: String) async throws -> ZoneDigest { try await real.digest(zone: zone) }
 }

@@ -1,3 +1,4 @@
+import Foundation
 public import Tidemark
 public import TidemarkCore
 import TidemarkGzip
@@ -79,6 +80,22 @@ public final class InProcessTransport: Transport {
 
     /// The statements that make the zone's tables.
     public func schema(zone: String) async throws -> [UInt8] { try await service.schema(zone: zone) }
+
+    /// The changes of one record, unless a fault is due.
+    public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
+        if faults.next() == .requestLost { throw FaultPlan.lost }
+        let text = try await service.read(
+            .local(zone),
+            ZoneQuestion { reader in
+                var query = try ListRevisions.Query([])
+                query.limit = 500
+                let table = try ListRecords(reader).table(table)
+                let key = try RecordPath.key(key, of: table) { $0.removingPercentEncoding }
+                return try RecordHistory(of: table, reader).json(key, query)
+            }
+        )
+        return Array(text.utf8)
+    }
 
     /// The content hash of every table.
     public func digest(zone: String) async throws -> ZoneDigest { try await service.digest(zone: zone) }

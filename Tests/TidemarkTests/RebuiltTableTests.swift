@@ -166,7 +166,7 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         try await anna.engine.sync()
         let conflict = try #require(try await anna.engine.conflicts().first)
-        #expect(conflict.reasons.map(\.rule) == ["uncaptured"])
+        #expect(conflict.reasons.map(\.rule) == ["changed"])
         #expect(conflict.records.map(\.mine) == [#"{"name":"KIEL (1)"}"#])
         try await cluster.converge(anna, ben)
         #expect(try await cluster.rows("SELECT name FROM team ORDER BY id") == ["Kiel (2)", "Bonn am Rhein"])

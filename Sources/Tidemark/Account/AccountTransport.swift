@@ -47,6 +47,10 @@ final class AccountTransport: Transport {
 
     func schema(zone: String) async throws -> [UInt8] { try await transport.schema(zone: zone) }
 
+    func history(zone: String, table: String, key: String) async throws -> [UInt8] {
+        try await transport.history(zone: zone, table: table, key: key)
+    }
+
     func digest(zone: String) async throws -> ZoneDigest { try await transport.digest(zone: zone) }
 
     func listen(zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void)

@@ -155,8 +155,15 @@ struct ApplyResponse {
         if let deletion, case .none = consent { throw deletion }
         let before = try confirmed.servedFingerprint.map { try $0 - rows.records(stagedAs: target) }
         let isRebuilt = file.rebuilt != nil
-        // A comparison is running or due, because rows of this file differ from the server's.
-        if !comparesFingerprint || isRebuilt { try uncaptured.keepRows(stagedAs: target) }
+        let replaced = ReplacedRows(db: db, schema: file.schema)
+        if isRebuilt {
+            // Without a sum, nothing says that rows of other tables differ from the server's.
+            let tables = before == nil ? try CompareRebuilt.tables(file) : file.schema.tables
+            try replaced.keep(stagedAs: target, of: tables)
+        } else if !comparesFingerprint {
+            // A comparison is running, because rows of this file differ from the server's.
+            try uncaptured.keepRows(stagedAs: target)
+        }
         try write(target)
         try UnknownValues(db: db, schema: file.schema).store(ord: target)
         if let deletion { try deletion.requireConsent(consent, to: envelope, file: file, rows: rows) }
@@ -164,10 +171,10 @@ struct ApplyResponse {
         try checkReferences(of: target, expecting: after, rows)
         try compare(after, with: envelope)
         var events: [DeviceEvent] = []
-        // If a sum is right, the written records, or all, were as the server had confirmed them. Without a sum
-        // a rebuilt table takes the server's values: its columns are new, so a migration computed others.
-        let isWrong = after != envelope.fingerprint && (after != nil || !isRebuilt)
-        if !comparesFingerprint || isRebuilt, isWrong, try rows.all() != after {
+        // If a sum is right, the written records, or all, were as the server had confirmed them.
+        if isRebuilt {
+            if after != nil, after == envelope.fingerprint { try replaced.forget(keptAt: file.revision) }
+        } else if !comparesFingerprint, after != envelope.fingerprint, try rows.all() != after {
             events += try uncaptured.parkReplaced(since: .earlier)
         }
         guard !answered.foreign.isEmpty else { return events }
@@ -181,8 +188,8 @@ struct ApplyResponse {
     private func write(_ target: Int) throws {
         do {
             let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: target)
-            // Without `comparesFingerprint` a row comparison is running; it finds the missing records.
-            guard unmatched > 0, comparesFingerprint else { return }
+            // A running comparison of rows finds the missing records, and that of rebuilt tables finds deletions.
+            guard unmatched > 0, comparesFingerprint, file.rebuilt == nil else { return }
             throw misfit("the server updates \(unmatched) records that this file lacks")
         } catch let error as DatabaseError where error.isCollision {
             throw misfit(error.message ?? "a constraint fails")
@@ -209,7 +216,7 @@ struct ApplyResponse {
     /// A dangling reference is the answer's fault, unless this file's rows already differ from the
     /// server's.
     private func checkReferences(of target: Int, expecting expected: Fingerprint?, _ rows: RowFingerprints) throws {
-        guard comparesFingerprint else { return }
+        guard comparesFingerprint, file.rebuilt == nil else { return }
         do { try AnswerReferences(db: db, schema: file.schema).check(ord: target) } catch let error as TidemarkError {
             guard let expected, try rows.all() != expected else { throw error }
             throw misfit("a record refers to one that this file lacks")

@@ -17,6 +17,8 @@ package struct ApplyResult: Sendable {
     var needsSchema = false
     /// Whether rebuilt tables wait for their comparison, so that no change set is sent.
     var hasRebuilt = false
+    /// Whether the server has to tell the histories of some records first; then nothing was applied.
+    var needsHistories = false
     /// The events for the app.
     var events: [DeviceEvent] = []
 

@@ -37,6 +37,22 @@ struct PendingChanges {
         try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.rewind.ord)
     }
 
+    /// Resets records with pending sums to their confirmed versions, because their rows have the sums already.
+    func rewindSums() throws {
+        try StagedImages.stage(
+            """
+            SELECT tbl, key, 'create' AS operation, image AS attributes
+            FROM tidemark_base AS base
+            WHERE image IS NOT NULL AND EXISTS (
+                SELECT 1 FROM tidemark_outbox AS entry
+                WHERE entry.tbl = base.tbl AND entry.key = base.key AND \(Delta.has("entry.attributes")))
+            """,
+            ord: StagedPurpose.rewind.ord,
+            in: db
+        )
+        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.rewind.ord)
+    }
+
     /// Stores the current rows as the bases of the records that still have pending changes.
     func refreshBase() throws {
         guard try !isEmpty else { return }

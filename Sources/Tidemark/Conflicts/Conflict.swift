@@ -230,7 +230,8 @@ extension Conflict.Reason {
         key: nil,
         columns: [],
         rule: uncapturedRule,
-        message: "These rows were changed here without a capture; a program seems to switch triggers off."
+        message: "These rows were changed here without a capture; a program seems to switch triggers off, "
+            + "or a migration made the table again."
     )
 
     /// The reason for parking a change set together with the one that it depends on.

@@ -19,8 +19,24 @@ struct CompareRebuilt {
     let newID: () -> UUID
     /// Whether no pending change is in the rows.
     var isRewound = false
-    /// The columns of the former rows to compare with; nil to compare with the snapshot.
-    var former: Set<String>?
+    /// The zone's rows to compare with.
+    var source = Source.snapshot
+
+    /// Where the zone's rows are.
+    enum Source {
+        /// In the attached snapshot.
+        case snapshot
+        /// Beside the file: the device has kept them of a later snapshot than its own revision.
+        case keptRows
+        /// In ``FormerRows``, which have these columns.
+        case former(columns: Set<String>)
+    }
+
+    /// The columns of the former rows; nil to compare with rows of the zone as it is.
+    private var former: Set<String>? {
+        guard case .former(let columns) = source else { return nil }
+        return columns
+    }
 
     /// Returns the rebuilt tables of a file.
     static func tables(_ file: DeviceFile) throws -> [SyncedTable] {
@@ -29,33 +45,77 @@ struct CompareRebuilt {
         return file.schema.tables.filter { names.contains($0.name) }
     }
 
+    /// Keeps the attached snapshot's rows of the rebuilt tables for ``Source/keptRows``, in temporary tables.
+    ///
+    /// - Returns: Whether it has: not if a table has lost its row numbers, by which answers name its rows.
+    static func keepRows(of file: DeviceFile, in db: Database) throws -> Bool {
+        let tables = try tables(file)
+        guard !tables.contains(where: \.hasRowidKey) else { return false }
+        try forgetRows(of: file, in: db)
+        for table in tables {
+            try db.execute(
+                sql: "CREATE TEMP TABLE \(keptTable(table)) AS SELECT * FROM snapshot.\(SQLText.name(table.name))"
+            )
+        }
+        return true
+    }
+
+    /// Forgets the kept rows.
+    static func forgetRows(of file: DeviceFile, in db: Database) throws {
+        for table in file.schema.tables { try db.execute(sql: "DROP TABLE IF EXISTS temp.\(keptTable(table))") }
+    }
+
+    private static func keptTable(_ table: SyncedTable) -> String { SQLText.name("tidemark_zone_" + table.name) }
+
     /// Captures the differences from a snapshot at this file's revision, or from former rows, as edits.
     func capture() throws {
         try assignIDs()
         for table in tables {
             if tables.count > 1 { try copyZoneRows(table) }
-            let match = match(table)
-            let before = shared(table).map { own, wire in
-                (own, "(SELECT \(zoneValue(wire)) FROM \(Self.source) WHERE \(match))")
+            if former == nil {
+                try markContended(table)
+                try restoreReplaced(table, contended: false)
             }
-            if !before.isEmpty {
-                try CaptureAddedColumns(
-                    table,
-                    before: Dictionary(uniqueKeysWithValues: before),
-                    where: "\(isInZone(table)) AND \(differs(table)) AND \(hasNoPendingChange(table, "t."))"
-                ).run(db)
-            }
-            if former == nil { try captureDeleted(table) }
+            try captureUpdated(table, contended: false)
+            if former == nil { try captureDeleted(table, contended: false) }
             try captureCreated(table)
         }
         try dropZoneRows()
     }
 
-    /// Parks the differences from a snapshot at another revision.
+    /// Captures the edits that meet values which others have written since.
+    ///
+    /// They are based on the revision that the rows had then, so that the server judges them by its policies.
+    func captureContended() throws {
+        for table in tables where try hasContended(table) {
+            try copyZoneRows(table)
+            try restoreReplaced(table, contended: true)
+            try captureUpdated(table, contended: true)
+            try captureDeleted(table, contended: true)
+            try dateContended(table)
+        }
+        try dropZoneRows()
+    }
+
+    private func captureUpdated(_ table: SyncedTable, contended: Bool) throws {
+        let match = match(table)
+        let before = shared(table).map { own, wire in
+            (own, "(SELECT \(zoneValue(wire)) FROM \(Self.zoneRows) WHERE \(match))")
+        }
+        guard !before.isEmpty else { return }
+        let isDue = isContended(table, key: RowJSON.key(table, alias: "t."), contended)
+        try CaptureAddedColumns(
+            table,
+            before: Dictionary(uniqueKeysWithValues: before),
+            where: "\(isInZone(table)) AND \(differs(table)) AND \(hasNoPendingChange(table, "t.")) AND \(isDue)"
+        ).run(db)
+    }
+
+    /// Parks the differences from a snapshot that replaces the rows.
     ///
     /// The device cannot tell which side made them. So the zone's rows stay, and the file's values go
-    /// to the conflicts.
-    func park() throws {
+    /// to the conflicts. Unless others may have deleted it, a row that the zone lacks is new.
+    func park(othersMayHaveDeleted: Bool) throws {
         try assignIDs()
         for table in tables {
             if tables.count > 1 { try copyZoneRows(table) }
@@ -65,7 +125,7 @@ struct CompareRebuilt {
                     sql: """
                         INSERT INTO temp.tidemark_taken (key, col, theirs, mine, kind)
                         SELECT \(RowJSON.key(table, alias: "t.")), ?, \(zoneValue(wire)), t.\(SQLText.name(own)), 'both'
-                        FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.source) ON \(match(table))
+                        FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.zoneRows) ON \(match(table))
                         WHERE tidemark_key(\(zoneValue(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
                             AND \(hasNoPendingChange(table, "t."))
                         """,
@@ -79,8 +139,9 @@ struct CompareRebuilt {
                     message: "A migration rebuilt the table, and its rows differed from the zone's."
                 )
             }
-            // Such a row can be one that another device has changed, under a row number that is lost.
-            if table.hasRowidKey { try parkCreated(table) } else { try captureCreated(table) }
+            // Another device may have deleted the row, or changed it under a row number that is lost.
+            if table.hasRowidKey || othersMayHaveDeleted { try parkCreated(table) } else { try captureCreated(table) }
+            try parkDeleted(table)
         }
         try dropZoneRows()
     }
@@ -115,7 +176,12 @@ struct CompareRebuilt {
         let wire = table.key.map { names[$0] ?? $0 } + shared(table).map(\.wire)
         let key = table.key.map { SQLText.name(names[$0] ?? $0) }.joined(separator: ", ")
         let columns = wire.map { "\(SQLText.name($0)) AS \(SQLText.name(Self.prefix + $0))" }
-        let origin = former == nil ? "snapshot.\(SQLText.name(table.name))" : formerTable(table)
+        let origin =
+            switch source {
+            case .snapshot: "snapshot.\(SQLText.name(table.name))"
+            case .keptRows: "temp.\(Self.keptTable(table))"
+            case .former: "main.\(SQLText.name(FormerRows.name(table)))"
+            }
         let match = KeySQL.match(table, key: "origin.key", alias: "app_row.", isExact: false)
         try dropZoneRows()
         try db.execute(
@@ -133,8 +199,6 @@ struct CompareRebuilt {
                 """
         )
     }
-
-    private func formerTable(_ table: SyncedTable) -> String { "main.\(SQLText.name(FormerRows.name(table)))" }
 
     private func dropZoneRows() throws { try db.execute(sql: "DROP TABLE IF EXISTS temp.tidemark_zone_row") }
 
@@ -159,7 +223,7 @@ struct CompareRebuilt {
             sql: """
                 UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS t
                 SET \(parts.joined(separator: ", "))
-                FROM \(Self.source)
+                FROM \(Self.zoneRows)
                 WHERE \(match(table)) AND zone_row.own <> zone_row.key;
                 UPDATE temp.tidemark_zone_row SET own = key WHERE own <> key;
                 """
@@ -189,7 +253,7 @@ struct CompareRebuilt {
                         FROM main.\(SQLText.name(table.name))
                         WHERE \(key) BETWEEN 1 AND \(TemporaryID.permanentMax) AND \(isNew)))
                 WHERE first > 1
-                    AND first - 1 NOT IN (SELECT CAST(key AS INTEGER) FROM \(Self.source))
+                    AND first - 1 NOT IN (SELECT CAST(key AS INTEGER) FROM \(Self.zoneRows))
                     AND first - 1 NOT IN (
                         SELECT CAST(key AS INTEGER) FROM tidemark_base WHERE tbl = \(SQLText.literal(table.name))))
             """
@@ -242,13 +306,32 @@ struct CompareRebuilt {
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
-    private func captureDeleted(_ table: SyncedTable) throws {
+    /// Parks the deletions of rows that the zone had at the file's revision, and still has.
+    private func parkDeleted(_ table: SyncedTable) throws {
+        let columns = shared(table)
+        let names = Dictionary(uniqueKeysWithValues: columns.map { ($0.own, Self.prefix + $0.wire) })
+        try db.execute(
+            sql: """
+                INSERT INTO temp.tidemark_found (place, tbl, key, operation, theirs)
+                SELECT 0, ?1, replaced.key, 'delete',
+                    \(RowJSON.object(columns.map(\.own), prefix: "zone_row.", names: names))
+                FROM tidemark_replaced AS replaced
+                JOIN \(Self.zoneRows) ON zone_row.key = replaced.key
+                WHERE replaced.tbl = ?1 AND replaced.mine IS NULL AND replaced.base IS NOT NULL AND zone_row.own IS NULL
+                """,
+            arguments: [table.name]
+        )
+        _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
+    }
+
+    private func captureDeleted(_ table: SyncedTable, contended: Bool) throws {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         let values = table.columns.map { unserved.contains($0.name) ? "NULL" : zoneValue(names[$0.name] ?? $0.name) }
         let deletedRows = """
-            FROM \(Self.source)
+            FROM \(Self.zoneRows)
             WHERE zone_row.own IS NULL AND \(hasNoPendingChange(table, key: "zone_row.key"))
+                AND \(isContended(table, key: "zone_row.key", contended))
             """
         let old = table.columns.map { SQLText.name("old_" + $0.name) }.joined(separator: ", ")
         try db.execute(
@@ -277,19 +360,19 @@ struct CompareRebuilt {
     // MARK: SQL
 
     /// Returns the value columns that file and zone share, with the zone's names.
-    private func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
+    func shared(_ table: SyncedTable) -> [(own: String, wire: String)] {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let unserved = Set(schema.difference.unservedColumns[table.name, default: []].map(\.name))
         return table.valueColumns.map(\.name).filter { !unserved.contains($0) }.map { (own: $0, wire: names[$0] ?? $0) }
             .filter { former?.contains($0.wire) ?? true }
     }
 
-    private static let source = "temp.tidemark_zone_row AS zone_row"
+    static let zoneRows = "temp.tidemark_zone_row AS zone_row"
     /// The prefix of the copied columns, so that none is named `key` or `own`.
     private static let prefix = "zone_"
 
     /// Returns the SQL of the zone's value of a column.
-    private func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
+    func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
 
     /// Returns the condition that a row of the table and a zone's row are the same record.
     private func match(_ table: SyncedTable, alias: String = "t.") -> String {
@@ -297,14 +380,14 @@ struct CompareRebuilt {
     }
 
     private func isInZone(_ table: SyncedTable, alias: String = "t.") -> String {
-        "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table, alias: alias)))"
+        "EXISTS (SELECT 1 FROM \(Self.zoneRows) WHERE \(match(table, alias: alias)))"
     }
 
     private func differs(_ table: SyncedTable) -> String {
         let pairs = shared(table).map { own, wire in
             "tidemark_key(\(zoneValue(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))"
         }
-        return "EXISTS (SELECT 1 FROM \(Self.source) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
+        return "EXISTS (SELECT 1 FROM \(Self.zoneRows) WHERE \(match(table)) AND (\(pairs.joined(separator: " OR "))))"
     }
 
     /// Returns the condition that a pending change has not altered the row.

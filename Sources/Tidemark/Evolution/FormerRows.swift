@@ -50,7 +50,14 @@ struct FormerRows {
         )
         let names = schema.difference.wireNames[table.name, default: [:]]
         guard columns.isSuperset(of: table.key.map { names[$0] ?? $0 }) else { return false }
-        try CompareRebuilt(db: db, schema: schema, tables: [table], now: now, newID: newID, former: columns).capture()
+        try CompareRebuilt(
+            db: db,
+            schema: schema,
+            tables: [table],
+            now: now,
+            newID: newID,
+            source: .former(columns: columns)
+        ).capture()
         return true
     }
 

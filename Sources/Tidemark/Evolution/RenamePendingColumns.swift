@@ -4,7 +4,7 @@ import TidemarkSQL
 
 /// Renames columns in bookkeeping after the app's migration.
 ///
-/// This covers the outbox, the bases, the conflicts and the kept change sets.
+/// This covers the outbox, the bases, the conflicts, the kept change sets and the replaced rows.
 struct RenamePendingColumns {
     let db: Database
 
@@ -14,7 +14,7 @@ struct RenamePendingColumns {
             ("tidemark_outbox", "attributes"), ("tidemark_outbox", "before"), ("tidemark_base", "image"),
             ("tidemark_conflict_record", "base"), ("tidemark_conflict_record", "mine"),
             ("tidemark_conflict_record", "theirs"), ("tidemark_kept_record", "before"),
-            ("tidemark_kept_record", "attributes"),
+            ("tidemark_kept_record", "attributes"), ("tidemark_replaced", "mine"), ("tidemark_replaced", "base"),
         ]
         for (old, new) in names.sorted(by: { $0.key < $1.key }) {
             for (holder, member) in holders {

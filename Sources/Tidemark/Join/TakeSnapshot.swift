@@ -26,6 +26,8 @@ package struct TakeSnapshot {
     var consent = MassDeletion.Consent.none
     /// The file's state when the device requested the snapshot; nil: any state will do.
     var requestState: FileState?
+    /// Whether the server is asked about rows that rebuilt tables lack.
+    var asksAboutMissing = false
     /// Gets the number of records that the tables have so far, of how many.
     var onRecords: (_ records: Int, _ total: Int) -> Void = { _, _ in }
 
@@ -109,77 +111,44 @@ package struct TakeSnapshot {
         }
     }
 
+    /// What a snapshot brings a comparison of rebuilt tables.
+    enum RebuiltComparison {
+        case compared([DeviceEvent])
+        /// The file is at an earlier revision, so the device has kept the snapshot's rows of these tables.
+        case earlierFile(than: Int64)
+        case outdated
+    }
+
     /// Compares rebuilt tables with the snapshot and captures the differences as edits.
     ///
-    /// - Returns: The events; nil if it did not compare, because the snapshot is not at the file's own revision.
-    func compareRebuilt() throws -> [DeviceEvent]? {
+    /// Both must be at one revision. From a later snapshot, the device keeps the rows until it has that revision.
+    func compareRebuilt() throws -> RebuiltComparison {
         try withAttachedSnapshot(zone: DeviceFile(db).zone) { header in
-            var events: [DeviceEvent]?
+            var outcome = RebuiltComparison.outdated
             try Transaction.withoutForeignKeys(db) {
-                try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
-                let file = try DeviceFile(db)
-                try EngineConnection.prepare(db, schema: file.schema)
-                try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
-                guard header.since == nil, header.epoch == file.epoch, header.revision == file.revision,
+                let file = try capturing.begin()
+                guard header.since == nil, header.epoch == file.epoch, header.revision >= file.revision,
                     header.schema == file.served, file.lack != .rows
                 else { return }
-                do {
-                    try db.inSavepoint {
-                        events = try captureRebuilt(file)
-                        return .commit
+                if header.revision == file.revision {
+                    outcome = .compared(try capturing.compare(file, with: .snapshot))
+                } else if try CompareRebuilt.keepRows(of: file, in: db) {
+                    // Later answers overwrite the values that they bring once more.
+                    if file.lack == .columns {
+                        try UnknownValues(db: db, schema: file.schema).replaceFromSnapshot()
+                        try db.execute(sql: "UPDATE tidemark_device SET stale = 0")
                     }
-                    // The next request checks that the rows are the server's now, with pending changes on top.
-                    try db.execute(sql: "UPDATE tidemark_device SET rebuilt = NULL, checked = NULL, stale = 0")
-                } catch let error as DatabaseError where error.isCollision {
-                    // A row has a unique value that a pending change took from a confirmed row.
-                    try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
-                    events = []
+                    outcome = .earlierFile(than: header.revision)
                 }
             }
-            return events
+            return outcome
         }
-    }
-
-    /// Captures what the triggers missed, as changes that precede the pending ones.
-    private func captureRebuilt(_ file: DeviceFile) throws -> [DeviceEvent] {
-        let pending = PendingChanges(db: db, schema: file.schema)
-        var events: [DeviceEvent] = []
-        try StagingTables.clear(in: db)
-        try DeviceFile.whileApplying(db) {
-            let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
-            let comparison = try compare(file, isRewound: true)
-            try comparison.restoreRowids()
-            events += try uncaptured.parkOverPending()
-            try pending.rewind()
-            try comparison.capture()
-            if file.lack == .columns { try UnknownValues(db: db, schema: file.schema).replaceFromSnapshot() }
-        }
-        try drainFound(file)
-        try StagingTables.clear(in: db)
-        try DeviceFile.whileApplying(db) { try pending.replay() }
-        return events
-    }
-
-    /// Drains what a comparison has found.
-    private func drainFound(_ file: DeviceFile) throws {
-        try DrainCapture(db: db, schema: file.schema, renumbering: .none, precedesPending: true).drain(
-            boundaries: [],
-            now: now,
-            newID: newID
-        )
     }
 
     // MARK: Steps
 
-    private func compare(_ file: DeviceFile, isRewound: Bool = false) throws -> CompareRebuilt {
-        CompareRebuilt(
-            db: db,
-            schema: file.schema,
-            tables: try CompareRebuilt.tables(file),
-            now: Timestamp.text(now),
-            newID: newID,
-            isRewound: isRewound
-        )
+    private var capturing: CaptureRebuilt {
+        CaptureRebuilt(db: db, boundaries: boundaries, now: now, newID: newID)
     }
 
     /// Applies a delta; the device requests one only while its rows are those of its revision.
@@ -205,12 +174,19 @@ package struct TakeSnapshot {
         let file = try DeviceFile(db)
         if let problem = file.tables.problems.first { throw problem }
         let schema = file.schema
+        let isSame = header.epoch == file.epoch && header.revision == file.revision
         try drain(file)
+        let othersMayHaveDeleted = header.epoch == file.epoch && !isSame
+        if asksAboutMissing, othersMayHaveDeleted,
+            try ReplacedRows(db: db, schema: schema).keepMissing(of: CompareRebuilt.tables(file))
+        {
+            return ApplyResult(revision: file.revision, isStale: true, needsHistories: true)
+        }
+        var events = try parkRebuilt(file, othersMayHaveDeleted: othersMayHaveDeleted)
         let deletion = try suspectDeletion(header, schema)
         let uncaptured = UncapturedEdits(db: db, schema: schema, now: Timestamp.text(now), newID: newID)
         let hasEdits = try hasUncapturedEdits(file)
         let isSound = try !hasEdits || isOwnFileSound()
-        var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: schema)
             let parents = try OldParents(of: schema, in: db)
@@ -228,7 +204,6 @@ package struct TakeSnapshot {
             // Restore local columns before any comparison of rows.
             try UnservedColumns(db: db, schema: schema).restore()
             try requireConsent(to: deletion, header, schema)
-            let isSame = header.epoch == file.epoch && header.revision == file.revision
             if hasEdits {
                 events += try uncaptured.parkReplaced(since: isSame ? .same(withDeletions: isSound) : .earlier)
             }
@@ -237,6 +212,7 @@ package struct TakeSnapshot {
             try pending.replay()
             try OwnReferences(db: db, schema: schema).settle()
         }
+        try ReplacedRows(db: db, schema: schema).forgetAll()
         try db.execute(sql: "UPDATE tidemark_device SET stale = 0, rebuilt = NULL")
         try finish(header)
         let hasPending = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")
@@ -271,7 +247,7 @@ package struct TakeSnapshot {
             .park()
     }
 
-    /// Moves all captured changes into the outbox or the conflicts.
+    /// Moves all captured changes into the outbox.
     private func drain(_ file: DeviceFile) throws {
         try EngineConnection.prepare(db, schema: file.schema)
         let outbox = DrainCapture(db: db, schema: file.schema)
@@ -279,17 +255,34 @@ package struct TakeSnapshot {
         // Only this device has unsent rows, so the snapshot must not replace them.
         try UnsentRows(db: db, schema: file.schema).captureAgain()
         try outbox.drain(boundaries: [], now: now, newID: newID)
+    }
+
+    /// Moves the differences of rebuilt tables into the conflicts or the outbox.
+    private func parkRebuilt(_ file: DeviceFile, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
+        var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
-            let comparison = try compare(file)
+            events += try ReplacedRows(db: db, schema: file.schema).park(
+                restored: [],
+                now: Timestamp.text(now),
+                newID: newID
+            )
+            let comparison = CompareRebuilt(
+                db: db,
+                schema: file.schema,
+                tables: try CompareRebuilt.tables(file),
+                now: Timestamp.text(now),
+                newID: newID
+            )
             try comparison.restoreRowids()
-            try comparison.park()
+            try comparison.park(othersMayHaveDeleted: othersMayHaveDeleted)
         }
-        try drainFound(file)
+        try capturing.drainFound(file)
         try StagingTables.clear(in: db)
         if planted(PlantedBug.dropsOutboxOnSnapshot) {
             let all = "SELECT id FROM tidemark_changeset"
             for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
         }
+        return events
     }
 
     /// Returns the records that this snapshot would delete, if they are many.

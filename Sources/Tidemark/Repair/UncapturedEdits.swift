@@ -14,6 +14,7 @@ import TidemarkSQL
 /// | --- | --- |
 /// | a repair | ``RepairRows`` compares the row with the server's, at the same revision |
 /// | an answer during a comparison | ``keepRows(stagedAs:)`` and ``parkReplaced(since:)`` |
+/// | an answer before a rebuilt table is compared | ``ReplacedRows`` |
 /// | a snapshot | ``keepAllRows()`` and ``parkReplaced(since:)`` |
 /// | the rewinding of a pending edit | ``parkOverPending()`` |
 ///

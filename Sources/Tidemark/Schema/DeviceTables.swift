@@ -20,6 +20,7 @@ import TidemarkSQL
 /// | `tidemark_named` | a former temporary id that a statement named since the last drain, or that SQLite drew again |
 /// | `tidemark_unknown` | a value of a column or table that only the zone has |
 /// | `tidemark_former_T` | a row of the table T from before the zone dropped T |
+/// | `tidemark_replaced` | a row of a rebuilt table that an answer replaced; `base`: the server's values before that |
 /// | `tidemark_independent` | a table in which edits by other programs are independent; `*`: all tables |
 /// | `tidemark_outside` | a pending or parked change set that another program wrote |
 /// | `tidemark_left_out` | an object of the zone's file that this file lacks, and why; NULL: it waits for a snapshot |
@@ -64,6 +65,16 @@ enum DeviceTables {
             col TEXT NOT NULL,
             value,
             PRIMARY KEY (tbl, key, col)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS tidemark_replaced (
+            tbl TEXT NOT NULL,
+            key TEXT NOT NULL,
+            since INTEGER NOT NULL,
+            mine TEXT,
+            base TEXT,
+            asked INTEGER NOT NULL DEFAULT 0,
+            contended INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS tidemark_changeset (
             seq INTEGER PRIMARY KEY AUTOINCREMENT,

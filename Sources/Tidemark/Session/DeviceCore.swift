@@ -92,11 +92,13 @@ package struct DeviceCore: Sendable {
     ///
     /// `boundaries` are the numbers of captured changes at which transactions of the app ended.
     /// `changeSetsMax` is 0 while a response had `more`, because the device fetches the rest first.
+    /// `revisionsMax` bounds the revisions of the response; nil leaves it to the server.
     /// Without `checksRows` the request carries no fingerprint: the rows are known to differ.
     func prepareRequest(
         _ db: Database,
         boundaries: KnownTransactions,
         changeSetsMax: Int,
+        revisionsMax: Int64? = nil,
         checksRows: Bool,
         takesDelta: Bool = false,
         takesIds: Bool = false,
@@ -139,6 +141,7 @@ package struct DeviceCore: Sendable {
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
+            + (revisionsMax.map { #""limit":\#($0),"# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
             + (tablesWithoutIDs.isEmpty

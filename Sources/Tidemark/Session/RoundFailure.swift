@@ -11,6 +11,7 @@ import TidemarkSQL
 /// | `predecessorMissing` | the same: the server has forgotten change sets of this device |
 /// | `repair` | newer revisions, then the comparison and replacement of rows, at most twice |
 /// | any refusal of a conditional GET | the whole request |
+/// | `permanent`, about a record's history | both versions of the record become a conflict |
 /// | `deviceTaken` | the same, under a new identity from the start: the server answers the old one nothing |
 /// | `deviceTaken`, of a file without a user that has edits | the sync ends: they are the other user's |
 /// | `leave` | the outbox is parked, the zone's rows are removed, and the sync ends with it |
@@ -35,6 +36,7 @@ extension SyncRound {
             conditionalGetOutcome = outcome
             return []
         }
+        if let events = try giveUpHistory(after: error, during: outgoing, in: db) { return events }
         var error = error
         // The server names an unreadable change set by its index, because it has not read its id.
         if let ids = outgoing?.changeSets, error.place.id == nil, let index = error.place.changeSet,

@@ -4,8 +4,8 @@ package import TidemarkCore
 /// One sync, as a state machine without input or output.
 ///
 /// The shell loops: it calls ``next(_:)``, performs the step, and passes the result to
-/// ``applyAnswer(_:to:in:)``, ``applyComparison(_:to:in:)``, ``applySnapshot(at:in:)`` or
-/// ``applySchema(_:in:)``. It passes each error of these functions or the network to
+/// ``applyAnswer(_:to:in:)``, ``applyComparison(_:to:in:)``, ``applySnapshot(at:in:)``,
+/// ``applyHistory(_:to:in:)`` or ``applySchema(_:in:)``. It passes each error of these functions or the network to
 /// ``handle(_:during:in:)``. Every function runs a transaction of its own; the caller must not be in
 /// one. The process may end between any two calls, and the state in memory may be lost at any time.
 ///
@@ -30,6 +30,8 @@ package struct SyncRound: Sendable {
         case fetchSnapshot(zone: String, since: DeltaBase?)
         /// Fetch the zone's schema.
         case fetchSchema(zone: String)
+        /// Ask the server for the history of a record.
+        case askHistory(HistoryQuestion)
         /// Nothing: both sides have the same state.
         case finish
     }
@@ -50,6 +52,12 @@ package struct SyncRound: Sendable {
     private var isCatchingUp = false
     private var bound = RoundBound()
     private var schemasTaken = 0
+    /// The question about a record's history that waits for its answer.
+    var openQuestion: HistoryQuestion?
+    /// Whether the server is asked about rows that rebuilt tables lack, before a snapshot brings them back.
+    private var asksAboutMissing = true
+    /// The revision and the schema of the zone's rows that the device has kept for a comparison of rebuilt tables.
+    var keptRows: (revision: Int64, schema: String?)?
     /// The number of comparisons of rebuilt tables that the zone's changes prevented.
     private var outdatedComparisons = 0
     var need = Need.request
@@ -167,8 +175,8 @@ package struct SyncRound: Sendable {
                 if recall == nil { requestState = try FileState(file, in: db) }
                 let isSame = recall?.isAboutOther != true
                 let base = isSame && takesDelta ? try core.deltaBase(db) : nil
-                step = .fetchSnapshot(zone: file.zone, since: base)
-            case .comparison: step = .fetchSnapshot(zone: file.zone, since: nil)
+                step = try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: base)
+            case .comparison: step = try nextQuestion(file, in: db) ?? .fetchSnapshot(zone: file.zone, since: nil)
             case .schema: step = .fetchSchema(zone: file.zone)
             }
             // A request for news writes nothing, so it needs no lock.
@@ -192,7 +200,7 @@ package struct SyncRound: Sendable {
             return []
         }
         let isComparing = comparison != nil
-        let applied: ApplyResult
+        var applied: ApplyResult
         var renumbered = RenumberTaken.Outcome()
         do {
             applied = try core.apply(
@@ -220,7 +228,10 @@ package struct SyncRound: Sendable {
         if applied.needsEcho { takesIds = false }
         isCatchingUp = applied.hasMore
         // Rows of a rebuilt table can be compared only now that both sides are at one revision.
-        if applied.canCompareRebuilt { need = .comparison }
+        if applied.canCompareRebuilt || applied.hasRebuilt && applied.revision == keptRows?.revision {
+            need = .comparison
+        }
+        applied.events += try compareKept(db)
         guard !isComparing else {
             comparison?.isBehind = applied.hasMore || applied.isStale
             return applied.events
@@ -248,8 +259,13 @@ package struct SyncRound: Sendable {
         )
         if case .comparison = need {
             need = .request
-            if let events = try snapshot.compareRebuilt() { return events }
-            outdatedComparisons += 1
+            switch try snapshot.compareRebuilt() {
+            case .compared(let events): return events
+            case .earlierFile(let revision):
+                keptRows = (revision, try DeviceFile(db).tables.servedHash)
+                return []
+            case .outdated: outdatedComparisons += 1
+            }
             if try outdatedComparisons >= Self.outdatedComparisonsMax || hasLostRowids(DeviceFile(db)) {
                 // The zone has changed, so the device parks what differs from its rows.
                 try db.execute(sql: "UPDATE tidemark_device SET stale = 1")
@@ -259,11 +275,17 @@ package struct SyncRound: Sendable {
         snapshot.hasMismatch = hasMismatch
         snapshot.consent = consent
         snapshot.requestState = requestState
+        snapshot.asksAboutMissing = asksAboutMissing
         snapshot.onRecords = onRecords
         do {
             var renumbered = RenumberTaken.Outcome()
             let applied = try snapshot.take { applied in
                 if applied.hasConflicts { renumbered = try renumberTaken(in: db) }
+            }
+            if applied.needsHistories {
+                // Rows that only the next snapshot has are not older than this one.
+                asksAboutMissing = false
+                return []
             }
             // The snapshot may be outdated and not applied; then the next request tries again.
             need = .request
@@ -330,6 +352,7 @@ package struct SyncRound: Sendable {
             db,
             boundaries: boundaries(),
             changeSetsMax: isReceivingOnly ? 0 : changeSetsMax,
+            revisionsMax: try revisionsMax(db),
             checksRows: comparison == nil,
             takesDelta: takesDelta,
             takesIds: takesIds,

@@ -71,6 +71,13 @@ struct SyncSession: Sendable {
                     try await advance(&round) { try $0.applyComparison(answer, to: question, in: $1) }.forEach(tell)
                 case .fetchSnapshot(let zone, let base):
                     try await takeSnapshot(of: zone, since: base, &round).forEach(tell)
+                case .askHistory(let question):
+                    let answer = try await transport.history(
+                        zone: question.zone,
+                        table: question.table,
+                        key: question.path
+                    )
+                    try await advance(&round) { try $0.applyHistory(answer, to: question, in: $1) }.forEach(tell)
                 case .fetchSchema(let zone):
                     let schema = try await transport.schema(zone: zone)
                     try await advance(&round) { try $0.applySchema(schema, in: $1) }

@@ -145,6 +145,14 @@ public struct HTTPTransport: Transport {
         return try await exchange.answer(to: request, read: exchange.json)
     }
 
+    /// Fetches the changes of one record, newest first, as decompressed JSON.
+    @concurrent public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
+        let path = "tables/\(ServerAddress.encoded(table))/\(key)/history?limit=500"
+        var request = HTTPClientRequest(url: address.url(zone: zone, path: path))
+        request.headers.add(name: "Accept-Encoding", value: "gzip")
+        return try await exchange.answer(to: request, read: exchange.json)
+    }
+
     /// Listens to `GET /events` until the stream ends or falls silent.
     @concurrent public func listen(
         zone: String,

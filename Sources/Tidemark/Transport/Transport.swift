@@ -36,6 +36,11 @@ public protocol Transport: Sendable {
     /// Fetches the statements that create the zone's tables, as decompressed JSON.
     func schema(zone: String) async throws -> [UInt8]
 
+    /// Fetches the changes of one record, newest first, as decompressed JSON.
+    ///
+    /// `key` is percent-encoded, as it stands in the path `/tables/{table}/{key}/history`.
+    func history(zone: String, table: String, key: String) async throws -> [UInt8]
+
     /// Fetches the content hash of every table on the server.
     func digest(zone: String) async throws -> ZoneDigest
 
@@ -73,6 +78,15 @@ extension Transport {
             .unknownPath,
             "This way to the server carries no short questions.",
             fix: "Nothing is lost: the device asks in full."
+        )
+    }
+
+    /// Throws: by default a transport has no histories, and the device keeps both versions as a conflict.
+    public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
+        throw TidemarkError(
+            .unknownPath,
+            "This way to the server carries no histories of records.",
+            fix: "Nothing is lost: values that may be edits become conflicts."
         )
     }
 

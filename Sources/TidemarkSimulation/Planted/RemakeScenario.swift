@@ -71,7 +71,7 @@ extension World {
                     _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
                 }
             case .fetchSnapshot: try takeSnapshot(device)
-            case .compare, .fetchSchema, .finish: return
+            case .compare, .fetchSchema, .askHistory, .finish: return
             }
         }
     }

@@ -135,7 +135,7 @@ extension World {
                 case .compare(let question)?:
                     let answer = try server.compare(question.body)
                     _ = try device.step(0) { try $0.applyComparison(answer, to: question, in: $1) }
-                case .fetchSnapshot?, .fetchSchema?:
+                case .fetchSnapshot?, .fetchSchema?, .askHistory?:
                     throw Finding("live", actor: device.name, detail: "asks for more than rows")
                 }
             } catch let error as TidemarkError {

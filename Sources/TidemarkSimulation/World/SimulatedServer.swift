@@ -68,6 +68,17 @@ final class SimulatedServer {
         try handle([ZoneRequest(.fingerprints, body: body, access: .local("main"))], crash: .never)[0].get().body
     }
 
+    /// Answers a question about the history of a record.
+    func history(of question: HistoryQuestion) throws -> [UInt8] {
+        try absorb()
+        return try ask { reader in
+            let table = try ListRecords(reader).table(question.table)
+            var query = try ListRevisions.Query([])
+            query.limit = 500
+            return Array(try RecordHistory(of: table, reader).json(question.key, query).utf8)
+        }
+    }
+
     /// Answers requests of several devices in one transaction; `group` has the full form of short
     /// questions.
     ///

@@ -46,6 +46,7 @@ extension World {
         case .compare(let question): try compare(question, device: device, process: process)
         case .fetchSnapshot(_, let base): try fetchSnapshot(device, process, since: base)
         case .fetchSchema: try fetchSchema(device, process)
+        case .askHistory(let question): try ask(question, device: device, process: process)
         }
         return true
     }
@@ -201,6 +202,23 @@ extension World {
         _ = try device.step(process) { try $0.applySchema(Array(text.utf8), in: $1) }
         try recorder.stepped(device, "schema")
         continueSync(device, process)
+    }
+
+    private func ask(_ question: HistoryQuestion, device: SimulatedDevice, process: Int) throws {
+        decisions.begin(.carry)
+        guard device.isReachable, server.isUp else {
+            _ = try fail(device, process: process, error: Self.unreachable, during: nil)
+            return
+        }
+        note("\(device.name) asks for the history of \(question.table) \(question.key)")
+        do {
+            let answer = try server.history(of: question)
+            try recorder.served(server, request: nil, .success(nil))
+            let events = try device.step(process) { try $0.applyHistory(answer, to: question, in: $1) }
+            try count(events ?? [], [])
+            try recorder.stepped(device, "history", events: events ?? [])
+            continueSync(device, process)
+        } catch let error as TidemarkError { _ = try fail(device, process: process, error: error, during: nil) }
     }
 
     /// Joins a new device.
