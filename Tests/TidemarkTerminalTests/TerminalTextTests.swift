@@ -9,7 +9,8 @@ import TidemarkCore
         let shown = [
             "\u{1B}[2J\u{7}red": "\\u001b[2J\\u0007red", "red\nz_forged  shared": "red\\nz_forged  shared",
             "a\tb\rc": "a\\tb\\u000dc", "\u{202E}gnp.exe\u{202C}": "\\u202egnp.exe\\u202c",
-            "\u{9B}31m\u{85}": "\\u009b31m\\u0085", "\u{2066}x\u{2028}\u{200F}": "\\u2066x\\u2028\\u200f",
+            "\u{9B}31m\u{85}": "\\u009b31m\\u0085", "an\u{200B}na\u{FEFF}": "an\\u200bna\\ufeff",
+            "\u{2066}x\u{2028}\u{200F}": "\\u2066x\\u2028\\u200f",
         ]
         for (text, expected) in shown { #expect(Terminal.shown(text) == expected) }
     }

@@ -38,8 +38,9 @@ extension PostgresTransaction {
                         coalesce((SELECT max(revision) FROM tidemark.log AS log_entry
                             WHERE log_entry.zone = $1 AND log_entry.tbl = $3 AND log_entry.key = wanted.key),
                             $4::bigint))),
-                    bool_or(wanted.key IN (SELECT other.key FROM tidemark.capture AS other
-                        WHERE other.zone = $1 AND other.xid <> pg_current_xact_id() AND other.tbl = $3))
+                    (SELECT bool_or(other.key IN (SELECT jsonb_array_elements_text($2::jsonb)))
+                        FROM tidemark.capture AS other
+                        WHERE other.zone = $1 AND other.xid <> pg_current_xact_id() AND other.tbl = $3)
                 FROM \(KeySet.keys(2))
                 LEFT JOIN \(table.name) AS app_row ON \(KeySet.match(table, "app_row"))
                 """,
