@@ -2,24 +2,21 @@
 ///
 /// They clear a screen, begin a line, turn the order of letters around, or make two names look like one.
 extension Unicode.Scalar {
-    /// Whether this is a control character, a separator of lines, a character that changes the direction of text, or one
-    /// without a width.
+    /// Whether this is a control character, a separator of lines, or a character that changes the direction of text or
+    /// has no width.
     ///
     /// The joiners U+200C and U+200D are none: several scripts and emoji need them.
     package var isHidden: Bool {
         switch properties.generalCategory {
         case .control, .lineSeparator, .paragraphSeparator: true
-        default: (Self.directions + Self.widthless).contains { $0.contains(value) }
+        default: Self.unseen.contains { $0.contains(value) }
         }
     }
 
-    /// The characters of Unicode's bidirectional algorithm: the marks, the embeddings, the overrides and the isolates.
-    private static let directions: [ClosedRange<UInt32>] = [
+    /// The marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm; then the soft hyphen, the
+    /// space without a width, the word joiner, the invisible operators and the byte order mark.
+    private static let unseen: [ClosedRange<UInt32>] = [
         0x061C...0x061C, 0x200E...0x200F, 0x202A...0x202E, 0x2066...0x2069,
-    ]
-
-    /// The soft hyphen, the space without a width, the word joiner and the invisible operators, and the byte order mark.
-    private static let widthless: [ClosedRange<UInt32>] = [
         0x00AD...0x00AD, 0x200B...0x200B, 0x2060...0x2064, 0xFEFF...0xFEFF,
     ]
 }
