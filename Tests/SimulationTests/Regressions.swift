@@ -205,6 +205,11 @@ struct Regression: Sendable, CustomTestStringConvertible {
             rounds: 60,
             defect: "the checker took a client's tag from before its own deletion, which emptied a reference, for valid"
         ),
+        Regression(
+            seed: 33,
+            rounds: 10,
+            defect: "a retry of a refused change set beside new rows of another program"
+        ),
     ]
 }
 

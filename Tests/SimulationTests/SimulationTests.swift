@@ -9,7 +9,7 @@ import TidemarkTestSupport
     @Test(
         arguments: zip(
             Profile.allCases,
-            [400, 40, 40, 40, 40, 40, 40, 40, 40, 40].map { Effort.isLong ? $0 : $0 / 10 }
+            [400, 40, 40, 40, 40, 40, 40, 40, 40, 40, 200].map { Effort.isLong ? $0 : $0 / 10 }
         )
     ) func `A1 A6 A7 A10: many short random worlds keep every promise`(profile: Profile, worlds: Int)
         async throws

@@ -3,6 +3,8 @@ enum Actions {
     static let all: [any Action] = [
         EditOnDevice(), SyncDevice(), EditOutside(), EditOnServer(), ResolveConflicts(), CrashDevice(), CrashServer(),
         CutNetwork(), SkewClock(), SyncInSecondProcess(), JoinDevice(), MigrateDevice(), MigrateServer(), CopyDevice(),
-        BackUp(), PutBack(), ReadOverRest(), WriteOverRest(), FollowOverRest(),
+        BackUp(), PutBack(), ReadOverRest(), WriteOverRest(), FollowOverRest(), AlterFile(), RewriteTable(),
+        EditUncaptured(), SetAmount(),
+        LookAtConflicts(),
     ]
 }

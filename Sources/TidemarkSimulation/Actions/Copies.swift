@@ -17,12 +17,15 @@ struct CopyDevice: Action {
 /// Backs up a file.
 struct BackUp: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        profile.copies ? decisions.pick([3, 2, 6]) : 0
+        profile.putsBack ? decisions.pick([3, 2, 6]) : 0
     }
 
     func perform(in world: World) throws -> Bool {
         let choice = world.decisions.decide(world.devices.count + 1)
-        try world.backUp(choice == 0 ? nil : world[choice])
+        let device = choice == 0 ? nil : world[choice]
+        // A captured edit gets its id later, and one in two files gets two.
+        if world.options.profile.followsFates, let device, try device.waiting().captured > 0 { return false }
+        try world.backUp(device)
         return true
     }
 }
@@ -32,7 +35,7 @@ struct BackUp: Action {
 /// The server is told of a restore of its own file.
 struct PutBack: Action {
     func weight(_ decisions: inout Decisions, profile: Profile) -> Int {
-        profile.copies ? decisions.pick([2, 1, 5]) : 0
+        profile.putsBack ? decisions.pick([2, 1, 5]) : 0
     }
 
     func perform(in world: World) throws -> Bool {
@@ -87,7 +90,7 @@ extension World {
             if server.isUp { try crashServer() }
             let epoch = Self.epoch(counters[.restores])
             try server.putBack(file, policies: plan.policies, epoch: epoch)
-            try recorder.restored(server, to: backup.zone, from: backup.name)
+            try recorder.restored(server, to: backup.zone, from: backup.name, devices: devices)
         }
         try storage.giveBack(backup.name, file)
     }

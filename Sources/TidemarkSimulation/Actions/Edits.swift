@@ -37,6 +37,11 @@ struct EditOnServer: Action {
         let edit = world.drawEdit(by: "s", isForDevice: false, version: world.server.version)
         world.counters[.serverEdits] += 1
         try world.run(edit, as: "server, another program") { try world.server.writeOutside($0) }
+        guard let ledger = world.recorder.ledger else { return true }
+        ledger.isProgramWriting = true
+        defer { ledger.isProgramWriting = false }
+        try world.server.absorb()
+        try world.recorder.served(world.server, request: nil, .success(nil))
         return true
     }
 }
@@ -54,7 +59,12 @@ extension World {
     func drawEdit(by writer: String, isForDevice: Bool, version: Int) -> Edit {
         let count = 1 + decisions.decide(plan.statementsMax)
         let new = Migrations.statements(version)
-        let usual = version == Shapes.version ? Shapes.statements : Statements.all
+        let usual =
+            switch version {
+            case Shapes.version: Shapes.statements
+            case Fates.version: Fates.statements
+            default: Statements.all
+            }
         let all = usual + new
         let weights =
             zip(usual, plan.statementWeights).map { $0.isForDevices && !isForDevice ? 0 : $1 } + new.map { _ in 2 }
@@ -96,10 +106,17 @@ extension World {
                     }
                 }
             }
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT || isDropped(error) {
             counters[.brokenEdits] += 1
             note("\(actor) rolls back", ": \(error.message ?? "")")
         }
+    }
+}
+
+extension World {
+    /// Whether a statement uses a column that a migration has dropped.
+    private func isDropped(_ error: DatabaseError) -> Bool {
+        options.profile.followsFates && error.message?.hasPrefix("no such column") == true
     }
 }
 

@@ -31,6 +31,7 @@ package final class FileTemplates {
             switch version {
             case Shapes.version: Shapes.sql + Shapes.rows
             case Stocks.version: Stocks.sql + Stocks.rows
+            case Fates.version: Fates.sql + Fates.rows
             default: ZoneSchema.sql + ZoneSchema.rows
             }
         let number = pairs.count

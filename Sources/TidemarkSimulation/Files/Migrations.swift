@@ -94,13 +94,14 @@ enum Migrations {
         tables.append(prize)
     }
 
-    /// The tables of each version, and those that no migration leads to: ``Shapes``, ``Stocks``.
+    /// The tables of each version, and those that no migration leads to: ``Shapes``, ``Stocks``, and ``Fates``, whose
+    /// ledger reads rows by itself.
     static let versions: [[ZoneSchema.Table]] =
         steps.reduce(into: [ZoneSchema.tables]) {
             var next = $0[$0.count - 1]
             $1.alter(&next)
             $0.append(next)
-        } + [Shapes.tables, ZoneSchema.tables + [Stocks.table]]
+        } + [Shapes.tables, ZoneSchema.tables + [Stocks.table], []]
 
     /// Every table that a world may have, in its last version.
     static let allTables = versions[steps.count] + Shapes.tables + [Stocks.table]

@@ -18,6 +18,8 @@ struct Recorder {
     }
 
     private var checker: HistoryChecker
+    /// The judge of worlds that follow each edit, instead of the checker.
+    let ledger: FateLedger?
     /// Whether tables change.
     private let migrates: Bool
     /// Whether a policy needs clocks.
@@ -42,7 +44,14 @@ struct Recorder {
     /// Begins a history of a zone with policies by table, and by `table.column`.
     ///
     /// Later tables have the default policy.
-    init(policies: [String: String], version: Int = 0, tellsTime: Bool = false, migrates: Bool = false) {
+    init(
+        policies: [String: String],
+        version: Int = 0,
+        tellsTime: Bool = false,
+        migrates: Bool = false,
+        ledger: FateLedger? = nil
+    ) {
+        self.ledger = ledger
         self.migrates = migrates
         self.tellsTime = tellsTime
         zone.image = .empty(version: version)
@@ -70,6 +79,7 @@ struct Recorder {
 
     /// Adds an event of any kind, for actions with more facts than this recorder.
     mutating func take(_ kind: Event.Kind) throws {
+        guard ledger == nil else { return }
         let event = Event(at: Double(now) / 1_000_000, kind)
         let count = checker.count
         guard let first = checker.check(event).first else { return }
@@ -102,7 +112,13 @@ struct Recorder {
     }
 
     /// Records that the server's file was restored to an earlier state.
-    mutating func restored(_ server: SimulatedServer, to reading: ZoneReading, from copy: String) throws {
+    mutating func restored(
+        _ server: SimulatedServer,
+        to reading: ZoneReading,
+        from copy: String,
+        devices: [SimulatedDevice]
+    ) throws {
+        if let ledger { return try server.read { try ledger.restored($0, from: copy, devices: devices) } }
         zone = reading
         let epoch = try server.epoch()
         try take(.restored(epoch: epoch, revision: zone.revision, copy: copy))
@@ -124,6 +140,7 @@ struct Recorder {
 
     /// Records a request in a transaction that is still open and that the server will commit.
     mutating func served(_ db: Database, request: Int?, _ outcome: Result<[UInt8]?, Refusal>, at wall: Int64) throws {
+        if let ledger { return try ledger.served(db) }
         let wall = tellsTime ? wall : nil
         try take(.served(serverStep(db, request: request, outcome, at: wall)))
     }
@@ -229,6 +246,7 @@ struct Recorder {
 
     /// Records a snapshot file of the server.
     mutating func madeSnapshot(_ db: Database) throws {
+        guard ledger == nil else { return }
         let header = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_snapshot")
         try take(
             .snapshot(
@@ -243,6 +261,7 @@ struct Recorder {
 
     /// Records a new device's file.
     mutating func joined(_ device: SimulatedDevice) throws {
+        if let ledger { return try ledger.look(at: device) }
         let now = try device.access { try look($0, after: nil, version: device.version) }
         files[device.name] = now
         if migrates { try take(.altered(actor: device.name, Migrations.layout(device.version))) }
@@ -267,6 +286,7 @@ struct Recorder {
 
     /// Records a write into a device's file.
     mutating func edited(_ device: SimulatedDevice) throws {
+        if let ledger { return try ledger.edited(device) }
         guard let old = files[device.name] else { return }
         var now = try device.access { try look($0, after: old.reading, version: device.version) }
         let rows = now.image.changes(since: old.image)
@@ -283,10 +303,14 @@ struct Recorder {
     }
 
     /// Records a copy of the server's file.
-    mutating func copiedServer(as name: String) throws { try take(.copied(from: "server", as: name)) }
+    mutating func copiedServer(as name: String) throws {
+        ledger?.copiedServer(as: name)
+        try take(.copied(from: "server", as: name))
+    }
 
     /// Records that a device has an earlier copy of its file.
     mutating func replaced(_ device: SimulatedDevice, by name: String) throws {
+        if let ledger { return try ledger.replaced(device) }
         let requests = files[device.name]?.requestsSinceHealed ?? 0
         files[device.name] = files[name]
         files[device.name]?.reading.forgetCount()
@@ -299,6 +323,7 @@ struct Recorder {
 
     /// Records a transaction of the engine in a device's file, if it ran one, and the ids that the app heard of.
     mutating func stepped(_ device: SimulatedDevice, _ step: String, events: [DeviceEvent] = []) throws {
+        if let ledger { return try ledger.look(at: device) }
         guard let old = files[device.name] else { return }
         guard
             var now = try device.access({ db -> FileState? in
@@ -395,6 +420,7 @@ struct Recorder {
 
     /// Records that nothing moves any more.
     mutating func finished(_ devices: [SimulatedDevice], _ server: SimulatedServer) throws {
+        if let ledger { return try server.read { try ledger.finish(devices, $0) } }
         for device in devices {
             let requests = files[device.name]?.requestsSinceHealed ?? 0
             try take(.drained(device: device.name, requests: requests))

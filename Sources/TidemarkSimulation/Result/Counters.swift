@@ -92,15 +92,26 @@ package enum Profile: String, CaseIterable, Sendable {
     ///
     /// Besides the faults of network and crash.
     case rest
+    /// Apps migrate between an edit and its sync, programs write tables whole or without triggers, clients set amounts
+    /// by old tags, people decide about conflicts long after, and both sides are put back: see ``Fates``.
+    ///
+    /// Besides the faults of network and crash.
+    case fates
 
     /// Whether messages get lost and the like.
     var hasNetworkFaults: Bool { ![.crash, .storage].contains(self) }
     /// Whether policies decide between values, some of them by the clock.
     var decides: Bool { self == .policies }
     /// The version of the tables that a world begins with.
-    var firstVersion: Int { self == .shapes ? Shapes.version : decides ? Stocks.version : 0 }
+    var firstVersion: Int {
+        self == .shapes ? Shapes.version : decides ? Stocks.version : followsFates ? Fates.version : 0
+    }
     /// Whether files are copied and restored, and logs are short.
     var copies: Bool { self == .restore }
+    /// Whether files are restored from backups.
+    var putsBack: Bool { copies || followsFates }
+    /// Whether each edit is followed to its end, by a ledger instead of the checker.
+    var followsFates: Bool { self == .fates }
     /// Whether there are clients without rows.
     var hasClients: Bool { self == .rest }
     /// Whether tables are altered.
@@ -129,6 +140,7 @@ package enum Profile: String, CaseIterable, Sendable {
             + (hasListeners ? [.pushedChanges] : [])
             + (hasLongValues ? [.longValues] : []) + (decides ? [.keptValues] : [])
             + (hasClients ? [.restReads, .restWrites, .restBatches, .restRefusals, .mirrors] : [])
+            + (followsFates ? [.migrations, .restores, .putBack] : [])
             + (copies ? [.copies, .restores, .putBack, .shortLogs] : [])
     }
 }

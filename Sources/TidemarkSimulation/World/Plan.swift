@@ -56,7 +56,8 @@ struct Plan {
         spread = decisions.pick([1_000, 3, 6])
         longValues = profile.hasLongValues ? decisions.pick([0, 5, 20]) : 0
         clientCount = profile.hasClients ? 1 + decisions.decide(3) : 0
-        opensAnew = profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
+        let isOften = profile.followsFates
+        opensAnew = isOften ? 50 : profile.hasCrashes ? decisions.pick([0, 0, 0, 0, 0, 0, 0, 50]) : 0
     }
 
     /// Draws whether a file is opened by a new connection after a crash.
@@ -88,6 +89,7 @@ struct Plan {
 
     private static func mixes(_ profile: Profile) -> [[String: ConflictPolicy]] {
         if profile == .shapes { return shapeMixes }
+        if profile.followsFates { return Fates.mixes }
         return profile.decides ? decidingMixes : policyMixes
     }
 

@@ -138,6 +138,13 @@ final class SimulatedDevice {
         try write(body)
     }
 
+    /// Runs a migration of the app, which the engine does not see end.
+    func alter(_ body: (Database) throws -> Void) throws {
+        try access { try ConnectionFlag.foreignKeys.set(false, in: $0) }
+        try writeOutside(body)
+        try access { try ConnectionFlag.foreignKeys.set(true, in: $0) }
+    }
+
     // MARK: Syncing
 
     /// Begins a sync in one of the processes.

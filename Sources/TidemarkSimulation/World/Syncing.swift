@@ -91,8 +91,8 @@ extension World {
         during outgoing: DeviceCore.Outgoing?
     ) throws -> Bool {
         note("\(device.name) hears \(error.code.rawValue)", ": \(error)")
-        // Nothing writes behind the triggers' back here, so an alarm is false or shows a defect.
-        guard error.code != .fingerprintMismatch else {
+        // Nothing else writes behind the triggers' back here, so an alarm is false or shows a defect.
+        guard error.code != .fingerprintMismatch || options.profile.followsFates else {
             throw Finding("rule 17", actor: device.name, detail: error.message)
         }
         do {
@@ -251,6 +251,7 @@ extension World {
     /// A conflict is retried only when it is alone. A retry gives a record a new id, which goes
     /// into the other parked sets, and the history has no event for that.
     func resolve(_ id: String, on device: SimulatedDevice, retries: Bool) throws {
+        if options.profile.followsFates { return try decide(id, on: device, retries: retries) }
         let retries = try retries && device.waiting().conflicts == 1
         counters[retries ? .retried : .accepted] += 1
         note("\(device.name) \(retries ? "retries" : "accepts") \(id)")
@@ -286,19 +287,20 @@ extension SimulatedDevice {
     }
 
     /// The captured changes, change sets and conflicts that wait.
-    func waiting() throws -> (edits: Int, conflicts: Int, revision: Int64) {
+    func waiting() throws -> (edits: Int, conflicts: Int, revision: Int64, captured: Int) {
         try access { db in
             let row = try Row.fetchOne(
                 db.cachedStatement(
                     sql: """
                         SELECT (SELECT count(*) FROM tidemark_capture)
                                 + (SELECT count(*) FROM tidemark_changeset) AS edits,
-                            (SELECT count(*) FROM tidemark_conflict) AS conflicts, revision
+                            (SELECT count(*) FROM tidemark_conflict) AS conflicts, revision,
+                            (SELECT count(*) FROM tidemark_capture) AS captured
                         FROM tidemark_state
                         """
                 )
             )
-            return (row?["edits"] ?? 0, row?["conflicts"] ?? 0, row?["revision"] ?? 0)
+            return (row?["edits"] ?? 0, row?["conflicts"] ?? 0, row?["revision"] ?? 0, row?["captured"] ?? 0)
         }
     }
 }

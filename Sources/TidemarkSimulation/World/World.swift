@@ -65,6 +65,10 @@ final class World {
     var gathered: [Message] = []
     /// The listeners of the server's process.
     var listeners = Listeners()
+    /// The amount that a client has read.
+    var amount: AmountLook?
+    /// The conflicts as people saw them, by id.
+    var views: [String: Conflict] = [:]
     /// The copies of files so far.
     var backups: [Backup] = []
     /// Whether faults have stopped for good.
@@ -96,7 +100,8 @@ final class World {
             version: options.profile.firstVersion,
             // Otherwise the server sends no times.
             tellsTime: plan.policies.values.contains(.latest),
-            migrates: options.profile.migrates
+            migrates: options.profile.migrates,
+            ledger: options.profile.followsFates ? FateLedger() : nil
         )
         let version = options.profile.firstVersion
         let pair = try templates.pair(plan.policies, version: version)
