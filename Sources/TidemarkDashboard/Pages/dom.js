@@ -97,7 +97,10 @@ export function value(data) {
   const { type, length, start } = data.$cut ?? {}
   if (type === 'text') return h('span', {}, words(`${start}…`), dim(` ${number(length)} characters`))
   if (type) return span('dim num', `${type}, ${size(length)}`)
-  if (data.$blob !== undefined) return span('dim num', `blob, ${size(Math.floor(data.$blob.replace(/=+$/, '').length * 3 / 4))}`)
+  if (data.$blob !== undefined) {
+    const digits = data.$blob.replace(/=+$/, '').length
+    return span('dim num', `blob, ${size(Math.floor(digits * 3 / 4))}`)
+  }
   if (typeof data === 'object') return h('code', {}, JSON.stringify(data))
   if (data.length > 500) return value({ $cut: { type: 'text', length: data.length, start: data.slice(0, 500) } })
   return typeof data === 'string' ? words(data) : span('num', `${data}`)
