@@ -109,6 +109,28 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `a person who has seen two conflicts that build on each other decides about both without another look`()
+        async throws
+    {
+        let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        try await anna.write("UPDATE team SET name = 'theirs' WHERE id = 1")
+        try await anna.engine.sync()
+        try await ben.write("UPDATE team SET name = 'mine' WHERE id = 1")
+        try await ben.write("UPDATE team SET city = 'Altona' WHERE id = 2")
+        try await ben.write("UPDATE team SET name = 'mine, again' WHERE id = 1")
+        try await ben.engine.sync()
+        let shown = try await ben.engine.conflicts()
+        try #require(shown.count == 2)
+        try await ben.engine.resolve(shown[0], with: .retry)
+        let rest = try await ben.engine.conflicts()
+        #expect(rest.map(\.seen) == [shown[1].seen])
+        try await ben.engine.resolve(shown[1], with: .retry)
+        try await cluster.converge(ben, anna)
+        #expect(try await cluster.rows("SELECT name FROM team WHERE id = 1") == ["mine, again"])
+    }
+
     @Test func `edits of one record that were refused together are retried with a sync between them`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")

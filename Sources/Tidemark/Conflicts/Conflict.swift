@@ -56,7 +56,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         public internal(set) var theirs: String?
         /// The record in this file, if pending changes of the device make it another one than ``theirs``, in JSON.
         ///
-        /// `null` if they delete it. A retry replaces them, too.
+        /// `null` if they delete it. A retry replaces them, too. Nil if ``base`` has them.
         public internal(set) var here: String?
         /// The names of the key's columns; empty if the table no longer syncs.
         var keyNames: [String] = []

@@ -64,6 +64,8 @@ struct PresentRecords {
                 if try Self.differ(present.server, record.theirs) { conflicts[index].hasChanged = true }
                 conflicts[index].records[place].theirs = present.server
                 guard try Self.differ(present.here, present.server) else { continue }
+                // The base can be what a decision before this one has left.
+                if let base = record.base, try !Self.differ(present.here, base) { continue }
                 conflicts[index].records[place].here = present.here ?? Conflict.Record.missing
                 conflicts[index].hasChanged = true
             }
