@@ -38,16 +38,7 @@ package struct ResolveConflict {
         case .retry: try redo(id, merged: [])
         case .merge(let records): try redo(id, merged: records)
         }
-        let dependents = try String.fetchSet(
-            db,
-            sql: """
-                SELECT parked_set.id
-                FROM tidemark_conflict AS parked_set
-                JOIN json_each(CASE WHEN json_valid(after) THEN after ELSE '[]' END) AS predecessor
-                WHERE predecessor.value = ?
-                """,
-            arguments: [id]
-        )
+        let dependents = try Self.dependents(of: id, in: db)
         try Self.forget(id, in: db)
         guard !dependents.isEmpty else { return [] }
         return try Conflict.shown(db, DeviceFile(db)).filter { dependents.contains($0.id) }
@@ -56,25 +47,28 @@ package struct ResolveConflict {
     /// Resolves a conflict, and then those that build on it and on no other one, inside the caller's transaction.
     ///
     /// `decide` gets a conflict that builds on it as it is by then, with the missing records that a retry would create
-    /// again, and returns its resolution; nil leaves it parked. Throws as for one conflict, or what `decide` throws.
+    /// again, and returns its resolution; without it, all stay parked. Throws as for one conflict, or what `decide`
+    /// throws.
     func resolve(
         _ name: String,
         _ resolution: Resolution,
-        dependents decide: (Conflict, [Conflict.Record]) throws -> Resolution?
+        dependents decide: ((Conflict, [Conflict.Record]) throws -> Resolution)?
     ) throws -> ResolvedChain {
-        var chain = ResolvedChain()
         var waiting = try resolve(name, resolution)
+        guard let decide else { return ResolvedChain(open: waiting) }
+        var chain = ResolvedChain()
         let follower = ResolveConflict(db: db, schema: schema, takenIDs: takenIDs)
+        try EngineConnection.prepare(db, schema: schema)
         while !waiting.isEmpty {
             // The resolution before may have given its records new ids.
             let id = waiting.removeFirst().id
             guard let conflict = try Conflict.shown(db, DeviceFile(db)).first(where: { $0.id == id }) else { continue }
-            let anew = try recordsToRecreate(id)
-            guard conflict.after.isEmpty, let resolution = try decide(conflict, anew) else {
+            let anew = try missingRecords(of: conflict)
+            guard conflict.after.isEmpty else {
                 chain.open.append(conflict)
                 continue
             }
-            let next = try follower.resolve(id, resolution)
+            let next = try follower.resolve(id, decide(conflict, anew))
             chain.dependents.append((conflict, anew))
             chain.open.removeAll { open in next.contains { $0.id == open.id } }
             waiting += next.filter { one in !waiting.contains { $0.id == one.id } }
@@ -87,12 +81,16 @@ package struct ResolveConflict {
     func recordsToRecreate(_ name: String) throws -> [Conflict.Record] {
         let id = try id(of: name)
         try EngineConnection.prepare(db, schema: schema)
+        return try Conflict.shown(db, DeviceFile(db)).first { $0.id == id }.map(missingRecords) ?? []
+    }
+
+    private func missingRecords(of conflict: Conflict) throws -> [Conflict.Record] {
         let values = RowValues(db: db)
-        return try Conflict.shown(db, DeviceFile(db)).first { $0.id == id }?.records.filter { record in
+        return try conflict.records.filter { record in
             guard record.operation == TidemarkCore.Operation.update.rawValue, let table = schema.byName[record.table]
             else { return false }
             return try values.current(table, key: record.key) == nil
-        } ?? []
+        }
     }
 
     private func id(of name: String) throws -> String {
@@ -143,18 +141,32 @@ package struct ResolveConflict {
     ///
     /// Their author has seen them: a conflict is resolved before those that depend on it.
     static func rebaseDependents(of id: String, on outcome: [RecordDecision], in db: Database) throws {
+        let dependents = try dependents(of: id, in: db)
+        guard !dependents.isEmpty else { return }
+        let list = "[\(dependents.sorted().map(ChangeSetJSON.quote).joined(separator: ","))]"
         for decision in outcome {
             try db.cachedStatement(
                 sql: """
                     UPDATE tidemark_conflict_record AS parked
                     SET base = (\(Images.current(decision.table, key: "?2")))
-                    WHERE tbl = ?1 AND key = ?2 AND id IN (
-                        SELECT dependent.id FROM tidemark_conflict AS dependent
-                        JOIN json_each(iif(json_valid(dependent.after), dependent.after, '[]')) AS predecessor
-                        WHERE predecessor.value = ?3)
+                    WHERE tbl = ?1 AND key = ?2 AND id IN (SELECT value FROM json_each(?3))
                     """
-            ).execute(arguments: [decision.table.name, decision.key, id])
+            ).execute(arguments: [decision.table.name, decision.key, list])
         }
+    }
+
+    /// Returns the ids of the parked change sets that build on one.
+    private static func dependents(of id: String, in db: Database) throws -> Set<String> {
+        try String.fetchSet(
+            db,
+            sql: """
+                SELECT dependent.id
+                FROM tidemark_conflict AS dependent
+                JOIN json_each(iif(json_valid(dependent.after), dependent.after, '[]')) AS predecessor
+                WHERE predecessor.value = ?
+                """,
+            arguments: [id]
+        )
     }
 
     private func parkedRows(of id: String) throws -> [Row] {

@@ -391,19 +391,19 @@ public actor SyncEngine {
     private func resolve(_ id: Conflict.ID, _ resolution: Resolution, seen: Seen, takenIDs: TakenIDs) async throws
         -> [Conflict]
     {
-        try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs) { _, _ in nil }.open
+        try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs, dependents: nil).open
     }
 
     /// Resolves a conflict and those that build on it, or none of them.
     ///
     /// `decide` gets a conflict that builds on it, with the records that a retry would create again, and returns the
-    /// version to keep; nil leaves it parked. Throws as for one conflict, or what `decide` throws.
+    /// version to keep; without it, all stay parked. Throws as for one conflict, or what `decide` throws.
     package func resolve(
         _ id: Conflict.ID,
         with resolution: Resolution,
         seen: Seen,
         takenIDs: TakenIDs,
-        dependents decide: @escaping @Sendable (Conflict, [Conflict.Record]) throws -> Resolution?
+        dependents decide: (@Sendable (Conflict, [Conflict.Record]) throws -> Resolution)?
     ) async throws -> ResolvedChain {
         try await database.typingStorage {
             try await database.write { db in

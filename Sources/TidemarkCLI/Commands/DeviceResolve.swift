@@ -155,10 +155,16 @@ extension Device {
                 shown = .shown(part.conflict)
             }
             let name = part?.conflict.id ?? id
-            return try await engine.resolve(name, with: resolution, seen: shown, takenIDs: takenIDs) { next, anew in
-                guard dependents else { return nil }
-                return try reviving(ResolvePart(next, accepts: accept), anew).resolution
+            let decide = { @Sendable (next: Conflict, anew: [Conflict.Record]) in
+                try reviving(ResolvePart(next, accepts: accept), anew).resolution
             }
+            return try await engine.resolve(
+                name,
+                with: resolution,
+                seen: shown,
+                takenIDs: takenIDs,
+                dependents: dependents ? decide : nil
+            )
         }
 
         /// Applies `--revive` or `--no-revive` to the records that another device deleted.
