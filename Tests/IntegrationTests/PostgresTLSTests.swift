@@ -84,8 +84,9 @@ private struct TLSYard {
                 "COPY (SELECT unnest(string_to_array('\(text.trimmingCharacters(in: .newlines))', E'\\n'))) TO '\(folder)/\(file)'"
             )
         }
-        // The server reads a key that only its owner may read.
-        _ = try await psql("COPY (SELECT 1) TO PROGRAM 'chmod 600 \(folder)/server.key'")
+        // The server reads a key that only its owner may read. A program that ends before it has read its input
+        // makes `COPY` fail.
+        _ = try await psql("COPY (SELECT 1) TO PROGRAM 'cat >/dev/null && chmod 600 \(folder)/server.key'")
         _ = try await psql("ALTER SYSTEM SET ssl = on")
         _ = try await psql("SELECT pg_reload_conf()")
     }
