@@ -39,15 +39,17 @@ struct DrainCapture {
         guard last < .max else { throw TidemarkError.unreadable("The outbox") }
         let drawn = DrawnIDs(db: db, schema: schema)
         let overdrawn = try tables.compactMap(drawn.overdrawn)
+        if let names = renumbering.columnNames {
+            try FoldRewrites(db: db, schema: schema, columnNames: names).run(
+                in: range,
+                outside: boundaries.unknownRanges(in: range)
+            )
+        }
         let groups = TransactionGroups(db: db, schema: schema)
         let independent = try independent ?? IndependentTables(declaredIn: db)
         for run in try groups.runs(in: range, boundaries: boundaries) {
             let whole = run[0].range.lowerBound...run[run.count - 1].range.upperBound
-            var count = try ReduceCapture.reduce(whole, schema: schema, in: db)
-            if whole.upperBound == range.upperBound, let names = renumbering.columnNames {
-                count -= try FoldRewrites(db: db, schema: schema, columnNames: names).run(run.filter(\.isOutside))
-            }
-            guard count > 0 else { continue }
+            guard try ReduceCapture.reduce(whole, schema: schema, in: db) > 0 else { continue }
             try Deltas(db: db, schema: schema).deriveReduced()
             try NumberNewRows(db: db, schema: schema).run(from: whole.lowerBound)
             let parts = try divide(run, whole: whole, independent: independent)

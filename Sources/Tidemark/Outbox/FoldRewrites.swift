@@ -6,12 +6,13 @@ import TidemarkSQL
 ///
 /// Some programs write a table whole: they delete all rows and insert them again, under new ids.
 /// Captured as it is, a session is as many deletions and creations as the table has rows, and the
-/// sessions of two devices double the table. So a new row that equals a deleted one, in a table that
-/// was rewritten whole, is the old record, and neither change is sent. The file's map of ids leads
-/// from the new id to the old one.
+/// sessions of two devices double the table. So a new row that another program inserted, and that equals a row that it
+/// deleted, is the old record, in a table that was rewritten whole. The row gets the old id, in the table and in the
+/// captured changes, before these become change sets. So neither change is sent, and a later edit of the row is one of
+/// the old record. The file's map of ids leads from the new id to the old one.
 ///
 /// This holds only for integer keys to which nothing refers: no table declares a reference, and no
-/// value of the same change set equals the new id. Another key is the same after the rewriting.
+/// captured value equals the new id. Another key is the same after the rewriting.
 ///
 /// A migration may have altered the file since. A table with all columns of `schema`, under whatever names, is
 /// still one that was rewritten.
@@ -21,54 +22,57 @@ struct FoldRewrites {
     /// The file's names of renamed columns, by table and name in `schema`.
     var columnNames: [String: [String: String]] = [:]
 
-    /// Removes the pairs from `temp.tidemark_reduced`, and renames their rows.
+    /// Gives the rows of rewritten tables their ids back.
     ///
-    /// `groups` are the change sets of other programs in it; no later change is captured.
-    ///
-    /// - Returns: The number of removed changes.
-    func run(_ groups: [TransactionGroups.Group]) throws -> Int {
-        guard !groups.isEmpty else { return 0 }
-        let bounds = groups.map { "[\($0.range.lowerBound),\($0.range.upperBound)]" }
-        let list = "[" + bounds.joined(separator: ",") + "]"
-        var removed = 0
-        for table in try rewrittenTables() {
+    /// - Parameters:
+    ///   - range: All captured changes.
+    ///   - outside: The changes of other programs among them.
+    func run(in range: ClosedRange<Int64>, outside: [ClosedRange<Int64>]) throws {
+        guard !outside.isEmpty else { return }
+        let tables = try schema.tables.filter(mayBeRewritten)
+        guard !tables.isEmpty else { return }
+        try ReduceCapture.reduce(range, schema: schema, in: db)
+        let bounds = "[" + outside.map { "[\($0.lowerBound),\($0.upperBound)]" }.joined(separator: ",") + "]"
+        for table in tables where try isRewritten(table) {
             try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
-            try pair(table, groups: list)
-            guard db.changesCount > 0 else { continue }
-            try rename(table)
-            removed += try removeChanges(of: table)
+            try pair(table, outside: bounds)
+            if db.changesCount > 0 { try rename(table, in: range) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
-        return removed
     }
 
-    /// Returns the tables in which every row is new.
-    private func rewrittenTables() throws -> [SyncedTable] {
-        let counts = try Row.fetchAll(
+    /// Whether rows of a table were deleted and inserted, and its keys mean nothing.
+    private func mayBeRewritten(_ table: SyncedTable) throws -> Bool {
+        let references = schema.tables.lazy.flatMap(\.references)
+        guard table.keyKind == .integer, !references.contains(where: { $0.parent == table.name }) else { return false }
+        let shadow = SQLText.name(CaptureTables.shadow(table))
+        let isWritten = try Bool.fetchOne(
             db.cachedStatement(
                 sql: """
-                    SELECT tbl, count(*) FILTER (WHERE operation = 'create') AS created
-                    FROM temp.tidemark_reduced
-                    GROUP BY tbl
-                    HAVING created > 0 AND count(*) FILTER (WHERE operation = 'delete') > 0
+                    SELECT EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'delete')
+                        AND EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'insert')
                     """
             )
         )
-        let referenced = Set(schema.tables.flatMap(\.references).map(\.parent))
-        return try counts.compactMap { row in
-            guard let table = try schema.byName[row.value("tbl")], table.keyKind == .integer,
-                !referenced.contains(table.name), try hasAllColumns(table), try !isReferenced(table)
-            else { return nil }
-            let created: Int = try row.value("created")
-            // Counts one row more at most: a large table has others.
-            let rows = try Int.fetchOne(
-                db.cachedStatement(
-                    sql: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)"
-                ),
-                arguments: [created + 1]
-            )
-            return rows == created ? table : nil
-        }
+        guard isWritten == true else { return false }
+        return try hasAllColumns(table) && !isReferenced(table)
+    }
+
+    /// Whether every row of a table is new.
+    private func isRewritten(_ table: SyncedTable) throws -> Bool {
+        let created = try Int.fetchOne(
+            db.cachedStatement(
+                sql: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'"
+            ),
+            arguments: [table.name]
+        )
+        guard let created, created > 0 else { return false }
+        // Counts one row more at most: a large table has others.
+        let rows = try Int.fetchOne(
+            db.cachedStatement(sql: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)"),
+            arguments: [created + 1]
+        )
+        return rows == created
     }
 
     private func hasAllColumns(_ table: SyncedTable) throws -> Bool {
@@ -99,47 +103,49 @@ struct FoldRewrites {
         columnNames[table.name]?[column] ?? column
     }
 
-    /// Pairs deleted rows with equal new ones, within a change set.
-    private func pair(_ table: SyncedTable, groups: String) throws {
+    /// Pairs rows that other programs deleted with equal ones that they inserted.
+    private func pair(_ table: SyncedTable, outside: String) throws {
         let key = SQLText.name(name(table.key[0], in: table))
         let ignoresValues = planted(PlantedBug.foldsChangedRows)
-        let rows = { (operation: String, image: String) in
-            let content = ignoresValues ? "''" : "reduced.\(image)"
+        // The last deletion of a record that is gone, and the last insertion of one that is there.
+        let rows = { (kind: String, side: String, operation: String) in
+            let id = "captured.\(SQLText.name(side + table.key[0]))"
+            let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: side)
             return """
-                SELECT reduced.key, reduced.\(image) AS image, \(content) AS content, bounds.key AS grp, row_number() OVER (
-                        PARTITION BY bounds.key, \(content) ORDER BY CAST(reduced.key AS INTEGER)) AS place
-                    FROM temp.tidemark_reduced AS reduced
-                    JOIN json_each(?2) AS bounds
-                        ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
-                    WHERE reduced.tbl = ?1 AND reduced.operation = '\(operation)'
+                SELECT id, row_number() OVER (PARTITION BY content ORDER BY id) AS place, content
+                FROM (
+                    SELECT \(id) AS id, max(captured.seq), \(ignoresValues ? "''" : image) AS content
+                    FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
+                    CROSS JOIN temp.tidemark_reduced AS reduced
+                        ON reduced.tbl = ?1 AND reduced.key = CAST(\(id) AS TEXT)
+                            AND reduced.operation = '\(operation)'
+                    WHERE captured.kind = '\(kind)'
+                        AND EXISTS (SELECT 1 FROM outside WHERE captured.seq BETWEEN outside.first AND outside.last)
+                    GROUP BY \(id)
+                )
                 """
         }
-        let image = RowJSON.object(
-            table.valueColumns.map(\.name),
-            prefix: "app_row.",
-            names: columnNames[table.name] ?? [:]
-        )
         try db.execute(
             sql: """
+                WITH outside (first, last) AS MATERIALIZED (SELECT value ->> 0, value ->> 1 FROM json_each(?2))
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
-                SELECT ?1, CAST(creation.key AS INTEGER), CAST(deletion.key AS INTEGER)
-                FROM (\(rows("create", "attributes"))) AS creation
-                JOIN (\(rows("delete", "before"))) AS deletion
-                    ON deletion.content = creation.content AND deletion.grp = creation.grp
-                        AND deletion.place = creation.place
-                JOIN main.\(SQLText.name(table.name)) AS app_row
-                    ON app_row.\(key) = CAST(creation.key AS INTEGER) AND \(image) = creation.image
-                WHERE creation.key NOT IN (
-                    SELECT CAST(cell.value AS TEXT)
-                    FROM temp.tidemark_reduced AS other
-                    JOIN json_each(other.attributes) AS cell
-                    WHERE cell.type IN ('integer', 'text'))
+                SELECT ?1, creation.id, deletion.id
+                FROM (\(rows("insert", "new_", "create"))) AS creation
+                JOIN (\(rows("delete", "old_", "delete"))) AS deletion USING (content, place)
+                WHERE EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(key) = creation.id)
+                    AND NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(key) = deletion.id)
+                    AND CAST(creation.id AS TEXT) NOT IN (
+                        SELECT CAST(cell.value AS TEXT)
+                        FROM temp.tidemark_reduced AS other
+                        JOIN json_each(other.attributes) AS cell
+                        WHERE cell.type IN ('integer', 'text'))
                 """,
-            arguments: [table.name, groups]
+            arguments: [table.name, outside]
         )
     }
 
-    private func rename(_ table: SyncedTable) throws {
+    /// Renames the rows in the table and in its captured changes.
+    private func rename(_ table: SyncedTable, in range: ClosedRange<Int64>) throws {
         let key = SQLText.name(name(table.key[0], in: table))
         try DeviceFile.whileApplying(db) {
             try db.execute(
@@ -151,22 +157,20 @@ struct FoldRewrites {
                     """
             )
         }
+        for side in ["old_", "new_"] {
+            let column = SQLText.name(side + table.key[0])
+            try db.execute(
+                sql: """
+                    UPDATE \(SQLText.name(CaptureTables.shadow(table))) AS captured
+                    SET \(column) = assigned.permanent
+                    FROM temp.tidemark_assigned AS assigned
+                    WHERE captured.\(column) = assigned.temporary AND captured.seq BETWEEN ? AND ?
+                    """,
+                arguments: [range.lowerBound, range.upperBound]
+            )
+        }
         try db.execute(
             sql: "INSERT OR REPLACE INTO tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
         )
-    }
-
-    private func removeChanges(of table: SyncedTable) throws -> Int {
-        try db.execute(
-            sql: """
-                DELETE FROM temp.tidemark_reduced
-                WHERE tbl = ? AND CAST(key AS INTEGER) IN (
-                    SELECT temporary FROM temp.tidemark_assigned
-                    UNION ALL
-                    SELECT permanent FROM temp.tidemark_assigned)
-                """,
-            arguments: [table.name]
-        )
-        return db.changesCount
     }
 }

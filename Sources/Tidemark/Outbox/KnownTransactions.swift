@@ -41,6 +41,15 @@ package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
         return Set(ends + [range.upperBound]).sorted()
     }
 
+    /// Returns the parts of a range that belong to no known transaction, in order.
+    func unknownRanges(in range: ClosedRange<Int64>) -> [ClosedRange<Int64>] {
+        let ends = ends(in: range)
+        let known = knownEnds(among: ends)
+        return zip([range.lowerBound] + ends.dropLast().map { $0 + 1 }, ends).filter { !known.contains($1) }.map {
+            $0...$1
+        }
+    }
+
     /// Returns those of `ends` at which known transactions end.
     func knownEnds(among ends: [Int64]) -> Set<Int64> {
         isAll ? Set(ends) : Set(ranges.map(\.upperBound)).intersection(ends)
