@@ -176,8 +176,8 @@ package struct TakeSnapshot {
         let schema = file.schema
         let isSame = header.epoch == file.epoch && header.revision == file.revision
         try drain(file)
-        let othersMayHaveDeleted = header.epoch == file.epoch && !isSame
-        if asksAboutMissing, othersMayHaveDeleted,
+        let othersMayHaveDeleted = !isSame
+        if asksAboutMissing, othersMayHaveDeleted, header.epoch == file.epoch,
             try ReplacedRows(db: db, schema: schema).keepMissing(of: CompareRebuilt.tables(file))
         {
             return ApplyResult(revision: file.revision, isStale: true, needsHistories: true)

@@ -103,38 +103,37 @@ struct FoldRewrites {
         columnNames[table.name]?[column] ?? column
     }
 
-    /// Pairs rows that other programs deleted with equal ones that they inserted.
+    /// Finds the record that each row of a rewritten table was before.
+    ///
+    /// A row that a program deletes is the equal row that a program inserts next, through any number of
+    /// rewritings and edits between them.
     private func pair(_ table: SyncedTable, outside: String) throws {
         let key = SQLText.name(name(table.key[0], in: table))
-        let ignoresValues = planted(PlantedBug.foldsChangedRows)
-        // The last deletion of a record that is gone, and the last insertion of one that is there.
-        let rows = { (kind: String, side: String, operation: String) in
-            let id = "captured.\(SQLText.name(side + table.key[0]))"
-            let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: side)
-            return """
-                SELECT id, row_number() OVER (PARTITION BY content ORDER BY id) AS place, content
-                FROM (
-                    SELECT \(id) AS id, max(captured.seq), \(ignoresValues ? "''" : image) AS content
-                    FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
-                    CROSS JOIN temp.tidemark_reduced AS reduced
-                        ON reduced.tbl = ?1 AND reduced.key = CAST(\(id) AS TEXT)
-                            AND reduced.operation = '\(operation)'
-                    WHERE captured.kind = '\(kind)'
-                        AND EXISTS (SELECT 1 FROM outside WHERE captured.seq BETWEEN outside.first AND outside.last)
-                    GROUP BY \(id)
-                )
-                """
-        }
+        let rows = "main.\(SQLText.name(table.name))"
         try db.execute(
             sql: """
-                WITH outside (first, last) AS MATERIALIZED (SELECT value ->> 0, value ->> 1 FROM json_each(?2))
+                WITH RECURSIVE outside (first, last) AS MATERIALIZED (
+                    SELECT value ->> 0, value ->> 1 FROM json_each(?2)
+                ), birth (id, content, place) AS (\(ends(of: table, kind: "insert", side: "new_"))),
+                death (id, content, place) AS (\(ends(of: table, kind: "delete", side: "old_"))),
+                link (former, id) AS MATERIALIZED (
+                    SELECT death.id, birth.id FROM death JOIN birth USING (content, place) WHERE death.id <> birth.id
+                ), chain (id, record) AS (
+                    SELECT link.id, link.former
+                    FROM link
+                    CROSS JOIN temp.tidemark_reduced AS reduced
+                        ON reduced.tbl = ?1 AND reduced.key = CAST(link.former AS TEXT) AND operation = 'delete'
+                    UNION ALL
+                    SELECT link.id, chain.record FROM chain JOIN link ON link.former = chain.id
+                )
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
-                SELECT ?1, creation.id, deletion.id
-                FROM (\(rows("insert", "new_", "create"))) AS creation
-                JOIN (\(rows("delete", "old_", "delete"))) AS deletion USING (content, place)
-                WHERE EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(key) = creation.id)
-                    AND NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(key) = deletion.id)
-                    AND CAST(creation.id AS TEXT) NOT IN (
+                SELECT ?1, chain.id, chain.record
+                FROM chain
+                CROSS JOIN temp.tidemark_reduced AS reduced
+                    ON reduced.tbl = ?1 AND reduced.key = CAST(chain.id AS TEXT) AND operation = 'create'
+                WHERE EXISTS (SELECT 1 FROM \(rows) WHERE \(key) = chain.id)
+                    AND NOT EXISTS (SELECT 1 FROM \(rows) WHERE \(key) = chain.record)
+                    AND CAST(chain.id AS TEXT) NOT IN (
                         SELECT CAST(cell.value AS TEXT)
                         FROM temp.tidemark_reduced AS other
                         JOIN json_each(other.attributes) AS cell
@@ -142,6 +141,24 @@ struct FoldRewrites {
                 """,
             arguments: [table.name, outside]
         )
+    }
+
+    /// Returns a query for the captured changes of one kind by other programs, numbered among those of equal rows.
+    ///
+    /// An id that was deleted or inserted twice stands for more than one row, and is left out.
+    private func ends(of table: SyncedTable, kind: String, side: String) -> String {
+        let image = RowJSON.object(table.valueColumns.map(\.name), prefix: "captured.", side: side)
+        return """
+            SELECT id, content, row_number() OVER (PARTITION BY content ORDER BY seq)
+            FROM (
+                SELECT captured.\(SQLText.name(side + table.key[0])) AS id, min(captured.seq) AS seq,
+                    \(planted(PlantedBug.foldsChangedRows) ? "''" : image) AS content
+                FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
+                WHERE captured.kind = '\(kind)'
+                GROUP BY 1 HAVING count(*) = 1
+            )
+            WHERE EXISTS (SELECT 1 FROM outside WHERE seq BETWEEN outside.first AND outside.last)
+            """
     }
 
     /// Renames the rows in the table and in its captured changes.

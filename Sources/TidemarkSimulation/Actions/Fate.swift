@@ -19,13 +19,10 @@ struct AlterFile: Action {
         return true
     }
 
-    /// Whether the kinds include those that make tables again.
-    private static let isRebuilding = false
-
     /// Alters a file by one of the kinds.
     static func alter(_ device: SimulatedDevice, _ ledger: FateLedger, in world: World) throws {
         let table = world.decisions.pick(Fates.texts).table
-        let kind = world.decisions.pick(isRebuilding ? Kind.allCases : Kind.altering)
+        let kind = world.decisions.pick(Kind.allCases)
         let restarts = world.decisions.chance(50)
         world.writes += 1
         let text = "d\(device.number).\(world.writes)"
@@ -54,16 +51,13 @@ struct AlterFile: Action {
                 try Self.rebuild(table, db, changing: "UPDATE new SET \(column) = '\(text)' WHERE \(key) = \(row)")
             }
         }
-        try kind == .dropServedColumn ? ledger.dropped(device) : ledger.edited(device)
+        try kind == .dropServedColumn ? ledger.dropped(device) : ledger.edited(device, by: .migration)
         if restarts { try device.begin() }
         try world.recorder.stepped(device, "begin")
     }
 
     enum Kind: CaseIterable {
         case addColumn, addTable, renameColumn, dropServedColumn, rebuild, rebuildAndEdit
-
-        /// The kinds that keep a table's triggers.
-        static let altering: [Kind] = [.addColumn, .addTable, .renameColumn]
     }
 
     /// Makes a table again, in the way that SQLite's manual describes; `change` changes the rows on the way.
@@ -96,7 +90,8 @@ struct RewriteTable: Action {
 
     func perform(in world: World) throws -> Bool {
         guard let device = world.runningDevice(), let ledger = world.recorder.ledger,
-            device.processes[SimulatedDevice.app].round == nil, try device.waiting().edits == 0
+            device.processes[SimulatedDevice.app].round == nil, try device.waiting().edits == 0,
+            try device.access(FateLedger.tablesWithoutTriggers).isEmpty
         else { return false }
         let isLine = world.decisions.chance(70)
         let (table, column) = isLine ? ("line", "name") : ("setting", "value")
@@ -119,7 +114,6 @@ struct RewriteTable: Action {
             )
         }
         try ledger.edited(device)
-        // The device recognises a rewritten table only if nothing else waits.
         if !ledger.hasUncaptured.contains(device.name), world.decisions.chance(30) {
             try AlterFile.alter(device, ledger, in: world)
         }
@@ -153,7 +147,7 @@ struct EditUncaptured: Action {
             try db.execute(sql: sql, arguments: [text, place])
             try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
         }
-        try ledger.edited(device, isUncaptured: true)
+        try ledger.edited(device, by: .withoutTriggers)
         return true
     }
 

@@ -19,6 +19,8 @@ final class FateLedger {
         var rows: Set<String> = []
         var arrived: Set<String> = []
         var gone: Set<String> = []
+        /// The texts in the column that a migration may drop.
+        var extras: Set<String> = []
         /// The ids of lines by their text.
         var lines: [String: Int64] = [:]
     }
@@ -38,13 +40,18 @@ final class FateLedger {
     private var mayReturn: Set<String> = []
     /// The marks of items whose sum and parts a person's decision has torn apart.
     private var looseMarks: Set<String> = []
-    /// Whether a person has decided for a sum that no trigger captured.
+    /// Whether a sum and its parts may be apart: a person has decided for a sum that no trigger captured, or an app has
+    /// written to a table without triggers, so that its transaction is not one change set.
     private var areSumsLoose = false
+    /// The texts that a migration wrote on the way to another table, or an app before the engine knew that one.
+    private var rebuilt: Set<String> = []
     /// The texts whose records a device has deleted.
     private var graves: [String: Set<String>] = [:]
     private var identities: [String: String] = [:]
     /// The devices on which a program has written without triggers.
     private(set) var hasUncaptured: Set<String> = []
+    /// The devices whose items lack a column of the zone's.
+    private var hasDropped: Set<String> = []
     /// Whether the next revision is another program's, which sees all rows.
     var isProgramWriting = false
 
@@ -57,7 +64,9 @@ final class FateLedger {
         let texts = try Self.texts(db)
         let rows = Set(texts)
         let lines = try Self.lines(db)
+        let extras = try String.fetchSet(db.cachedStatement(sql: "SELECT extra FROM item WHERE extra IS NOT NULL"))
         defer {
+            zone.extras = extras
             revision = head
             zone.lines = lines
             zone.arrived.formUnion(rows)
@@ -82,7 +91,9 @@ final class FateLedger {
             sql: "SELECT DISTINCT device FROM tidemark_revision WHERE revision > ? AND device IS NOT NULL",
             arguments: [revision]
         ).map { identities[$0] ?? $0 }
-        let seen = writers.reduce(into: Set<String>()) { $0.formUnion(known[$1] ?? []) }
+        var seen = writers.reduce(into: Set<String>()) { $0.formUnion(known[$1] ?? []) }
+        // Who deletes a record without one of its columns takes that value along.
+        if !hasDropped.isDisjoint(with: writers) { seen.formUnion(zone.extras) }
         guard let unseen = removed.subtracting(seen).min() else { return }
         let detail = "removes \(unseen), which it has not seen"
         throw Finding("rule 1", actor: writers.joined(separator: ", "), detail: detail)
@@ -152,8 +163,11 @@ final class FateLedger {
         !zone.arrived.contains(text) && !givenUp.contains(text) && known[author]?.contains(text) != true
     }
 
+    /// The ways in which rows of a device are written.
+    enum Writing { case app, migration, withoutTriggers }
+
     /// Takes in a write of a person or a program into a device's rows.
-    func edited(_ device: any FollowedFile, isUncaptured: Bool = false) throws {
+    func edited(_ device: any FollowedFile, by writing: Writing = .app) throws {
         let before = visible[device.name] ?? []
         let after = Set(try device.access(Self.texts))
         let removed = before.subtracting(after)
@@ -161,11 +175,25 @@ final class FateLedger {
         known[device.name, default: []].formUnion(removed)
         graves[device.name, default: []].formUnion(removed)
         visible[device.name] = after
-        if isUncaptured { hasUncaptured.insert(device.name) }
+        if writing == .withoutTriggers { hasUncaptured.insert(device.name) }
+        let bare = try device.access(Self.tablesWithoutTriggers)
+        if writing == .migration || !bare.isEmpty { rebuilt.formUnion(after.subtracting(before)) }
+        if writing == .app, !bare.isDisjoint(with: ["item", "posting"]) { areSumsLoose = true }
     }
 
-    /// Takes in that a migration has dropped columns.
-    func dropped(_ device: any FollowedFile) throws { visible[device.name] = Set(try device.access(Self.texts)) }
+    /// The tables that an app has made again, and the engine has not seen since.
+    static func tablesWithoutTriggers(_ db: Database) throws -> Set<String> {
+        let sql = """
+            SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'tidemark_after_update_%'
+            """
+        return try Set(Fates.texts.map(\.table)).subtracting(String.fetchSet(db.cachedStatement(sql: sql)))
+    }
+
+    /// Takes in that a migration has dropped a column.
+    func dropped(_ device: any FollowedFile) throws {
+        hasDropped.insert(device.name)
+        visible[device.name] = Set(try device.access(Self.texts))
+    }
 
     /// Handles that a device has an earlier copy of its file.
     func replaced(_ device: any FollowedFile) throws {
@@ -187,6 +215,8 @@ final class FateLedger {
     /// Judges a conflict that a device shows.
     func shown(_ conflict: Conflict, on device: any FollowedFile) throws {
         guard Self.isUncaptured(conflict), !hasUncaptured.contains(device.name) else { return }
+        let texts = conflict.records.flatMap { Self.cells($0.mine).filter { $0.key != "mark" }.values }
+        guard !rebuilt.isSuperset(of: texts) else { return }
         throw Finding("I6", actor: device.name, detail: "takes captured edits for uncaptured ones: \(conflict)")
     }
 
