@@ -29,8 +29,7 @@ extension Scenario {
     /// Another program takes the number of a device's new team, in zones whose policy decides between values.
     static let takenNumber = Scenario(name: "a number that another program takes, under a policy") { _ in
         for seed in 1...UInt64(12) {
-            let options = SimulationOptions(seed: seed, rounds: 0, profile: .policies)
-            let world = try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
+            let world = try world(seed: seed, profile: .policies)
             guard world.plan.policies["team"]?.decides == true else { continue }
             let device = world[1]
             let team = { (name: String) in "INSERT INTO team (name) VALUES ('\(name)')" }
@@ -54,26 +53,6 @@ extension Scenario {
             }
         }
         return nil
-    }
-}
-
-extension World {
-    /// Carries out a device's sync to its end.
-    fileprivate func sync(_ device: SimulatedDevice) throws {
-        device.startRound(0)
-        while let step = try device.step(0, { try $0.next($1) }) {
-            switch step {
-            case .send(let outgoing):
-                do {
-                    let answer = try server.handle(outgoing.body, crash: .never)
-                    _ = try device.step(0) { try $0.applyAnswer(answer, to: outgoing, in: $1) }
-                } catch let error as TidemarkError {
-                    _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
-                }
-            case .fetchSnapshot: try takeSnapshot(device)
-            case .compare, .fetchSchema, .askHistory, .finish: return
-            }
-        }
     }
 }
 #endif
