@@ -70,12 +70,39 @@ extension Scenario {
         )
         try world.sync(device)
         try world.retry(world.conflict())
-        let name = try world.text(
-            "SELECT team.name FROM tag JOIN team ON CAST(title AS INTEGER) = id WHERE tag.name = 'note'"
-        )
+        let name = try world.text(teamOfNote)
         guard name != "mine" else { return nil }
         return Finding("I8", actor: device.name, detail: "a title has the id of team '\(name)' instead of 'mine'")
     }
+
+    /// A device makes two teams before it is lent ids, and the first one is refused for its rank.
+    ///
+    /// The id after the temporary one was the other team's, so a new team may not draw it. A title names the new team.
+    static let retriedFormerID = Scenario(name: "a new team after a retry under a temporary id", seed: 7) { world in
+        let device = world[1]
+        try world.server.writeOutside { try $0.execute(sql: "INSERT INTO team (name, rank) VALUES ('theirs', 9)") }
+        try device.write("INSERT INTO team (name, rank) VALUES ('refused', 9)")
+        try device.write("INSERT INTO team (name) VALUES ('accepted')")
+        try world.sync(device)
+        let conflict = try world.conflict()
+        try world.server.writeOutside { try $0.execute(sql: "UPDATE team SET rank = NULL WHERE rank = 9") }
+        try world.sync(device)
+        try world.retry(
+            conflict,
+            then: """
+                INSERT INTO team (name) VALUES ('new');
+                INSERT INTO tag (name, title) SELECT 'note', id FROM team WHERE name = 'new'
+                """
+        )
+        let name = try world.text(teamOfNote)
+        guard name != "new" else { return nil }
+        return Finding("I8", actor: device.name, detail: "a title has the id of team '\(name)' instead of 'new'")
+    }
+
+    /// The team whose id stands in a title, which is a reference that no table declares.
+    private static let teamOfNote = """
+        SELECT team.name FROM tag JOIN team ON CAST(title AS INTEGER) = id WHERE tag.name = 'note'
+        """
 }
 
 extension World {
@@ -102,10 +129,10 @@ extension World {
         return conflict
     }
 
-    /// Retries a conflict on the first device, as a person has seen it, and sends what becomes of that.
+    /// Retries a conflict on the first device, as a person has seen it, and sends that with a later edit.
     ///
     /// The device may refuse, for what the person has not seen.
-    fileprivate func retry(_ conflict: Conflict) throws {
+    fileprivate func retry(_ conflict: Conflict, then sql: String = "") throws {
         let device = self[1]
         do {
             try device.write { db in
@@ -115,6 +142,7 @@ extension World {
                 )
             }
         } catch let error as TidemarkError where [.preconditionFailed, .invalidArgument].contains(error.code) { return }
+        if !sql.isEmpty { try device.write(sql) }
         try sync(device)
     }
 

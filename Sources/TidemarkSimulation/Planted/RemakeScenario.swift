@@ -26,6 +26,39 @@ extension Scenario {
         return Finding("I2", actor: device.name, detail: "overwrites a name that its author had not seen")
     }
 
+    /// A device's file is copied, and both files draw ids for new teams, which titles name.
+    static let copiedFile = Scenario(name: "two new teams of a device and its copy", seed: 7) { world in
+        let device = world[1]
+        try device.write("INSERT INTO team (name) VALUES ('first')")
+        try world.sync(device)
+        let copy = try world.copyOfFile(device)
+        // The server recognises the copy when both have sent something, and lends it ids with its next team.
+        for device in [device, copy, copy, device] {
+            try device.write("INSERT INTO team (name) VALUES ('more')")
+            try world.sync(device)
+        }
+        for (device, name) in [(device, "mine"), (copy, "copy")] {
+            try device.write(
+                """
+                INSERT INTO team (name) VALUES ('\(name)');
+                INSERT INTO tag (name, title) SELECT name, id FROM team WHERE name = '\(name)'
+                """
+            )
+        }
+        for device in [device, copy, device] { try world.sync(device) }
+        let names = try world.server.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT team.name FROM tag JOIN team ON CAST(title AS INTEGER) = id
+                    WHERE tag.name IN ('mine', 'copy') ORDER BY tag.name
+                    """
+            )
+        }
+        guard names != ["copy", "mine"] else { return nil }
+        return Finding("I8", actor: copy.name, detail: "the titles of a device and its copy name the teams \(names)")
+    }
+
     /// Another program takes the number of a device's new team, in zones whose policy decides between values.
     static let takenNumber = Scenario(name: "a number that another program takes, under a policy") { _ in
         for seed in 1...UInt64(12) {
@@ -53,6 +86,23 @@ extension Scenario {
             }
         }
         return nil
+    }
+}
+
+extension World {
+    /// A device with a copy of another one's file.
+    fileprivate func copyOfFile(_ original: SimulatedDevice) throws -> SimulatedDevice {
+        let number = devices.count + 1
+        let file = try storage.open("device-\(number)")
+        try original.database.backup(to: file)
+        try file.close()
+        return try SimulatedDevice(
+            number: number,
+            in: storage,
+            VirtualEnvironment(seed: UInt64(number)),
+            limits: plan.deviceLimits,
+            version: original.version
+        )
     }
 }
 #endif
