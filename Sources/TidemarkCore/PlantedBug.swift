@@ -38,16 +38,16 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case keepsTemporaryIdsInOutbox, keepsTemporaryReferences
     case keepsLentIDsOfCopy, renumbersOntoRows, remakesOverUnseenRows, drawsFormerIDs
     case dropsIdMap, losesConflictRecords, parksAfterTransientError
-    case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain
+    case dropsValuesInVain, forgetsTimesSeen, forgetsToOfferAgain, offersUnderNewIDs
     case dropsOutboxOnSnapshot, trustsSnapshot
     case dropsUncapturedEdits, parksEditsTwice, foldsChangedRows
     // A person's decision about a conflict.
     case retriesOverUnseenRows, retriesUnsetColumns, retriesDeletionOfUnseenChildren, replacesTakenRecords
-    case renumbersLentIDs, offersUnderNewIDs
+    case renumbersLentIDs
     // A device's handling of schema changes.
     case fillsOverOwnValues, sendsOverUnseenValues, erasesUnknownColumns, dropsRenamedValues, losesOwnColumns,
         refusesFormerNames, forgetsRenamedValues
-    case sendsSumsAsValuesAfterMigration, doublesRewrittenTables, parksWhatRebuildsEdit
+    case sendsSumsAsValuesAfterMigration, doublesRewrittenTables, parksWhatRebuildsEdit, takesRebuiltRowsForEdits
     // The exits of a server with users.
     case forgetsCaller, namesForeignZones, titlesOfAnybody, snapshotOfAnybody, eventsAfterLeaving, eventsBeforeLook
     case deviceOfAnybody, recallOfAnybody, invitationTwice, acceptsOldTokenTwice, logsValues, metricsByZone

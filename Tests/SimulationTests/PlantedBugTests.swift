@@ -1,4 +1,5 @@
 import Testing
+import TidemarkCore
 import TidemarkSimulation
 import TidemarkTestSupport
 
@@ -17,6 +18,10 @@ import TidemarkTestSupport
         #expect(Proof.names.count >= 30)
         #expect(Proof.groups == ["A", "B", "C", "D", "E"])
         #expect(Set(1...22).isSubset(of: Proof.rules))
+    }
+
+    @Test func `A15: something notices every bug that can be planted`() {
+        #expect(Set(PlantedBug.allCases.map(\.rawValue)) == Set(Proof.names))
     }
 
     @Test func `prove refuses the name of an unknown bug`() async throws {

@@ -61,7 +61,7 @@ struct AlterFile: Action {
     }
 
     /// Makes a table again, in the way that SQLite's manual describes; `change` changes the rows on the way.
-    private static func rebuild(_ table: String, _ db: Database, changing change: String = "") throws {
+    static func rebuild(_ table: String, _ db: Database, changing change: String = "") throws {
         let old = try String.fetchOne(db, sql: "SELECT sql FROM sqlite_master WHERE name = ?", arguments: [table]) ?? ""
         let indexes = try String.fetchAll(
             db,

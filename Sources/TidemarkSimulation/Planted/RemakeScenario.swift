@@ -26,11 +26,43 @@ extension Scenario {
         return Finding("I2", actor: device.name, detail: "overwrites a name that its author had not seen")
     }
 
+    /// A device's file is copied, and both files draw ids for new teams, which titles name.
+    static let copiedFile = Scenario(name: "two new teams of a device and its copy", seed: 7) { world in
+        let device = world[1]
+        try device.write("INSERT INTO team (name) VALUES ('first')")
+        try world.sync(device)
+        let copy = try world.copyOfFile(device)
+        // The server recognises the copy when both have sent something, and lends it ids with its next team.
+        for device in [device, copy, copy, device] {
+            try device.write("INSERT INTO team (name) VALUES ('more')")
+            try world.sync(device)
+        }
+        for (device, name) in [(device, "mine"), (copy, "copy")] {
+            try device.write(
+                """
+                INSERT INTO team (name) VALUES ('\(name)');
+                INSERT INTO tag (name, title) SELECT name, id FROM team WHERE name = '\(name)'
+                """
+            )
+        }
+        for device in [device, copy, device] { try world.sync(device) }
+        let names = try world.server.read { db in
+            try String.fetchAll(
+                db,
+                sql: """
+                    SELECT team.name FROM tag JOIN team ON CAST(title AS INTEGER) = id
+                    WHERE tag.name IN ('mine', 'copy') ORDER BY tag.name
+                    """
+            )
+        }
+        guard names != ["copy", "mine"] else { return nil }
+        return Finding("I8", actor: copy.name, detail: "the titles of a device and its copy name the teams \(names)")
+    }
+
     /// Another program takes the number of a device's new team, in zones whose policy decides between values.
     static let takenNumber = Scenario(name: "a number that another program takes, under a policy") { _ in
         for seed in 1...UInt64(12) {
-            let options = SimulationOptions(seed: seed, rounds: 0, profile: .policies)
-            let world = try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
+            let world = try world(seed: seed, profile: .policies)
             guard world.plan.policies["team"]?.decides == true else { continue }
             let device = world[1]
             let team = { (name: String) in "INSERT INTO team (name) VALUES ('\(name)')" }
@@ -58,22 +90,19 @@ extension Scenario {
 }
 
 extension World {
-    /// Carries out a device's sync to its end.
-    fileprivate func sync(_ device: SimulatedDevice) throws {
-        device.startRound(0)
-        while let step = try device.step(0, { try $0.next($1) }) {
-            switch step {
-            case .send(let outgoing):
-                do {
-                    let answer = try server.handle(outgoing.body, crash: .never)
-                    _ = try device.step(0) { try $0.applyAnswer(answer, to: outgoing, in: $1) }
-                } catch let error as TidemarkError {
-                    _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
-                }
-            case .fetchSnapshot: try takeSnapshot(device)
-            case .compare, .fetchSchema, .askHistory, .finish: return
-            }
-        }
+    /// A device with a copy of another one's file.
+    fileprivate func copyOfFile(_ original: SimulatedDevice) throws -> SimulatedDevice {
+        let number = devices.count + 1
+        let file = try storage.open("device-\(number)")
+        try original.database.backup(to: file)
+        try file.close()
+        return try SimulatedDevice(
+            number: number,
+            in: storage,
+            VirtualEnvironment(seed: UInt64(number)),
+            limits: plan.deviceLimits,
+            version: original.version
+        )
     }
 }
 #endif

@@ -12,6 +12,8 @@ struct Scenario: Sendable {
     let name: String
     /// The seed of the world, which decides its limits.
     var seed: UInt64 = 1
+    /// The profile of the world, which decides its tables.
+    var profile = Profile.network
     /// Runs the action in a world without other events.
     ///
     /// - Returns: The faults afterwards.
@@ -21,11 +23,16 @@ struct Scenario: Sendable {
     ///
     /// - Throws: SQLite's error if the files in memory cannot be made.
     func run() throws -> Finding? {
-        let options = SimulationOptions(seed: seed, rounds: 0, profile: .network)
-        let world = try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
+        let world = try Self.world(seed: seed, profile: profile)
         do { return try happen(world) } catch let error as TidemarkError {
             return Finding("live", actor: name, detail: "threw \(error)")
         } catch let finding as Finding { return finding }
+    }
+
+    /// Makes a fresh world without events.
+    static func world(seed: UInt64, profile: Profile) throws -> World {
+        let options = SimulationOptions(seed: seed, rounds: 0, profile: profile)
+        return try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
     }
 
     /// Whether a request is refused with a code and leaves no trace.
@@ -67,5 +74,41 @@ extension SimulatedDevice {
         let waiting = try waiting()
         return (waiting.edits, waiting.conflicts)
     }
+}
+
+extension World {
+    /// Syncs a device without faults, and without the recorder.
+    func sync(_ device: SimulatedDevice) throws {
+        device.startRound(0)
+        for _ in 0..<100 {
+            var outgoing: DeviceCore.Outgoing?
+            do {
+                switch try device.step(0, { try $0.next($1) }) {
+                case nil, .finish?: return device.endRound(0)
+                case .send(let request)?:
+                    outgoing = request
+                    let answer = try server.handle(request.body, crash: .never)
+                    _ = try device.step(0) { try $0.applyAnswer(answer, to: request, in: $1) }
+                case .compare(let question)?:
+                    let answer = try server.compare(question.body)
+                    _ = try device.step(0) { try $0.applyComparison(answer, to: question, in: $1) }
+                case .fetchSnapshot?: try takeSnapshot(device)
+                case .askHistory(let question)?:
+                    let answer = try server.history(of: question)
+                    _ = try device.step(0) { try $0.applyHistory(answer, to: question, in: $1) }
+                case .fetchSchema?:
+                    throw Finding("live", actor: device.name, detail: "asks for a schema that it has")
+                }
+            } catch let error as TidemarkError {
+                _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
+            }
+        }
+        throw Finding("live", actor: device.name, detail: "does not end its sync")
+    }
+}
+
+extension SimulatedDevice {
+    /// Runs a transaction of the app.
+    func write(_ sql: String) throws { try write { try $0.execute(sql: sql) } }
 }
 #endif

@@ -159,6 +159,26 @@ extension Scenario {
         return Finding("I9", actor: device.name, detail: "a snapshot has dropped the outbox")
     }
 
+    /// A server is put back to a backup from before a new record, and then to one that has it.
+    static let offeredTwice = Scenario(name: "a server put back to two backups") { world in
+        let device = world[1]
+        let early = try world.copyOfZone("early")
+        try device.write("INSERT INTO team (name) VALUES ('mine')")
+        try world.sync(device)
+        let late = try world.copyOfZone("late")
+        for (copy, place) in [(early, 1), (late, 2)] {
+            let epoch = "00000000-0000-4000-8002-00000000000\(place)"
+            try world.server.putBack(copy, policies: world.plan.policies, epoch: epoch)
+            try world.sync(device)
+        }
+        try world.sync(device)
+        let count = try world.server.read {
+            try Int.fetchOne($0, sql: "SELECT count(*) FROM team WHERE name = 'mine'") ?? 0
+        }
+        guard count != 1 else { return nil }
+        return Finding("I6", actor: device.name, detail: "the server has one new team \(count) times")
+    }
+
     /// A member is removed while an edit waits.
     static let revoked = Scenario(name: "a membership that ends while an edit waits") { world in
         let device = world[1]
@@ -242,6 +262,13 @@ extension SimulatedDevice {
 extension World {
     fileprivate func epoch() throws -> String {
         try server.read { try String.fetchOne($0, sql: "SELECT epoch FROM tidemark_zone") ?? "" }
+    }
+
+    /// A copy of the server's file.
+    fileprivate func copyOfZone(_ name: String) throws -> DatabaseQueue {
+        let file = try storage.open(name)
+        try server.database.backup(to: file)
+        return file
     }
 
     /// The first request of a device's sync.

@@ -14,25 +14,47 @@ extension Scenario {
         return nil
     }
 
-    /// A program writes a table whole, and changes values on the way.
-    static let rewrittenTable = Scenario(name: "a table written whole, with a changed value") { _ in
-        let options = SimulationOptions(seed: 1, rounds: 0, profile: .shapes)
-        let world = try World(options, actions: Actions.all, storage: MemoryStorage(), templates: FileTemplates())
+    /// A program writes a table whole, in another order and with a changed value, and another device edits the rest.
+    static let rewrittenTable = Scenario(name: "a table written whole and changed", profile: .shapes) { world in
         let device = world[1]
         try device.writeOutside { db in
             try db.execute(
                 sql: """
                     CREATE TEMP TABLE whole AS SELECT folder_id, iif(id = 1, 'changed', note) AS note FROM pin;
                     DELETE FROM pin;
-                    INSERT INTO pin (folder_id, note) SELECT folder_id, note FROM whole;
+                    INSERT INTO pin (folder_id, note) SELECT folder_id, note FROM whole ORDER BY rowid DESC;
                     DROP TABLE whole;
                     """
             )
         }
+        try world[2].write("UPDATE pin SET note = 'theirs' WHERE id = 2")
+        try world.sync(world[2])
         try world.sync(device)
         let notes = try world.server.read { try String.fetchAll($0, sql: "SELECT note FROM pin ORDER BY note") }
-        guard notes != ["changed", "s.7"] else { return nil }
-        return Finding("I9", actor: device.name, detail: "the zone has \(notes) instead of what the program wrote")
+        guard notes != ["changed", "theirs"] else { return nil }
+        return Finding("I9", actor: device.name, detail: "the zone has \(notes) instead of what both have written")
+    }
+
+    /// On each of two devices a program writes a table whole, and then the app migrates another table.
+    static let rewrittenTwice = Scenario(name: "a table written whole before a migration", profile: .fates) { world in
+        let devices = [world[1], world[2]]
+        for device in devices {
+            try device.writeOutside { db in
+                try db.execute(
+                    sql: """
+                        CREATE TEMP TABLE whole AS SELECT item_id, mark, name FROM part;
+                        DELETE FROM part;
+                        INSERT INTO part (item_id, mark, name) SELECT item_id, mark, name FROM whole;
+                        DROP TABLE whole;
+                        """
+                )
+            }
+            try device.alter { try $0.execute(sql: "ALTER TABLE setting ADD COLUMN own TEXT") }
+        }
+        for device in devices + devices { try world.sync(device) }
+        let names = try world.server.read { try String.fetchAll($0, sql: "SELECT name FROM part ORDER BY name") }
+        guard names != ["b.4", "b.5"] else { return nil }
+        return Finding("I9", actor: "server", detail: "has the parts \(names) of a table that two programs wrote whole")
     }
 }
 
@@ -116,33 +138,6 @@ private struct UncapturedStory {
     private mutating func draw(_ count: UInt64) -> Int {
         state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
         return Int((state >> 33) % count)
-    }
-}
-
-extension World {
-    /// Syncs a device without faults, and without the recorder.
-    fileprivate func sync(_ device: SimulatedDevice) throws {
-        device.startRound(0)
-        for _ in 0..<100 {
-            var outgoing: DeviceCore.Outgoing?
-            do {
-                switch try device.step(0, { try $0.next($1) }) {
-                case nil, .finish?: return device.endRound(0)
-                case .send(let request)?:
-                    outgoing = request
-                    let answer = try server.handle(request.body, crash: .never)
-                    _ = try device.step(0) { try $0.applyAnswer(answer, to: request, in: $1) }
-                case .compare(let question)?:
-                    let answer = try server.compare(question.body)
-                    _ = try device.step(0) { try $0.applyComparison(answer, to: question, in: $1) }
-                case .fetchSnapshot?, .fetchSchema?, .askHistory?:
-                    throw Finding("live", actor: device.name, detail: "asks for more than rows")
-                }
-            } catch let error as TidemarkError {
-                _ = try device.step(0) { try $0.handle(error, during: outgoing, in: $1) }
-            }
-        }
-        throw Finding("live", actor: device.name, detail: "does not end its sync")
     }
 }
 #endif
