@@ -22,10 +22,16 @@ struct OmittedRecords {
     /// Refuses records that refer to an omitted, missing record, and deletions of a parent of an
     /// omitted record.
     ///
-    /// `rows` are the omitted rows of `tidemark_conflict_record`.
+    /// A number that another record has by now stands for an omitted new record, unless the person has chosen it: those
+    /// columns are in `choosing`, by record. `rows` are the omitted rows of `tidemark_conflict_record`.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` that names the records.
-    func check(_ rows: [Row], beside decisions: [RecordDecision], in schema: SyncSchema) throws {
+    func check(
+        _ rows: [Row],
+        beside decisions: [RecordDecision],
+        choosing: [RecordName: Set<String>],
+        in schema: SyncSchema
+    ) throws {
         let values = RowValues(db: db)
         var absent = [Record]()
         var present = [Record]()
@@ -33,14 +39,18 @@ struct OmittedRecords {
             guard let table = schema.byName[try row.value("tbl")] else { continue }
             let key: String = try row.value("key")
             let mine: String? = try row.value("mine")
-            if let current = try values.current(table, key: key) {
+            let isNew = try row.value("operation") == TidemarkCore.Operation.create.rawValue
+            let current = try values.current(table, key: key)
+            if let current, !isNew || table.keyKind != .integer {
                 present.append(try record(table, key: key, values: current))
             } else {
                 absent.append(try record(table, key: key, values: RecordChanges(json: mine).values))
             }
         }
-        let writtenRecords = try decisions.filter { $0.operation != .delete }.map {
-            try record($0.table, key: $0.key, values: $0.values)
+        let writtenRecords = try decisions.filter { $0.operation != .delete }.map { decision in
+            let chosen = choosing[decision.name] ?? []
+            let others = decision.values.filter { !chosen.contains($0.key) }
+            return try record(decision.table, key: decision.key, values: others)
         }
         try refuse(links(from: writtenRecords, to: absent), "A record cannot be written again without its parent")
         let deletedRecords = try decisions.filter { $0.operation == .delete }.map {

@@ -39,6 +39,7 @@ package struct ResolveConflict {
         case .merge(let records): try redo(id, merged: records)
         }
         let dependents = try Self.dependents(of: id, in: db)
+        try LostParents(db: db, schema: schema).note(after: resolution, of: id, dependents: dependents)
         try Self.forget(id, in: db)
         guard !dependents.isEmpty else { return [] }
         return try Conflict.shown(db, DeviceFile(db)).filter { dependents.contains($0.id) }
@@ -123,6 +124,7 @@ package struct ResolveConflict {
         try EngineConnection.prepare(db, schema: schema)
         try requirePredecessors(of: id)
         try check(merged, id)
+        try LostParents(db: db, schema: schema).check(id, merged)
         let rows = try parkedRows(of: id)
         let recreation = RecreateRecords(db: db, schema: schema)
         let plan = try recreation.plan(id, merged: merged, takenIDs: takenIDs)
@@ -227,7 +229,11 @@ package struct ResolveConflict {
             let key: String = try row.value("key")
             return mergedByRecord["\(table) \(key)"].map { $0.columns == nil } ?? false
         }
-        try OmittedRecords(db: db).check(omittedRows, beside: decisions, in: schema)
+        let chosen = Dictionary(
+            merged.map { (RecordName($0.table, RecordKey(json: $0.key)), Set(($0.columns ?? [:]).keys)) },
+            uniquingKeysWith: { $1 }
+        )
+        try OmittedRecords(db: db).check(omittedRows, beside: decisions, choosing: chosen, in: schema)
         return decisions
     }
 

@@ -216,7 +216,7 @@ final class FateLedger {
     func shown(_ conflict: Conflict, on device: any FollowedFile) throws {
         guard Self.isUncaptured(conflict), !hasUncaptured.contains(device.name) else { return }
         let texts = conflict.records.flatMap { Self.cells($0.mine).filter { $0.key != "mark" }.values }
-        guard !rebuilt.isSuperset(of: texts) else { return }
+        guard texts.contains(where: { authors[$0] == device.name && !rebuilt.contains($0) }) else { return }
         throw Finding("I6", actor: device.name, detail: "takes captured edits for uncaptured ones: \(conflict)")
     }
 
@@ -265,6 +265,7 @@ final class FateLedger {
         case "update": return theirs.filter { set.contains($0.key) }.map(\.value)
         case "create" where decision.takenIDs == .replace: return Array(theirs.values)
         case "create": return record.table == "setting" ? theirs.filter { set.contains($0.key) }.map(\.value) : []
+        case "delete": return Array(theirs.values) + Self.cells(record.base).values
         default: return decision.conflict.records.contains { $0.operation == "delete" } ? Array(theirs.values) : []
         }
     }
