@@ -28,7 +28,9 @@ import TidemarkTestSupport
         return (cluster, anna, ben)
     }
 
-    private static func values(_ json: String) throws -> [String: DatabaseValue] { try MergedRecord.columns(json: json) }
+    private static func values(_ json: String) throws -> [String: DatabaseValue] {
+        try MergedRecord.columns(json: json)
+    }
 
     @Test func `rule 1: a page does not become a stranger's by leaving its own book out`() async throws {
         let (cluster, anna, ben) = try await Self.refused(

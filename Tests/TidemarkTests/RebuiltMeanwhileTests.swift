@@ -89,6 +89,25 @@ import TidemarkTestSupport
         try await device.engine.sync()
     }
 
+    @Test func `rule 1: a migration's edit of a record that the app has edited since is not lost to another device's`()
+        async throws
+    {
+        try await ben.write("UPDATE note SET body = 'ben' WHERE id = 1")
+        try await ben.engine.sync()
+        try anna.writeOutside(Shape.sameColumns.rebuild + "UPDATE note SET body = 'anna' WHERE id IN (1, 2)")
+        let later = try await SyncEngine(anna.database, server: "http://cluster.test", transport: anna.transport)
+        try await anna.database.write { db in
+            try db.execute(sql: "UPDATE note SET done = 'later', n = n + 1 WHERE id < 3")
+        }
+        try await later.sync()
+        let records = try await later.conflicts().flatMap(\.records)
+        #expect(records.compactMap(\.mine) == [#"{"body":"anna"}"#])
+        for conflict in try await later.conflicts() { try await later.resolve(conflict, with: .retry) }
+        try await later.sync()
+        try await Self.expectEqual(cluster, ben)
+        #expect(try await cluster.rows(Self.rows).prefix(2) == ["1|anna|later|11", "2|anna|later|21"])
+    }
+
     @Test(arguments: Shape.allCases)
     func `rule 1: a migration's edit of a value that another device has written becomes a conflict of this value`(
         shape: Shape

@@ -167,7 +167,8 @@ import TidemarkTestSupport
         try await anna.write("UPDATE stats SET n = 5 WHERE id = (SELECT max(id) FROM stats WHERE name = 'Ben')")
         try await cluster.converge(anna, ben)
         for device in [anna, ben] {
-            #expect(try await device.rows("SELECT name, n FROM stats ORDER BY name, n") == ["Ben|4", "Ben|5", "Cleo|5"])
+            let rows = try await device.rows("SELECT name, n FROM stats ORDER BY name, n")
+            #expect(rows == ["Ben|4", "Ben|5", "Cleo|5"])
             #expect(try await device.engine.conflicts().isEmpty)
         }
     }

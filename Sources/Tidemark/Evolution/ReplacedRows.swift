@@ -16,8 +16,8 @@ struct ReplacedRows {
 
     /// Keeps the rows that a staged change set is about to replace; NULL stands for a row that is gone.
     ///
-    /// The caller has rewound the pending changes, so a record that has some is as the server confirmed it. Of a row
-    /// that an earlier answer has replaced, the history has grown.
+    /// The caller has rewound the pending changes, so a record that has some is as it was before the first of them: what
+    /// the migration wrote is still in it. Of a row that an earlier answer has replaced, the history has grown.
     func keep(stagedAs ord: Int, of tables: [SyncedTable]) throws {
         for table in tables {
             let isHere = "app_row.\(SQLText.name(table.key[0])) IS NOT NULL"
@@ -31,9 +31,6 @@ struct ReplacedRows {
                     LEFT JOIN main.\(SQLText.name(table.name)) AS app_row
                         ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
                     WHERE staged.ord = ? AND staged.tbl = ? AND (\(isHere) OR staged.operation = 'update')
-                        AND NOT EXISTS (
-                            SELECT 1 FROM tidemark_base AS base
-                            WHERE base.tbl = staged.tbl AND base.key = staged.key AND base.image IS NOT NULL)
                     ON CONFLICT (tbl, key) DO UPDATE SET asked = 0, base = NULL WHERE mine IS NOT NULL
                     """
             ).execute(arguments: [ord, table.name])

@@ -27,6 +27,7 @@ struct FoldRewrites {
     /// - Parameters:
     ///   - range: All captured changes.
     ///   - outside: The changes of other programs among them.
+    /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
     func run(in range: ClosedRange<Int64>, outside: [ClosedRange<Int64>]) throws {
         guard !outside.isEmpty else { return }
         let tables = try schema.tables.filter(mayBeRewritten)

@@ -155,7 +155,7 @@ struct EditUncaptured: Action {
     private func isCompared(_ device: SimulatedDevice) throws -> Bool {
         try device.access { db in
             let columns = try Fates.texts.flatMap { try FateLedger.columns(of: $0.table, db) }
-            let sql = "SELECT fingerprint IS NOT NULL AND checked IS NOT NULL FROM tidemark_device"
+            let sql = "SELECT fingerprint IS NOT NULL AND checked IS NOT NULL AND rebuilt IS NULL FROM tidemark_device"
             let isChecked = try Bool.fetchOne(db.cachedStatement(sql: sql)) ?? false
             return isChecked && columns.contains("extra") && !columns.contains { $0.hasPrefix("own") }
         }

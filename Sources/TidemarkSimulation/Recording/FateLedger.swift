@@ -235,6 +235,11 @@ final class FateLedger {
             }
             let theirs = Self.cells(record.theirs)
             known[device.name, default: []].formUnion(Self.overruled(record, theirs, by: decision))
+            known[device.name, default: []].formUnion(Self.overruled(record, Self.cells(record.here), by: decision))
+            // A person decides for the values of a rebuilt table, although the zone's are newer perhaps.
+            if decision.conflict.reasons.contains(where: { $0.key == nil && $0.rule == "changed" }) {
+                mayReturn.formUnion(mine.values)
+            }
             let all = Set(Self.cells(record.base).values).union(mine.values)
             // A row of a comparison may be an older one of the server's, and the conflict shows which.
             let isUncaptured = Self.isUncaptured(decision.conflict)
