@@ -112,7 +112,29 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT title FROM page WHERE id = 41") == ["theirs"])
         let conflict = try #require(try await ben.engine.conflicts().first)
-        try await ben.engine.resolve(conflict.id, with: .retry)
+        try await ben.engine.resolve(conflict.id, with: .retry, takenIDs: .asNew)
+        try await cluster.converge(ben, anna)
+        #expect(try await anna.rows("SELECT title FROM page WHERE id >= 41") == ["theirs", "mine"])
+        #expect(
+            try await anna.rows("SELECT title FROM link JOIN page ON page.id = page_id WHERE code = 'm'") == ["mine"]
+        )
+    }
+
+    @Test func `rule 1: a row added with triggers off under an id that another record has taken asks before a retry`()
+        async throws
+    {
+        let (cluster, anna, ben) = try await pair()
+        try await anna.write("INSERT INTO page (id, title) VALUES (41, 'theirs')")
+        try await cluster.converge(anna)
+        try ben.corrupt("INSERT INTO page VALUES (41, 'mine', 'b', 0); INSERT INTO link VALUES ('m', 41, 'n')")
+        try await ben.engine.sync()
+        let conflicts = try await ben.engine.conflicts()
+        let conflict = try #require(conflicts.first)
+        #expect(conflicts.count == 1 && Set(conflict.records.map(\.operation)) == ["create"], "\(conflicts)")
+        await #expect {
+            try await ben.engine.resolve(conflict, with: .retry)
+        } throws: { ($0 as? TidemarkError)?.message.contains("Another record has the number") == true }
+        try await ben.engine.resolve(conflict, with: .retry, takenIDs: .asNew)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT title FROM page WHERE id >= 41") == ["theirs", "mine"])
         #expect(

@@ -56,8 +56,8 @@ struct RecreateRecords {
             guard try isWanted(id, table: name, key: key, merged: merged) else { continue }
             if try !row.value("isNew") {
                 if !exists { plan.missing.append((name, old)) }
-            } else if try row.value("isUncaptured") {
-                let isOwn = try TemporaryID.isTemporary(old) || !exists && isLent(old, table)
+            } else if try row.value("isUncaptured"), !exists {
+                let isOwn = try TemporaryID.isTemporary(old) || isLent(old, table)
                 if !isOwn { plan.renumber(new: name, old, isTaken: false) }
             } else if exists {
                 // Values that the app or the user merged are meant for the record that has the id.

@@ -193,8 +193,8 @@ struct UncapturedEdits {
         for table in schema.tables {
             try db.cachedStatement(
                 sql: """
-                    INSERT INTO temp.tidemark_previous (tbl, key, image)
-                    SELECT staged.tbl, staged.key, \(image(table))
+                    INSERT INTO temp.tidemark_previous (tbl, key, image, operation)
+                    SELECT staged.tbl, staged.key, \(image(table)), staged.operation
                     FROM temp.tidemark_staged AS staged
                     JOIN main.\(SQLText.name(table.name)) AS app_row
                         ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
@@ -233,32 +233,39 @@ struct UncapturedEdits {
     }
 
     /// Parks what the server's rows have replaced of the kept rows.
+    ///
+    /// A row whose record the answer creates is a new one, and so is one under a number of which the device cannot know
+    /// whether it had a record. So a retry asks before it replaces another one's record.
     func parkReplaced(since: Since) throws -> [DeviceEvent] {
         var hasBase = false
         if case .same = since { hasBase = true }
         for (place, table) in schema.tables.enumerated() {
+            let mayBeNew = !hasBase && table.keyKind == .integer
             try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
-                    SELECT ?1, compared.tbl, compared.key, iif(compared.theirs IS NULL, 'create', 'update'),
+                    SELECT ?1, compared.tbl, compared.key, iif(compared.isNew, 'create', 'update'),
                         iif(?3, compared.theirs, NULL), compared.mine, compared.theirs
                     FROM (
-                        SELECT kept.tbl, kept.key, kept.theirs, (
+                        SELECT kept.tbl, kept.key, kept.theirs, kept.isNew, (
                             SELECT json_group_object(cell.key, json(kept.image -> cell.fullkey))
                             FROM json_each(kept.image) AS cell
-                            WHERE kept.theirs IS NULL
+                            WHERE kept.isNew
                                 OR (kept.image -> cell.fullkey) IS NOT (kept.theirs -> cell.fullkey)) AS mine
                         FROM (
-                            SELECT previous.tbl, previous.key, previous.image,
-                                (\(Images.current(table, key: "previous.key"))) AS theirs
-                            FROM temp.tidemark_previous AS previous
-                            WHERE previous.tbl = ?2
+                            SELECT present.*, theirs IS NULL OR coalesce(operation = 'create', ?4) AS isNew
+                            FROM (
+                                SELECT previous.tbl, previous.key, previous.image, previous.operation,
+                                    (\(Images.current(table, key: "previous.key"))) AS theirs
+                                FROM temp.tidemark_previous AS previous
+                                WHERE previous.tbl = ?2
+                            ) AS present
                         ) AS kept
                         WHERE kept.image IS NOT kept.theirs
                     ) AS compared
-                    WHERE compared.theirs IS NULL OR compared.mine <> '{}'
+                    WHERE compared.isNew OR compared.mine <> '{}'
                     """
-            ).execute(arguments: [place, table.name, hasBase])
+            ).execute(arguments: [place, table.name, hasBase, mayBeNew])
             if case .same(withDeletions: true) = since { try findDeletions(table, place) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
@@ -322,7 +329,7 @@ struct UncapturedEdits {
     /// - Returns: The conflict of the last record, and an event for each new conflict.
     func park(extending current: String? = nil) throws -> (id: String?, events: [DeviceEvent]) {
         if planted(PlantedBug.dropsUncapturedEdits) { try db.execute(sql: "DELETE FROM temp.tidemark_found") }
-        var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
+        var id = try (current ?? conflictWithTakenNumber()).flatMap { try hasRoom($0) ? $0 : nil }
         var events: [DeviceEvent] = []
         while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
             let target = id ?? newID().uuidString.lowercased()
@@ -338,6 +345,24 @@ struct UncapturedEdits {
             if isDone == true { return (target, events) }
         }
         return (current, events)
+    }
+
+    /// The last conflict with a new row under a number that another record has.
+    ///
+    /// Rows that refer to the new one get its number from the same decision.
+    private func conflictWithTakenNumber() throws -> String? {
+        try String.fetchOne(
+            db,
+            sql: """
+                SELECT parked.id
+                FROM tidemark_conflict AS parked
+                JOIN tidemark_conflict_record AS record ON record.id = parked.id
+                WHERE parked.id IN (\(Conflict.Reason.uncapturedIDs))
+                    AND record.operation = 'create' AND record.theirs IS NOT NULL
+                ORDER BY parked.number DESC
+                LIMIT 1
+                """
+        )
     }
 
     private func move(to id: String) throws {

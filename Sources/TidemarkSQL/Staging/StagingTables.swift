@@ -92,7 +92,7 @@ package enum StagingTables {
             tbl TEXT, key TEXT, col TEXT, value, PRIMARY KEY (tbl, key, col)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_previous (
-            tbl TEXT, key TEXT, image TEXT, PRIMARY KEY (tbl, key)
+            tbl TEXT, key TEXT, image TEXT, operation TEXT, PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_found (
             place INTEGER, tbl TEXT, key TEXT, operation TEXT, base TEXT, mine TEXT, theirs TEXT,
