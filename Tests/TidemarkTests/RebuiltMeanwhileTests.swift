@@ -92,6 +92,7 @@ import TidemarkTestSupport
     @Test func `rule 1: a migration's edit of a record that the app has edited since is not lost to another device's`()
         async throws
     {
+        let (cluster, anna, ben) = try await Self.start(["note": .columns])
         try await ben.write("UPDATE note SET body = 'ben' WHERE id = 1")
         try await ben.engine.sync()
         try anna.writeOutside(Shape.sameColumns.rebuild + "UPDATE note SET body = 'anna' WHERE id IN (1, 2)")

@@ -16,8 +16,8 @@ struct ReplacedRows {
 
     /// Keeps the rows that a staged change set is about to replace; NULL stands for a row that is gone.
     ///
-    /// The caller has rewound the pending changes, so a record that has some is as it was before the first of them: what
-    /// the migration wrote is still in it. Of a row that an earlier answer has replaced, the history has grown.
+    /// The caller has rewound the pending changes. A record that has some is as it was before the first of them, with
+    /// what the migration wrote. Of a row that an earlier answer has replaced, the history has grown.
     func keep(stagedAs ord: Int, of tables: [SyncedTable]) throws {
         for table in tables {
             let isHere = "app_row.\(SQLText.name(table.key[0])) IS NOT NULL"

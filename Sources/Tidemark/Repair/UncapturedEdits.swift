@@ -234,8 +234,8 @@ struct UncapturedEdits {
 
     /// Parks what the server's rows have replaced of the kept rows.
     ///
-    /// A row whose record the answer creates is a new one, and so is one under a number of which the device cannot know
-    /// whether it had a record. So a retry asks before it replaces another one's record.
+    /// A row whose record the answer creates is a new one. So is a row of an integer key where the device does not know
+    /// whether the record existed. A retry then asks before it replaces another one's record.
     func parkReplaced(since: Since) throws -> [DeviceEvent] {
         var hasBase = false
         if case .same = since { hasBase = true }
