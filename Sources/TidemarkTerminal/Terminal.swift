@@ -64,6 +64,12 @@ package enum Terminal {
         }
     }
 
+    /// The remedy for a person whose request the server refuses for want of a token.
+    private static let tokenAdvice = """
+        Give a valid token in TIDEMARK_TOKEN of the environment, or a file with it by --token-file; the server's \
+        operator issues one by `tidemark user sign-in NAME`, for a new user by `tidemark user add NAME`.
+        """
+
     /// Runs a command's work and turns its errors into one readable message and an exit code.
     package static func run(_ work: () async throws -> Void) async throws {
         do { try await work() } catch let error as TidemarkError {
@@ -71,7 +77,7 @@ package enum Terminal {
             let place = error.place.description
             if !place.isEmpty { note("  where: \(place)") }
             if let seconds = error.retryAfterSeconds { note("  when: in \(seconds) s, as the server asks") }
-            note("  what to do: \(error.fix)")
+            note("  what to do: \(error.code == .signInNeeded ? tokenAdvice : error.fix)")
             throw exitCode(of: error)
         } catch is CancellationError {
             // The person pressed Control-C at a question; shells expect 128 plus the signal's number.

@@ -127,6 +127,34 @@ import TidemarkTestSupport
         }
     }
 
+    @Test func `a column without a value for the rows of a zone asks for a default in the main file`() async throws {
+        let place = try ZonePlace("CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)")
+        let zone = Self.zones(1)[0]
+        try await place.serving { try await $0.makeZone(zone) }
+        try place.write("INSERT INTO note (text) VALUES ('a')", into: zone)
+        try place.write("ALTER TABLE note ADD COLUMN req TEXT NOT NULL", into: "main")
+        try await place.serving { directory in
+            let error = await #expect(throws: TidemarkError.self) { _ = try await directory.schema(.local(zone)) }
+            #expect(error?.code == .unavailable)
+            #expect(error?.message.contains("note.req is NOT NULL without a default") == true, "\(error as Any)")
+            #expect(error?.fix.contains("in the main zone's file, with a default for req") == true, "\(error as Any)")
+        }
+        try place.write(
+            """
+            CREATE TABLE note_new (id INTEGER PRIMARY KEY, text TEXT, req TEXT NOT NULL DEFAULT '');
+            INSERT INTO note_new SELECT * FROM note;
+            DROP TABLE note;
+            ALTER TABLE note_new RENAME TO note;
+            """,
+            into: "main"
+        )
+        try await place.serving { directory in
+            _ = try await directory.schema(.local(zone))
+            #expect(directory.unservedZones.isEmpty)
+        }
+        #expect(try place.read("SELECT text || ':' || req FROM note", of: zone) == ["a:"])
+    }
+
     /// A migration that makes the table again, without the column `text` and with a rule.
     private static let rebuiltItem = """
         CREATE TABLE item_new (id INTEGER PRIMARY KEY AUTOINCREMENT, list_id INTEGER NOT NULL REFERENCES list (id)

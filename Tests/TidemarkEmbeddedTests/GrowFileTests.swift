@@ -74,9 +74,33 @@ import TidemarkCore
         }
         #expect(grown.additions == [])
         #expect(grown.ignored.contains("team: name VARCHAR(9) NOT NULL; the file has name TEXT NOT NULL"))
-        #expect(grown.ignored.contains { $0.hasPrefix("team.made: SQLite cannot add it") })
+        #expect(grown.ignored.contains("team.made is NOT NULL without a default; give it one"))
         #expect(grown.ignored.contains { $0.contains("--rename player.nick=player.alias") })
         #expect(grown.ignored.contains("player: STRICT at its end"))
+    }
+
+    @Test(arguments: [
+        ("req TEXT NOT NULL", "player.req is NOT NULL without a default; give it one"),
+        ("req TEXT NOT NULL DEFAULT NULL", "player.req is NOT NULL without a default; give it one"),
+        ("req TEXT UNIQUE", "player.req: SQLite cannot add it to a table with rows: Cannot add a UNIQUE column"),
+        ("req TEXT DEFAULT CURRENT_TIMESTAMP", "player.req: SQLite cannot add it to a table with rows: "),
+        ("req INTEGER DEFAULT 1 REFERENCES team", "player.req: SQLite cannot add it to a table with rows: "),
+        ("req INTEGER DEFAULT 0 CHECK (req > 0)", "player.req: SQLite cannot add it to a table with rows: CHECK"),
+        ("req TEXT AS (nick || 'x') STORED", "player.req: SQLite cannot add it to a table with rows: "),
+        ("req TEXT NOT NULL DEFAULT 'none'", nil), ("req INTEGER REFERENCES team", nil),
+        ("req INTEGER DEFAULT 1 CHECK (req > 0 AND req > team_id)", nil), ("req TEXT AS (nick || 'x')", nil),
+    ])
+    func `a column that no table with rows can get is not made in an empty one either`(column: String, reason: String?)
+        async throws
+    {
+        let second = Self.first.replacing("nick TEXT", with: "nick TEXT, \(column)")
+        let grown = try await Self.open([Self.first, second]) { db in
+            let sql = try #require(try String.fetchOne(db, sql: "SELECT sql FROM sqlite_master WHERE name = 'player'"))
+            #expect(sql.contains("req") == (reason == nil))
+        }
+        #expect(grown.additions == (reason == nil ? ["column player.req"] : []))
+        #expect(grown.ignored.count == (reason == nil ? 0 : 1))
+        #expect(grown.ignored.allSatisfy { $0.hasPrefix(reason ?? "") }, "\(grown.ignored)")
     }
 
     @Test func `a declared rename is made in the file, and the former name comes never back`() async throws {
@@ -84,5 +108,17 @@ import TidemarkCore
         let rename = try ColumnRename("player.nick", to: "player.alias")
         let renamed = try await Self.open([Self.first, second], renames: [rename])
         #expect(renamed.additions == ["column player.alias out of nick"] && renamed.ignored == [])
+    }
+
+    @Test func `a schema with the former name of a declared rename adds no column, and the server names it`()
+        async throws
+    {
+        let first = Self.first.replacing("nick TEXT", with: "alias TEXT")
+        let rename = try ColumnRename("player.nick", to: "player.alias")
+        let grown = try await Self.open([first, Self.first], renames: [rename])
+        #expect(grown.additions == [])
+        #expect(
+            grown.ignored.first == "player.nick: the schema still has the former name of player.alias; change it there"
+        )
     }
 }

@@ -207,7 +207,7 @@ extension Device {
                     let isSame = before.epoch == after.epoch && before.device != after.device
                     parts.append(
                         isSame
-                            ? "the server no longer knew this file's device, so the file took a new identity"
+                            ? "another copy used this file's identity, or the server forgot it; the file took a new one"
                             : "the server's history is another one now"
                     )
                     if count > 0 { parts.append("\(Counted.text(count, "forgotten change set")) offered again") }

@@ -13,6 +13,8 @@ struct GrowFile {
     private(set) var ignored: [String] = []
 
     private let db: Database
+    /// The columns of the operator's schema, by table.
+    private var columns: [String: [ZoneTemplate.Column]] = [:]
     private let renames: [ColumnRename]
 
     /// Grows the file, in the caller's transaction.
@@ -30,6 +32,9 @@ struct GrowFile {
             try schema.execute(sql: sql)
             let wanted = try ZoneTemplate.objects(in: schema)
             let present = try ZoneTemplate.objects(in: db)
+            for table in wanted where table.type == "table" {
+                columns[table.name] = try ZoneTemplate.columns(of: table.name, in: schema)
+            }
             var newTables: [String] = []
             for object in wanted {
                 if let current = present.first(where: { $0.name == object.name }) {
@@ -82,12 +87,14 @@ struct GrowFile {
         wanting there: [StatementTokens.Part]
     ) throws {
         let column = "\(table).\(part.name)"
-        let former = try ServedColumns.renames(in: db).first { $0.table == table && $0.old == part.name }
+        let former = try (ServedColumns.renames(in: db) + renames).first { rename in
+            rename.table == table && rename.old == part.name && here.contains { $0.name == rename.new }
+        }
         let gone = here.first { other in
             other.isColumn && other.rest == part.rest && !there.contains { $0.name == other.name }
         }
         if let former {
-            ignored.append("\(column): a former name of \(table).\(former.new)")
+            ignored.append("\(column): the schema still has the former name of \(table).\(former.new); change it there")
         } else if let gone {
             ignored.append(
                 "\(column): it may be \(table).\(gone.name) of the file; if so, add "
@@ -99,21 +106,54 @@ struct GrowFile {
     }
 
     private mutating func addColumn(_ part: StatementTokens.Part, to table: String) throws {
+        let column = "\(table).\(part.name)"
+        let wanted = columns[table]?.first { $0.name == part.name }
+        if wanted?.needsValue == true {
+            ignored.append("\(column) is NOT NULL without a default; give it one")
+            return
+        }
+        let statement = "ALTER TABLE \(SQLText.name(table)) ADD COLUMN \(part.text)"
+        var refusal = try refusalWithRows(of: statement, in: table)
+        // The value of a generated column follows from those of the row, which this one does not have.
+        if wanted?.isGenerated == true, refusal?.hasSuffix("constraint failed") == true { refusal = nil }
+        if let reason = try refusal ?? Self.refusal(of: statement, in: db) {
+            ignored.append("\(column): SQLite cannot add it to a table with rows: \(reason)")
+        } else {
+            additions.append("column \(column)")
+        }
+    }
+
+    /// Returns why a table with a row cannot get the column; nil if it can.
+    ///
+    /// The main zone's table may be empty where those of other zones have rows. SQLite then adds a column here that it
+    /// adds to none of them, so a table with the names of the columns and one row is tried in its place.
+    private func refusalWithRows(of statement: String, in table: String) throws -> String? {
+        let names = SQLText.names(try ZoneTemplate.columns(of: table, in: db).map(\.name))
+        let scratch = try DatabaseQueue()
+        return try scratch.writeWithoutTransaction { tried in
+            let name = SQLText.name(table)
+            try tried.execute(
+                sql: "PRAGMA foreign_keys = ON; CREATE TABLE \(name) (\(names)); INSERT INTO \(name) DEFAULT VALUES"
+            )
+            return try Self.refusal(of: statement, in: tried)
+        }
+    }
+
+    /// Executes a statement; returns why SQLite refuses it, and then leaves all as it was.
+    private static func refusal(of statement: String, in db: Database) throws -> String? {
         var reason: String?
         try db.inSavepoint {
             do {
-                try db.execute(sql: "ALTER TABLE \(SQLText.name(table)) ADD COLUMN \(part.text)")
+                try db.execute(sql: statement)
                 return .commit
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            } catch let error as DatabaseError
+                where [.SQLITE_ERROR, .SQLITE_CONSTRAINT].contains(error.resultCode)
+            {
                 reason = error.message ?? "SQLite gives no reason"
                 return .rollback
             }
         }
-        if let reason {
-            ignored.append("\(table).\(part.name): SQLite cannot add it to rows that exist: \(reason)")
-        } else {
-            additions.append("column \(table).\(part.name)")
-        }
+        return reason
     }
 
     private func parts(of table: String) throws -> [StatementTokens.Part] {

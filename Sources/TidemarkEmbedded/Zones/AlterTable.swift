@@ -20,6 +20,7 @@ struct AlterTable {
         guard !wanted.sql.hasPrefix("CREATE VIRTUAL ") else { throw refusal("is a virtual table of another form") }
         for (old, new) in try renames() { try wanted.renameColumn(old, to: new, in: db) }
         if try isDone() { return }
+        try refuseMissingValues()
         if try !addColumns() { try rebuild() }
     }
 
@@ -84,6 +85,27 @@ struct AlterTable {
             return isAdded ? .commit : .rollback
         }
         return isAdded
+    }
+
+    /// - Throws: `unavailable` if the table has rows, and a new column of the main zone needs a value of each.
+    private func refuseMissingValues() throws {
+        let here = try ZoneTemplate.columns(of: wanted.name, in: db)
+        let new = (template.columns[wanted.name] ?? []).filter { column in !here.contains { $0.name == column.name } }
+        guard let column = new.first(where: \.needsValue),
+            try Row.fetchOne(db, sql: "SELECT 1 FROM main.\(name) LIMIT 1") != nil
+        else { return }
+        throw TidemarkError(
+            .unavailable,
+            """
+            Zone \(zone) cannot have the main zone's tables: \(wanted.name).\(column.name) is NOT NULL without a \
+            default, and the zone has rows.
+            """,
+            fix: """
+                Make the table \(wanted.name) again in the main zone's file, with a default for \(column.name) \
+                (https://sqlite.org/lang_altertable.html#otheralter); the zone follows when it is opened next.
+                """,
+            place: .init(table: wanted.name, column: column.name)
+        )
     }
 
     // MARK: Making it again

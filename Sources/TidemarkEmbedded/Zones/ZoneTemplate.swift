@@ -35,6 +35,8 @@ struct ZoneTemplate: Hashable, Sendable {
         let name: String
         let affinity: String
         let isGenerated: Bool
+        /// Whether a row that exists has no value for it: it is NOT NULL and without a default.
+        let needsValue: Bool
     }
 
     /// The program's objects: tables first, then what needs them.
@@ -98,7 +100,12 @@ struct ZoneTemplate: Hashable, Sendable {
     static func columns(of table: String, in db: Database) throws -> [Column] {
         try Row.fetchAll(
             db,
-            sql: "SELECT name, type, hidden FROM pragma_table_xinfo(?) ORDER BY cid",
+            sql: """
+                SELECT name, type, hidden,
+                    "notnull" AND pk = 0 AND hidden = 0 AND upper(ifnull(dflt_value, 'NULL')) = 'NULL' AS needsValue
+                FROM pragma_table_xinfo(?)
+                ORDER BY cid
+                """,
             arguments: [table]
         ).map { row in
             let column = SyncedTable.Column(
@@ -107,7 +114,12 @@ struct ZoneTemplate: Hashable, Sendable {
                 isNotNull: false,
                 defaultSQL: nil
             )
-            return Column(name: column.name, affinity: column.affinity, isGenerated: try row.value("hidden") > 1)
+            return Column(
+                name: column.name,
+                affinity: column.affinity,
+                isGenerated: try row.value("hidden") > 1,
+                needsValue: try row.value("needsValue")
+            )
         }
     }
 

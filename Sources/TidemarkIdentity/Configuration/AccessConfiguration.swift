@@ -21,10 +21,11 @@ package struct AccessConfiguration: Hashable, Sendable {
     package init(path: String) throws(TidemarkError) {
         let json: Data
         do { json = try Data(contentsOf: URL(filePath: path)) } catch {
+            let isThere = FileManager.default.fileExists(atPath: path)
             throw TidemarkError(
                 .unusableFile,
-                "The access file \(path) cannot be read: \(error.localizedDescription)",
-                fix: "Give a file that the server's account may read."
+                isThere ? "The access file \(path) cannot be read." : "There is no access file \(path).",
+                fix: isThere ? "Give a file that the server's account may read." : "Check the path."
             )
         }
         let folder = URL(filePath: path).deletingLastPathComponent().path
