@@ -234,8 +234,10 @@ final class FateLedger {
                 continue
             }
             let theirs = Self.cells(record.theirs)
-            known[device.name, default: []].formUnion(Self.overruled(record, theirs, by: decision))
-            known[device.name, default: []].formUnion(Self.overruled(record, Self.cells(record.here), by: decision))
+            // A retry replaces the server's values, this device's later ones, and those on which the author built.
+            for version in [theirs, Self.cells(record.here), Self.cells(record.base)] {
+                known[device.name, default: []].formUnion(Self.overruled(record, version, by: decision))
+            }
             // A person decides for the values of a rebuilt table, although the zone's are newer perhaps.
             if decision.conflict.reasons.contains(where: { $0.key == nil && $0.rule == "changed" }) {
                 mayReturn.formUnion(mine.values)
@@ -270,7 +272,7 @@ final class FateLedger {
         case "update": return theirs.filter { set.contains($0.key) }.map(\.value)
         case "create" where decision.takenIDs == .replace: return Array(theirs.values)
         case "create": return record.table == "setting" ? theirs.filter { set.contains($0.key) }.map(\.value) : []
-        case "delete": return Array(theirs.values) + Self.cells(record.base).values
+        case "delete": return Array(theirs.values)
         default: return decision.conflict.records.contains { $0.operation == "delete" } ? Array(theirs.values) : []
         }
     }
