@@ -106,7 +106,7 @@ extension PlantedCase {
         PlantedCase(.sendsSumsAsValues, rule: 39, group: "C", profile: .policies, seed: 1),
         PlantedCase(.forgetsSumsInReplay, rule: 39, group: "D", profile: .policies, seed: 1),
         PlantedCase(.dropsOutboxOnRevoke, rule: 10, group: "C", scenario: .revoked),
-        PlantedCase(.sendsSumsAsValuesAfterMigration, rule: 39, group: "D", profile: .fates, seed: 18),
+        PlantedCase(.sendsSumsAsValuesAfterMigration, rule: 39, group: "D", scenario: .addedBeforeMigration),
         PlantedCase(.takesEqualValuesForOneSum, rule: 39, group: "B", profile: .fates, seed: 7),
         PlantedCase(.eventsBeforeLook, rule: 8, group: "E", secrecySeed: 11),
         PlantedCase(.forgetsCaller, rule: 8, group: "E", secrecySeed: 1),

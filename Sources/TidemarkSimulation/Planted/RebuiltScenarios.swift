@@ -44,5 +44,19 @@ extension Scenario {
         }
         return nil
     }
+
+    /// An app adds a column between an addition to a number and the sync, and another device adds, too.
+    static let addedBeforeMigration = Scenario(name: "a sum before a migration", profile: .fates) { world in
+        let device = world[1]
+        let add = "UPDATE item SET amount = amount + 1 WHERE id = 1"
+        try device.write { try $0.execute(sql: add) }
+        try device.alter { try $0.execute(sql: "ALTER TABLE item ADD COLUMN own TEXT") }
+        try world[2].write { try $0.execute(sql: add) }
+        try world.sync(world[2])
+        try world.sync(device)
+        let amount = try world.server.read { try Int.fetchOne($0, sql: "SELECT amount FROM item WHERE id = 1") }
+        guard amount != 2 else { return nil }
+        return Finding("I11", actor: device.name, detail: "two devices have added one, and the zone has \(amount ?? 0)")
+    }
 }
 #endif
