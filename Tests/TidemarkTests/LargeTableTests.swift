@@ -116,9 +116,11 @@ import TidemarkTestSupport
         try cluster.writeOutside("UPDATE tidemark_zone SET epoch = '00000000-0000-4000-8000-00000000beef'")
         anna = try await anna.reopened()
         try await sync(anna)
-        let conflict = try #require(try await anna.engine.conflicts().first)
-        #expect(conflict.records.count == 5)
-        #expect(try await cluster.rows("SELECT count(*) FROM note") == ["100001"])
+        let conflicts = try await anna.engine.conflicts()
+        #expect(conflicts.first?.records.count == 5)
+        // In the other history somebody may have deleted the row that is new here.
+        #expect(conflicts.flatMap(\.records).count { $0.operation == "create" } == 1)
+        #expect(try await cluster.rows("SELECT count(*) FROM note") == ["100000"])
     }
 
     @Test func `a delta of 40,000 records applies under 20,000 pending edits in linear time`() async throws {
