@@ -80,14 +80,13 @@ struct LostParents {
 
     /// Returns the numbers of the dropped new records that other records have, by table.
     private func dropped(by resolution: Resolution, of id: String) throws -> [String: Set<Int64>] {
-        let isDropped: (MergedRecord) -> Bool
+        let isDropped: (RecordName) -> Bool
         switch resolution {
         case .retry: return [:]
         case .accept: isDropped = { _ in true }
         case .merge(let merged):
-            isDropped = { record in
-                merged.contains { $0.table == record.table && $0.key == record.key && $0.columns == nil }
-            }
+            let omitted = Set(merged.filter { $0.columns == nil }.map { RecordName($0.table, RecordKey(json: $0.key)) })
+            isDropped = omitted.contains
         }
         let created = try Row.fetchAll(
             db,
@@ -96,9 +95,9 @@ struct LostParents {
         )
         let values = RowValues(db: db)
         return try created.reduce(into: [:]) { dropped, row in
-            let record = MergedRecord(table: try row.value("tbl"), key: try row.value("key"), columns: nil)
-            guard let table = schema.byName[record.table], table.keyKind == .integer, let number = Int64(record.key),
-                isDropped(record), try values.current(table, key: record.key) != nil
+            let key: String = try row.value("key")
+            guard let table = try schema.byName[row.value("tbl")], table.keyKind == .integer, let number = Int64(key),
+                isDropped(RecordName(table.name, RecordKey(json: key))), try values.current(table, key: key) != nil
             else { return }
             dropped[table.name, default: []].insert(number)
         }

@@ -29,17 +29,14 @@ struct NumberNewRows {
             guard try findNewRows(of: table, isPresent: isPresent) > 0 else { continue }
             try db.cachedStatement(sql: Self.renumberReduced).execute(arguments: [table.name])
             if isPresent { try renumberRows(of: table) }
-            for side in ["old_", "new_"] {
-                let column = SQLText.name(side + table.key[0])
-                try db.cachedStatement(
-                    sql: """
-                        UPDATE \(SQLText.name(CaptureTables.shadow(table))) AS captured
-                        SET \(column) = renumbered.fresh
-                        FROM temp.tidemark_renumbered AS renumbered
-                        WHERE captured.seq >= ? AND captured.\(column) = renumbered.old
-                        """
-                ).execute(arguments: [first])
-            }
+            try CaptureTables.renumber(
+                table,
+                by: "temp.tidemark_renumbered",
+                from: "old",
+                to: "fresh",
+                since: first,
+                in: db
+            )
         }
     }
 

@@ -30,7 +30,8 @@ struct DrainCapture {
     /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
         guard var range = try ReduceCapture.collectPending(schema, in: db) else { return }
-        let tables = try capturedTables().filter(renumbering.includes)
+        let captured = try capturedTables()
+        let tables = captured.filter(renumbering.includes)
         if try FoldReinserts(db: db, schema: schema).run(tables) {
             range = try ReduceCapture.collectPending(schema, in: db) ?? range
         }
@@ -41,6 +42,7 @@ struct DrainCapture {
         let overdrawn = try tables.compactMap(drawn.overdrawn)
         if let names = renumbering.columnNames {
             try FoldRewrites(db: db, schema: schema, columnNames: names).run(
+                captured,
                 in: range,
                 outside: boundaries.unknownRanges(in: range)
             )

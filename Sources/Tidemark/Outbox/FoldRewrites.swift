@@ -25,19 +25,20 @@ struct FoldRewrites {
     /// Gives the rows of rewritten tables their ids back.
     ///
     /// - Parameters:
+    ///   - captured: The tables with captured changes.
     ///   - range: All captured changes.
     ///   - outside: The changes of other programs among them.
     /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
-    func run(in range: ClosedRange<Int64>, outside: [ClosedRange<Int64>]) throws {
+    func run(_ captured: [SyncedTable], in range: ClosedRange<Int64>, outside: [ClosedRange<Int64>]) throws {
         guard !outside.isEmpty else { return }
-        let tables = try schema.tables.filter(mayBeRewritten)
+        let tables = try captured.filter(mayBeRewritten)
         guard !tables.isEmpty else { return }
         try ReduceCapture.reduce(range, schema: schema, in: db)
         let bounds = "[" + outside.map { "[\($0.lowerBound),\($0.upperBound)]" }.joined(separator: ",") + "]"
         for table in tables where try isRewritten(table) {
             try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
             try pair(table, outside: bounds)
-            if db.changesCount > 0 { try rename(table, in: range) }
+            if db.changesCount > 0 { try rename(table) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_assigned")
     }
@@ -163,7 +164,7 @@ struct FoldRewrites {
     }
 
     /// Renames the rows in the table and in its captured changes.
-    private func rename(_ table: SyncedTable, in range: ClosedRange<Int64>) throws {
+    private func rename(_ table: SyncedTable) throws {
         let key = SQLText.name(name(table.key[0], in: table))
         try DeviceFile.whileApplying(db) {
             try db.execute(
@@ -175,18 +176,7 @@ struct FoldRewrites {
                     """
             )
         }
-        for side in ["old_", "new_"] {
-            let column = SQLText.name(side + table.key[0])
-            try db.execute(
-                sql: """
-                    UPDATE \(SQLText.name(CaptureTables.shadow(table))) AS captured
-                    SET \(column) = assigned.permanent
-                    FROM temp.tidemark_assigned AS assigned
-                    WHERE captured.\(column) = assigned.temporary AND captured.seq BETWEEN ? AND ?
-                    """,
-                arguments: [range.lowerBound, range.upperBound]
-            )
-        }
+        try CaptureTables.renumber(table, by: "temp.tidemark_assigned", from: "temporary", to: "permanent", in: db)
         try db.execute(
             sql: "INSERT OR REPLACE INTO tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
         )

@@ -288,6 +288,30 @@ package enum CaptureTables {
         }
     }
 
+    /// Gives the captured rows of a table other integer keys, since a number.
+    ///
+    /// `mapping` is a table with a row for each key.
+    package static func renumber(
+        _ table: SyncedTable,
+        by mapping: String,
+        from former: String,
+        to new: String,
+        since first: Int64 = .min,
+        in db: Database
+    ) throws {
+        for side in ["old_", "new_"] {
+            let column = SQLText.name(side + table.key[0])
+            try db.cachedStatement(
+                sql: """
+                    UPDATE \(SQLText.name(shadow(table))) AS captured
+                    SET \(column) = renumbered.\(new)
+                    FROM \(mapping) AS renumbered
+                    WHERE captured.seq >= ? AND captured.\(column) = renumbered.\(former)
+                    """
+            ).execute(arguments: [first])
+        }
+    }
+
     /// Returns the names of the columns for the old and the new row.
     static func shadowColumns(_ table: SyncedTable) -> [String] {
         ["old_", "new_"].flatMap { side in table.columns.map { side + $0.name } }
