@@ -44,7 +44,7 @@ import TidemarkTestSupport
         let conflict = try #require(try await ben.engine.conflicts().first)
         #expect(
             conflict.records.map { "\($0.operation) \($0.table)" } == [
-                "delete goals", "update players", "create players", "update teams",
+                "update teams", "update players", "create players", "delete goals",
             ]
         )
     }

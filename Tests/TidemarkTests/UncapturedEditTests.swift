@@ -59,9 +59,9 @@ import TidemarkTestSupport
         #expect(conflict.reasons.map(\.rule) == ["uncaptured"])
         #expect(
             try await records(ben) == [
+                #"update page 7 {"body":"my edit"} over {"body":"B7","likes":7,"title":"T7"}"#,
                 #"delete link "L8" - over {"note":null,"page_id":8}"#,
                 #"create link "mine" {"note":"my link","page_id":7} over -"#,
-                #"update page 7 {"body":"my edit"} over {"body":"B7","likes":7,"title":"T7"}"#,
             ]
         )
         #expect(try await ben.engine.status().uncapturedRecords == 3)

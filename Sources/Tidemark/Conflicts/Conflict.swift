@@ -60,6 +60,12 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         public internal(set) var here: String?
         /// The names of the key's columns; empty if the table no longer syncs.
         var keyNames: [String] = []
+        /// The names of the table's columns, in its order; empty if the table no longer syncs.
+        package internal(set) var columnNames: [String] = []
+        /// The columns of ``mine`` that the table in this file no longer has.
+        package internal(set) var missingColumns: [String] = []
+        /// Whether the table no longer syncs in this file.
+        package internal(set) var isTableMissing = false
 
         /// The text of ``here`` for a record that is not in the file.
         static let missing = "null"

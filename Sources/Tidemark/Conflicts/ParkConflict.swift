@@ -35,6 +35,8 @@ struct ParkConflict {
         let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
         let events = try park(Dictionary(uniqueKeysWithValues: reasonsByID), truths: truths)
+        // An answer has no record that the refusal is not about, for instance one that breaks a CHECK.
+        try JudgeAfterReset.fillTheirs(refused.map(\.id), schema: schema, in: db, where: "theirs IS NULL")
         let dependents = events.compactMap(\.conflictID).filter { truths[$0] == nil }
         try JudgeAfterReset.fillTheirs(dependents, schema: schema, in: db)
         return events

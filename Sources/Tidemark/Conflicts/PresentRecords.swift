@@ -55,14 +55,20 @@ struct PresentRecords {
             conflicts[index].hasChanged = !conflicts[index].takenAlong.isEmpty
             for place in conflicts[index].records.indices {
                 let record = conflicts[index].records[place]
-                guard schema.byName[record.table] != nil else { continue }
+                guard let table = schema.byName[record.table] else {
+                    conflicts[index].records[place].isTableMissing = true
+                    continue
+                }
                 var present = images[record.name] ?? Versions()
                 if conflicts[index].kind == .overruled {
                     present.server = try Self.part(of: present.server, record.mine)
                     present.here = try Self.part(of: present.here, record.mine)
                 }
-                if try Self.differ(present.server, record.theirs) { conflicts[index].hasChanged = true }
+                if try Self.differ(present.server, record.theirs), try !Self.isBase(present.server, of: record) {
+                    conflicts[index].hasChanged = true
+                }
                 conflicts[index].records[place].theirs = present.server
+                conflicts[index].records[place].missingColumns = try missingColumns(of: record, in: table)
                 guard try Self.differ(present.here, present.server) else { continue }
                 // The base can be what a decision before this one has left.
                 if let base = record.base, try !Self.differ(present.here, base) { continue }
@@ -70,6 +76,19 @@ struct PresentRecords {
                 conflicts[index].hasChanged = true
             }
         }
+    }
+
+    /// Whether the author of a change has seen an image, because it is the change's base.
+    private static func isBase(_ image: String?, of record: Conflict.Record) throws -> Bool {
+        guard let image, let base = record.base else { return false }
+        return try !differ(image, base)
+    }
+
+    /// Returns the columns of a parked change that the table in this file no longer has.
+    private func missingColumns(of record: Conflict.Record, in table: SyncedTable) throws -> [String] {
+        guard let mine = record.mine else { return [] }
+        let names = Set(table.columns.map(\.name))
+        return try Self.values(of: mine).keys.filter { !names.contains($0) }.sorted()
     }
 
     /// Returns all parked records as they are now.
@@ -154,7 +173,15 @@ extension Conflict {
         try findReferrers(of: &conflicts, schema: file.schema, in: db)
         // A file that has left its zone has no rows of the server.
         if file.epoch != nil { try PresentRecords(db: db, schema: file.schema).show(in: &conflicts) }
-        for index in conflicts.indices { conflicts[index].seen = conflicts[index].hashOfShown }
+        let places = Dictionary(uniqueKeysWithValues: file.schema.tables.enumerated().map { ($1.name, $0) })
+        for index in conflicts.indices {
+            conflicts[index].seen = conflicts[index].hashOfShown
+            // Parents come before children. The records of a table keep their order.
+            let groups = Dictionary(grouping: conflicts[index].records, by: \.table)
+            conflicts[index].records = groups.sorted {
+                (places[$0.key] ?? .max, $0.key) < (places[$1.key] ?? .max, $1.key)
+            }.flatMap(\.value)
+        }
         return conflicts
     }
 

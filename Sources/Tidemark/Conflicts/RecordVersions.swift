@@ -53,6 +53,7 @@ extension Conflict {
         var conflict = self
         for index in records.indices {
             conflict.records[index].keyNames = schema.byName[records[index].table]?.key ?? []
+            conflict.records[index].columnNames = schema.byName[records[index].table]?.columns.map(\.name) ?? []
         }
         return conflict
     }

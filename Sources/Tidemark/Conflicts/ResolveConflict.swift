@@ -141,9 +141,15 @@ package struct ResolveConflict {
 
     /// Makes the written records the base of the parked change sets that build on a resolved one.
     ///
-    /// Their author has seen them: a conflict is resolved before those that depend on it.
+    /// Their author has seen them: a conflict is resolved before those that depend on it, also through others.
     static func rebaseDependents(of id: String, on outcome: [RecordDecision], in db: Database) throws {
-        let dependents = try dependents(of: id, in: db)
+        var dependents: Set<String> = []
+        var waiting = [id]
+        while let next = waiting.popLast() {
+            let more = try Self.dependents(of: next, in: db).subtracting(dependents)
+            dependents.formUnion(more)
+            waiting += more
+        }
         guard !dependents.isEmpty else { return }
         let list = "[\(dependents.sorted().map(ChangeSetJSON.quote).joined(separator: ","))]"
         for decision in outcome {
@@ -222,7 +228,7 @@ package struct ResolveConflict {
         let decisions = try rows.compactMap { row -> RecordDecision? in
             let table: String = try row.value("tbl")
             let key: String = try row.value("key")
-            return try decide(row, mergedByRecord["\(table) \(key)"])
+            return try decide(row, mergedByRecord["\(table) \(key)"], isOnly: rows.count == 1)
         }
         let omittedRows = try rows.filter { row in
             let table: String = try row.value("tbl")
@@ -237,19 +243,21 @@ package struct ResolveConflict {
         return decisions
     }
 
-    private func decide(_ row: Row, _ merged: MergedRecord?) throws -> RecordDecision? {
+    /// Decides about a parked record, which may be the only one of its change set.
+    private func decide(_ row: Row, _ merged: MergedRecord?, isOnly: Bool) throws -> RecordDecision? {
         if let merged, merged.columns == nil { return nil }
-        guard let table = try schema.byName[row.value("tbl")] else {
-            throw Self.invalid(
-                try "The table \(row.value("tbl") as String) is no longer synced.",
-                fix: "Accept the server's version; the change cannot be made again."
-            )
-        }
         let key: String = try row.value("key")
+        guard let table = try schema.byName[row.value("tbl")] else {
+            let missing = MissingParts(table: try row.value("tbl"), key: key, conflict: try row.value("id"))
+            throw missing.noTable(isOnly: isOnly)
+        }
         var changes = try RecordChanges(json: row.value("mine"))
         let base = try (row.value("base") as String?).map { try RecordChanges(json: $0).values }
         let current = try RowValues(db: db).current(table, key: key)
-        if merged == nil { try requireColumns(changes.columns, in: table, key) }
+        if merged == nil {
+            let missing = MissingParts(table: table.name, key: key, conflict: try row.value("id"))
+            if let error = missing.noColumns(of: changes, in: table, isOnly: isOnly) { throw error }
+        }
         for (column, value) in merged?.columns ?? [:] {
             changes.deltas[column] = nil
             changes.values[column] = value

@@ -72,6 +72,7 @@ struct RenumberRecords {
     /// Only for former ids that stand for no other record.
     func renameParked() throws {
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
+        try forgetTheirs()
     }
 
     /// Writes the ids to the parked changes of a conflict and of those that depend on it.
@@ -95,6 +96,17 @@ struct RenumberRecords {
             arguments: [conflict]
         )
         try MapIdentities(db: db, schema: schema).rewriteAssigned(inConflicts: conflicts)
+        try forgetTheirs()
+    }
+
+    /// Removes the server's versions of parked records that have new ids: those were versions of other records.
+    private func forgetTheirs() throws {
+        try db.execute(
+            sql: """
+                UPDATE tidemark_conflict_record SET theirs = NULL
+                WHERE (tbl, key) IN (SELECT tbl, CAST(permanent AS TEXT) FROM temp.tidemark_assigned)
+                """
+        )
     }
 
     /// The events that report the new ids.

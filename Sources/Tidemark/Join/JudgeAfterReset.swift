@@ -167,8 +167,10 @@ struct JudgeAfterReset {
             ?? false
     }
 
-    /// Stores the current records in a parked change set.
-    static func fillTheirs(_ ids: [String], schema: SyncSchema, in db: Database) throws {
+    /// Stores the current records in parked change sets, in those of their records for which the SQL condition holds.
+    static func fillTheirs(_ ids: [String], schema: SyncSchema, in db: Database, where condition: String = "true")
+        throws
+    {
         guard !ids.isEmpty else { return }
         let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
         for table in schema.tables {
@@ -176,7 +178,7 @@ struct JudgeAfterReset {
                 sql: """
                     UPDATE tidemark_conflict_record
                     SET theirs = (\(Images.current(table, key: "tidemark_conflict_record.key")))
-                    WHERE id IN (SELECT value FROM json_each(?)) AND tbl = ?
+                    WHERE id IN (SELECT value FROM json_each(?)) AND tbl = ? AND \(condition)
                     """,
                 arguments: [list, table.name]
             )

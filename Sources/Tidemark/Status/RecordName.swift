@@ -50,8 +50,15 @@ public struct RecordName: Hashable, Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` or ``TidemarkCore/ErrorCode/invalidKey``.
     package init(path: String, in schema: SyncSchema) throws(TidemarkError) {
         let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+        guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else {
+            throw TidemarkError(
+                .invalidKey,
+                "\(path) names no record.",
+                fix: "Write TABLE/KEY, for instance player/7, or city/DE,7 for a key of several columns."
+            )
+        }
         let table = try Self.table(parts[0].removingPercentEncoding ?? String(parts[0]), in: schema)
-        let key = try RecordPath.key(parts.dropFirst().first ?? "", of: table) { $0.removingPercentEncoding }
+        let key = try RecordPath.key(parts[1], of: table) { $0.removingPercentEncoding }
         self.init(table.name, RecordKey(json: key))
     }
 

@@ -112,6 +112,7 @@ struct ConflictSummary {
 
     /// The ways to make the change set again, with what each does.
     var choices: [Choice] {
+        if !unwritable.isEmpty { return choicesWithout(unwritable) }
         if hasTakenNumber {
             return [
                 Choice(words: "to write yours again under another number", options: " --as-new"),
@@ -126,6 +127,25 @@ struct ConflictSummary {
         }
         let existing = conflict.records.contains { $0.operation == "create" && $0.theirs != nil }
         return [Choice(words: existing ? "to write your columns over theirs" : "to write yours again")]
+    }
+
+    /// The records that a retry cannot write, because this file no longer has their table or some of their columns.
+    private var unwritable: [Conflict.Record] {
+        conflict.records.filter { record in
+            record.operation != "unchanged"
+                && (record.isTableMissing || record.operation != "delete" && !record.missingColumns.isEmpty)
+        }
+    }
+
+    /// The ways to make a change set again if this file cannot write some of its records.
+    private func choicesWithout(_ unwritable: [Conflict.Record]) -> [Choice] {
+        let records = conflict.records.filter { $0.operation != "unchanged" }
+        guard records.count == unwritable.count else {
+            let options = unwritable.map { " --except '\($0.table)/\($0.key)'" }.joined()
+            let revive = hasDeleted ? " --no-revive" : ""
+            return [Choice(words: "to write yours again without what this file lacks", options: options + revive)]
+        }
+        return []
     }
 
     /// Whether the change set creates a record under a number that another record has.

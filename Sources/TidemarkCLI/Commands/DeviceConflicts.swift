@@ -99,7 +99,10 @@ extension Device {
             for referrers in summary.referrers { Terminal.line("  who refers: \(referrers)") }
             if !conflict.after.isEmpty { Terminal.line("  builds on: \(conflict.after.joined(separator: ", "))") }
             for record in summary.visibleRecords {
-                Terminal.line("  \(record.operation) \(record.table) \(record.key)")
+                // A record of another change set is only there to be compared with.
+                let isOther = record.operation == "unchanged"
+                let operation = isOther ? "for comparison, the server's" : record.operation
+                Terminal.line("  \(operation) \(record.table) \(record.key)")
                 try showColumns(of: record)
             }
             if let rest = summary.rest { Terminal.line("  \(rest)") }
@@ -124,7 +127,7 @@ extension Device {
                 let mine = try Self.columns(record.mine)
                 let theirs = try Self.columns(record.theirs)
                 let images = try [theirs] + (record.here.map { [try Self.columns($0)] } ?? [])
-                let rows = (mine ?? [:]).keys.sorted().map { name in
+                let rows = Self.ordered(Set((mine ?? [:]).keys), as: record).map { name in
                     ["    \(name)", mine?[name] ?? ""] + images.map { $0.map { $0[name] ?? "" } ?? "(no record)" }
                 }
                 let header = ["    column", "kept here", "stands"] + (record.here == nil ? [] : ["not sent yet"])
@@ -139,6 +142,7 @@ extension Device {
 
         /// Prints the columns that `mine` sets, or all columns of a created or deleted record.
         private func showColumns(of record: Conflict.Record) throws {
+            let isOther = record.operation == "unchanged"
             var images = try [record.base, record.mine, record.theirs].map { try Self.columns($0) }
             var names = Set((images[1] ?? images[0] ?? [:]).keys)
             if record.mine == nil { names.formUnion((images[2] ?? [:]).keys) }
@@ -146,11 +150,26 @@ extension Device {
             if let here = record.here {
                 images.append(try Self.columns(here))
                 header.append("here, not sent")
+                if record.mine == nil { names.formUnion((images[3] ?? [:]).keys) }
             }
-            let rows = names.sorted().map { name in
-                ["    \(name)"] + images.map { $0.map { $0[name] ?? "(same)" } ?? "(no record)" }
+            guard !names.isEmpty else {
+                return Terminal.line("    an earlier change set that this one builds on has its values")
+            }
+            if isOther {
+                images = [images[2]]
+                header = ["    column", "theirs"]
+            }
+            let unknown = record.isTableMissing ? names : Set(record.missingColumns)
+            let rows = Self.ordered(names, as: record).map { name in
+                let other = unknown.contains(name) ? "(not in this file)" : "(same)"
+                return ["    \(name)"] + images.map { $0.map { $0[name] ?? other } ?? "(no record)" }
             }
             Terminal.table([header] + rows)
+        }
+
+        /// Sorts columns as their table has them; those that it does not have come last.
+        private static func ordered(_ names: Set<String>, as record: Conflict.Record) -> [String] {
+            record.columnNames.filter(names.contains) + names.subtracting(record.columnNames).sorted()
         }
 
         /// Names the values of an image by their columns.
@@ -158,7 +177,7 @@ extension Device {
             Dictionary(image.map { (WireName.name(of: $0.key), $0.value) }) { first, _ in first }
         }
 
-        /// Parses a record's columns; each value is JSON, or says how much a delta adds.
+        /// Parses a record's columns; each value is JSON, shortened, or says how much a delta adds.
         private static func columns(_ image: String?) throws -> [String: String]? {
             guard let image,
                 case let json = try JSONSerialization.jsonObject(with: Data(image.utf8), options: .fragmentsAllowed),
@@ -170,7 +189,7 @@ extension Device {
                     withJSONObject: value,
                     options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys]
                 )
-                return String(decoding: data, as: UTF8.self)
+                return ShortValue.text(value, json: String(decoding: data, as: UTF8.self))
             }
         }
     }
