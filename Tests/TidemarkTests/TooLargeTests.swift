@@ -54,6 +54,35 @@ import TidemarkTestSupport
         #expect(try await cluster.store.state().revision > 4)
     }
 
+    @Test func `an import of rows that all belong to one new row is divided, the parent first`() async throws {
+        let cluster = try Cluster(
+            schema: """
+                CREATE TABLE album (id TEXT PRIMARY KEY, name TEXT);
+                CREATE TABLE image (
+                    id TEXT PRIMARY KEY, album TEXT NOT NULL REFERENCES album, next TEXT REFERENCES image, text TEXT);
+                """
+        )
+        let anna = try await cluster.device("anna")
+        let ben = try await cluster.device("ben")
+        let narrow = NarrowTransport(real: anna.transport, bytesMax: 40_000)
+        let engine = try await SyncEngine(anna.database, server: "http://cluster.test", transport: narrow)
+        try await engine.sync()
+        // Image 500 refers to a later one, so the two stay together.
+        try anna.writeOutside(
+            """
+            INSERT INTO album VALUES ('holiday', 'Holiday');
+            WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+            INSERT INTO image SELECT format('i%04d', i), 'holiday', NULL, 'an image with some text, ' || i FROM n;
+            UPDATE image SET next = 'i0900' WHERE id = 'i0500';
+            """
+        )
+        try await engine.sync()
+        #expect(try await engine.conflicts().isEmpty)
+        try await ben.engine.sync()
+        #expect(try await ben.rows("SELECT count(*), max(next) FROM image JOIN album ON album.id = album") == ["1000|i0900"])
+        #expect(try await cluster.store.state().revision > 4)
+    }
+
     @Test func `the device divides an import beyond its own limit before it sends it`() async throws {
         var limits = Limits.standard
         limits.requestBytesMax = 20_000

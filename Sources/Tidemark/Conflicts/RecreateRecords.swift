@@ -4,9 +4,8 @@ import TidemarkSQL
 
 /// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
-/// The server uses an id only once, so the old id stays with a deleted record. An uncaptured creation may have an id
-/// that the server gives, or has given, to another record, unless the server has lent it to this device. So may a new
-/// record whose id nobody chose.
+/// The server uses an id only once, so the old id stays with a deleted record. A new record keeps its id while no row has
+/// it, as an `INSERT` of it would, because columns without a declared reference may hold it.
 /// A temporary id that the sequence has left is not used again, because SQLite would draw the ids after it next, and
 /// those may have been other records'.
 /// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
@@ -31,14 +30,13 @@ struct RecreateRecords {
         }
     }
 
-    /// Finds the missing records of a conflict that must exist again, uncaptured creations whose id is not this
-    /// device's own, new records whose drawn id another record has, and those whose temporary id the sequence has left.
+    /// Finds the missing records of a conflict that must exist again, new records whose drawn id another record has, and
+    /// those whose temporary id the sequence has left.
     func plan(_ id: String, merged: [MergedRecord], takenIDs: TakenIDs) throws -> Plan {
         let rows = try Row.fetchAll(
             db,
             sql: """
-                SELECT parked.tbl, parked.key, parked.operation = 'create' AS isNew,
-                    parked.id IN (\(Conflict.Reason.uncapturedIDs)) AS isUncaptured
+                SELECT parked.tbl, parked.key, parked.operation = 'create' AS isNew
                 FROM tidemark_conflict_record AS parked
                 JOIN temp.tidemark_table AS synced_table
                     ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
@@ -56,9 +54,6 @@ struct RecreateRecords {
             guard try isWanted(id, table: name, key: key, merged: merged) else { continue }
             if try !row.value("isNew") {
                 if !exists { plan.missing.append((name, old)) }
-            } else if try row.value("isUncaptured"), !exists {
-                let isOwn = try TemporaryID.isTemporary(old) || isLent(old, table)
-                if !isOwn { plan.renumber(new: name, old, isTaken: false) }
             } else if exists {
                 // Values that the app or the user merged are meant for the record that has the id.
                 guard !merged.contains(where: { $0.table == name && $0.key == key }) else { continue }
@@ -67,7 +62,7 @@ struct RecreateRecords {
                 } else {
                     plan.occupied.insert(RecordName(name, RecordKey(json: key)))
                 }
-            } else if try DrawnIDs.hasLeft(old, in: table, db) {
+            } else if try planted(PlantedBug.renumbersLentIDs) || DrawnIDs.hasLeft(old, in: table, db) {
                 plan.renumber(new: name, old, isTaken: false)
             }
         }
@@ -92,11 +87,6 @@ struct RecreateRecords {
         }
     }
 
-    /// Whether an id that no trigger captured is one that only this device can have drawn.
-    private func isLent(_ id: Int64, _ table: SyncedTable) throws -> Bool {
-        try !planted(PlantedBug.renumbersLentIDs) && DrawnIDs.isLent(id, from: table, in: db)
-    }
-
     /// Whether the device has drawn an id from those that it was lent.
     private func isDrawn(_ id: Int64, _ table: SyncedTable) throws -> Bool {
         guard table.isAutoincrement, !planted(PlantedBug.renumbersOntoRows) else { return false }
@@ -106,13 +96,26 @@ struct RecreateRecords {
     /// Whether the resolution creates the missing record again.
     private func isWanted(_ id: String, table: String, key: String, merged: [MergedRecord]) throws -> Bool {
         if let decision = merged.first(where: { $0.table == table && $0.key == key }) { return decision.columns != nil }
-        return try Bool.fetchOne(
+        let row = try Row.fetchOne(
             db,
-            sql: """
-                SELECT operation = 'create' OR operation = 'update' AND base IS NOT NULL FROM tidemark_conflict_record
-                WHERE id = ? AND tbl = ? AND key = ?
-                """,
+            sql: "SELECT operation, base, mine FROM tidemark_conflict_record WHERE id = ? AND tbl = ? AND key = ?",
             arguments: [id, table, key]
-        ) ?? false
+        )
+        guard let row, let synced = schema.byName[table] else { return false }
+        switch try TidemarkCore.Operation(rawValue: row.value("operation")) {
+        case .create: return true
+        case .update: return try row.value("base") as String? != nil || synced.hasAllColumns(of: row.value("mine"))
+        case .delete, nil: return false
+        }
     }
+}
+
+extension SyncedTable {
+    /// Whether a change sets all columns, so that it can create its record without a base.
+    func hasAllColumns(of change: String?) throws -> Bool {
+        try hasAllColumns(of: RecordChanges(json: change).values)
+    }
+
+    /// Whether there are values of all columns.
+    func hasAllColumns(of values: [String: DatabaseValue]) -> Bool { valueColumns.allSatisfy { values[$0.name] != nil } }
 }

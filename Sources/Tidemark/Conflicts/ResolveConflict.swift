@@ -272,7 +272,7 @@ package struct ResolveConflict {
             var decision = RecordDecision(table: table, key: key, operation: .update, values: newValues)
             decision.sums = Set(changes.deltas.keys)
             guard current == nil else { return decision }
-            guard let base else {
+            guard let base = base ?? (table.hasAllColumns(of: newValues) ? newValues : nil) else {
                 throw Self.invalid(
                     "\(table.name) \(key) is missing, and this file has only some of its columns.",
                     fix: "Create the record yourself, or dismiss this with accept."

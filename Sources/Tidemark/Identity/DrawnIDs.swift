@@ -225,16 +225,6 @@ struct DrawnIDs {
         return lent.contains { $0?.contains { $0.contains(id) } ?? false }
     }
 
-    /// Whether an id is one of those that the server lends this device now, so that no other device draws it.
-    static func isLent(_ id: Int64, from table: SyncedTable, in db: Database) throws -> Bool {
-        guard table.isAutoincrement else { return false }
-        let ids = try String.fetchOne(
-            db.cachedStatement(sql: "SELECT ids FROM tidemark_lent WHERE tbl = ?"),
-            arguments: [table.name]
-        )
-        return try ids.flatMap { try decode($0, in: db) }?.contains { $0.contains(id) } ?? false
-    }
-
     /// Whether a drawn temporary id is above the table's sequence, which stands among other ids by now.
     ///
     /// A row under that id makes SQLite draw the ids after it next. Other records may have had these.

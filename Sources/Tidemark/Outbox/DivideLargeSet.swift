@@ -7,7 +7,8 @@ import TidemarkSQL
 ///
 /// All writes of other programs between two looks are one change set, so an import of a million rows may exceed what a
 /// server reads. No transaction of the app's own connection bound them together. The parts stay together as
-/// ``DivideRecords`` says, and neighbouring ones are one change set up to a size.
+/// ``DivideRecords`` says, and neighbouring ones are one change set up to a size. Where all depend on each other, new
+/// parents go in earlier change sets than their children.
 struct DivideLargeSet {
     let db: Database
     let schema: SyncSchema
@@ -49,16 +50,26 @@ struct DivideLargeSet {
         guard try Self.isOutside(id, in: db), let size = try size(of: id),
             let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
         else { return false }
-        let division = DivideRecords(db: db, schema: schema, independent: .all)
+        var division = DivideRecords(db: db, schema: schema, independent: .all)
+        let places = try JSONEncoder().encode(schema.tables.map(\.name))
+        // Parents come first.
         try division.fill(
             with: """
-                SELECT tbl, key, operation, before, attributes, 0 FROM tidemark_outbox
-                WHERE seq = ? ORDER BY tbl, length(key), key
+                SELECT entry.tbl, entry.key, entry.operation, entry.before, entry.attributes, 0
+                FROM tidemark_outbox AS entry
+                LEFT JOIN json_each(?) AS place ON place.value = entry.tbl
+                WHERE entry.seq = ?
+                ORDER BY place.key, length(entry.key), entry.key
                 """,
-            arguments: [seq]
+            arguments: [String(decoding: places, as: UTF8.self), seq]
         )
         let sizeMax = min(limits.requestBytesMax / 4, size.characters / Self.partsWanted)
-        guard let count = try division.divide(captureRange: nil, sizeMax: sizeMax)[0] else { return false }
+        var counts = try division.divide(captureRange: nil, sizeMax: sizeMax)
+        if counts.isEmpty {
+            division.putsParentsFirst = true
+            counts = try division.divide(captureRange: nil, sizeMax: sizeMax)
+        }
+        guard let count = counts[0] else { return false }
         try makeRoom(after: seq, for: Int64(count - 1))
         let list = (1..<count).map { #"[\#($0),"\#(newID().uuidString.lowercased())"]"# }.joined(separator: ",")
         try db.execute(

@@ -6,7 +6,7 @@ import TidemarkSQL
 ///
 /// Two records are in one part when
 ///
-/// - one refers, or referred, to the other;
+/// - one refers, or referred, to the other, unless ``putsParentsFirst`` and the parent is new;
 /// - both have, or had, the same value in a unique index: they may have exchanged it;
 /// - an update of the key turned one into the other;
 /// - their table has a unique index on an expression or with a custom collation;
@@ -19,6 +19,8 @@ struct DivideRecords {
     let db: Database
     let schema: SyncSchema
     let independent: IndependentTables
+    /// Whether a new parent and its children may be in different parts, the parent's earlier.
+    var putsParentsFirst = false
 
     /// Deletes the records of the last division.
     func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
@@ -56,8 +58,23 @@ struct DivideRecords {
         for pair in try pairs(present) { parts.unite(pair.0, pair.1) }
         let moves = try captureRange.map { try keyUpdates(in: $0, of: present) } ?? sameImages()
         for pair in moves { parts.unite(pair.0, pair.1) }
+        if putsParentsFirst { try uniteChildrenBeforeParents(present, &parts) }
         if let sizeMax { try uniteNeighbours(upTo: sizeMax, records.map(\.num), &parts) }
         return try number(records.map { ($0.num, $0.group) }, &parts)
+    }
+
+    /// Unites the parts of a new parent and of a child whose part would come before the parent's.
+    private func uniteChildrenBeforeParents(_ present: Set<String>, _ parts: inout DisjointSets) throws {
+        let pairs = try references(among: present, ofNewParents: true)
+        var isOrdered = false
+        // A united part comes where its first record is, which may be before another parent's part.
+        while !isOrdered {
+            isOrdered = true
+            for (child, parent) in pairs where parts.root(of: child) < parts.root(of: parent) {
+                parts.unite(child, parent)
+                isOrdered = false
+            }
+        }
     }
 
     /// Unites parts that follow each other by their first records, up to a size.
@@ -111,27 +128,43 @@ struct DivideRecords {
     // MARK: Connections between records
 
     private func pairs(_ present: Set<String>) throws -> [(Int64, Int64)] {
+        var pairs = try references(among: present, ofNewParents: false)
+        for table in schema.tables where present.contains(table.name) { pairs += try exchanges(of: table) }
+        return pairs
+    }
+
+    /// Returns the pairs of a child and its parent, or only those that may be in different parts.
+    private func references(among present: Set<String>, ofNewParents: Bool) throws -> [(Int64, Int64)] {
+        guard putsParentsFirst || !ofNewParents else { return [] }
         var pairs: [(Int64, Int64)] = []
         for table in schema.tables where present.contains(table.name) {
             for reference in table.references where present.contains(reference.parent) {
                 guard let parent = schema.byName[reference.parent] else { continue }
-                pairs += try references(table, reference, to: parent)
+                pairs += try references(table, reference, to: parent, ofNewParents: ofNewParents)
             }
-            pairs += try exchanges(of: table)
         }
         return pairs
     }
 
-    private func references(_ table: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) throws
-        -> [(Int64, Int64)]
-    {
-        try fetch(
+    private func references(
+        _ table: SyncedTable,
+        _ reference: SyncedTable.Reference,
+        to parent: SyncedTable,
+        ofNewParents: Bool
+    ) throws -> [(Int64, Int64)] {
+        var condition = ""
+        if putsParentsFirst {
+            condition = "WHERE \(ofNewParents ? "" : "NOT ")(parent_record.operation = 'create')"
+        }
+        return try fetch(
             """
             WITH child AS MATERIALIZED (\(names(table, reference.columns))),
                 parent AS MATERIALIZED (\(names(parent, reference.parentColumns)))
             SELECT DISTINCT child.num, parent.num
             FROM child
             JOIN parent ON parent.name = child.name AND parent.grp = child.grp
+            JOIN temp.tidemark_division AS parent_record ON parent_record.num = parent.num
+            \(condition)
             """
         )
     }

@@ -235,7 +235,8 @@ struct UncapturedEdits {
     /// Parks what the server's rows have replaced of the kept rows.
     ///
     /// A row whose record the answer creates is a new one. So is a row of an integer key where the device does not know
-    /// whether the record existed. A retry then asks before it replaces another one's record.
+    /// whether the record existed. A retry then asks before it replaces another one's record. A row whose record the
+    /// answer deletes is an edit of all columns, because the device does not know which ones it changed.
     func parkReplaced(since: Since) throws -> [DeviceEvent] {
         var hasBase = false
         if case .same = since { hasBase = true }
@@ -244,10 +245,10 @@ struct UncapturedEdits {
             try db.cachedStatement(
                 sql: """
                     INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
-                    SELECT ?1, compared.tbl, compared.key, iif(compared.isNew, 'create', 'update'),
+                    SELECT ?1, compared.tbl, compared.key, iif(compared.isNew AND NOT compared.isDeleted, 'create', 'update'),
                         iif(?3, compared.theirs, NULL), compared.mine, compared.theirs
                     FROM (
-                        SELECT kept.tbl, kept.key, kept.theirs, kept.isNew, (
+                        SELECT kept.tbl, kept.key, kept.theirs, kept.isNew, kept.operation IS 'delete' AS isDeleted, (
                             SELECT json_group_object(cell.key, json(kept.image -> cell.fullkey))
                             FROM json_each(kept.image) AS cell
                             WHERE kept.isNew
@@ -329,7 +330,7 @@ struct UncapturedEdits {
     /// - Returns: The conflict of the last record, and an event for each new conflict.
     func park(extending current: String? = nil) throws -> (id: String?, events: [DeviceEvent]) {
         if planted(PlantedBug.dropsUncapturedEdits) { try db.execute(sql: "DELETE FROM temp.tidemark_found") }
-        var id = try (current ?? conflictWithTakenNumber()).flatMap { try hasRoom($0) ? $0 : nil }
+        var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
         var events: [DeviceEvent] = []
         while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
             let target = id ?? newID().uuidString.lowercased()
@@ -339,6 +340,7 @@ struct UncapturedEdits {
             if db.changesCount > 0 { events.append(.conflict(target)) }
             if planted(PlantedBug.parksEditsTwice) { try copy(to: "\(target) again") }
             try move(to: target)
+            try wait(target)
             // The next ones, if any, get a conflict of their own.
             let isDone = try Bool.fetchOne(db, sql: "SELECT NOT EXISTS (SELECT 1 FROM temp.tidemark_found)")
             id = isDone == true ? target : nil
@@ -347,22 +349,34 @@ struct UncapturedEdits {
         return (current, events)
     }
 
-    /// The last conflict with a new row under a number that another record has.
+    /// Lets a conflict wait for older ones with new rows to which its rows refer.
     ///
-    /// Rows that refer to the new one get its number from the same decision.
-    private func conflictWithTakenNumber() throws -> String? {
-        try String.fetchOne(
-            db,
-            sql: """
-                SELECT parked.id
-                FROM tidemark_conflict AS parked
-                JOIN tidemark_conflict_record AS record ON record.id = parked.id
-                WHERE parked.id IN (\(Conflict.Reason.uncapturedIDs))
-                    AND record.operation = 'create' AND record.theirs IS NOT NULL
-                ORDER BY parked.number DESC
-                LIMIT 1
-                """
-        )
+    /// A decision there can give the new row another number, or drop it.
+    private func wait(_ id: String) throws {
+        for table in schema.tables {
+            for reference in table.references where reference.columns.count == 1 {
+                guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { continue }
+                try db.cachedStatement(
+                    sql: """
+                        UPDATE tidemark_conflict AS waiting
+                        SET after = (
+                            SELECT json_group_array(before.id)
+                            FROM (
+                                SELECT value AS id FROM json_each(waiting.after)
+                                UNION
+                                SELECT parent.id
+                                FROM tidemark_conflict_record AS child
+                                JOIN tidemark_conflict_record AS parent
+                                    ON parent.tbl = ?2 AND parent.key = child.mine -> ?3 AND parent.operation = 'create'
+                                JOIN tidemark_conflict AS older ON older.id = parent.id
+                                WHERE child.id = ?1 AND child.tbl = ?4 AND older.number < waiting.number
+                                    AND older.id IN (\(Conflict.Reason.uncapturedIDs))
+                            ) AS before)
+                        WHERE id = ?1
+                        """
+                ).execute(arguments: [id, parent.name, MemberSQL.path(reference.columns[0]), table.name])
+            }
+        }
     }
 
     private func move(to id: String) throws {
