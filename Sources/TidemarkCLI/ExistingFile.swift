@@ -17,7 +17,7 @@ enum ExistingFile {
         }
         var isFolder: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), !isFolder.boolValue else {
-            throw TidemarkError(.unusableFile, "\(path) is a folder, not a file.", fix: "Name the SQLite file in it.")
+            throw TidemarkError(.unusableFile, "\(path) is a folder, not a file.", fix: "Name a file in it.")
         }
         guard access(path, R_OK) == 0 else { throw unreadable(path, problem: "Cannot read", reason: errno) }
     }

@@ -104,6 +104,7 @@ private final class TokenFile: Sendable {
     }
 
     private static func read(_ path: String) throws(TidemarkError) -> String {
+        try ExistingFile.require(path, fix: fix)
         let data: Data
         do { data = try Data(contentsOf: URL(filePath: path)) } catch {
             throw unusable(path, "cannot be read: \(error.localizedDescription)")
@@ -112,11 +113,13 @@ private final class TokenFile: Sendable {
         return text.withoutLineBreakAtEnd
     }
 
+    private static let fix = "Give a file that holds the token and nothing else."
+
     private static func unusable(_ path: String, _ reason: String) -> TidemarkError {
         TidemarkError(
             .unusableFile,
             "The token file \(path) \(reason).",
-            fix: "Give a file that holds the token and nothing else."
+            fix: fix
         )
     }
 }

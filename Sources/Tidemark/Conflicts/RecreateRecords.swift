@@ -4,8 +4,8 @@ import TidemarkSQL
 
 /// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
-/// The server uses an id only once, so the old id stays with a deleted record. A new record keeps its id while no row has
-/// it, as an `INSERT` of it would, because columns without a declared reference may hold it.
+/// The server uses an id only once, so the old id stays with a deleted record. A new record keeps its id while no row
+/// has it, as an `INSERT` of it would, because columns without a declared reference may hold it.
 /// A temporary id that the sequence has left is not used again, because SQLite would draw the ids after it next, and
 /// those may have been other records'.
 /// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
@@ -30,8 +30,8 @@ struct RecreateRecords {
         }
     }
 
-    /// Finds the missing records of a conflict that must exist again, new records whose drawn id another record has, and
-    /// those whose temporary id the sequence has left.
+    /// Finds the missing records of a conflict that must exist again, new records whose drawn id another record has,
+    /// and those whose temporary id the sequence has left.
     func plan(_ id: String, merged: [MergedRecord], takenIDs: TakenIDs) throws -> Plan {
         let rows = try Row.fetchAll(
             db,
@@ -117,5 +117,7 @@ extension SyncedTable {
     }
 
     /// Whether there are values of all columns.
-    func hasAllColumns(of values: [String: DatabaseValue]) -> Bool { valueColumns.allSatisfy { values[$0.name] != nil } }
+    func hasAllColumns(of values: [String: DatabaseValue]) -> Bool {
+        valueColumns.allSatisfy { values[$0.name] != nil }
+    }
 }

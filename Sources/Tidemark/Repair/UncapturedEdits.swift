@@ -355,7 +355,9 @@ struct UncapturedEdits {
     private func wait(_ id: String) throws {
         for table in schema.tables {
             for reference in table.references where reference.columns.count == 1 {
-                guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { continue }
+                guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else {
+                    continue
+                }
                 try db.cachedStatement(
                     sql: """
                         UPDATE tidemark_conflict AS waiting

@@ -71,7 +71,13 @@ public struct DeviceFileJoin: Sendable {
     public func join(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> DeviceStatus
     {
-        let scratch = try ScratchFolder(for: path, id: environment.newID())
+        let scratch = try ScratchFolder(
+            for: path,
+            id: environment.newID(),
+            advice: """
+                Choose another name; nothing is overwritten. A file that has joined is synced with `tidemark device sync`.
+                """
+        )
         defer { scratch.remove() }
         return try await join(path: path, in: scratch, since: .nothing, progress: progress) { _ in }
     }

@@ -91,7 +91,7 @@ public struct RecordName: Hashable, Sendable {
             throw TidemarkError(
                 .unknownTable,
                 "The file has no synced table of this name.",
-                fix: "`tidemark device status FILE` names the tables that do not sync, and why.",
+                fix: "`tidemark schema FILE` names the tables that do not sync, and why.",
                 place: .init(table: name)
             )
         }

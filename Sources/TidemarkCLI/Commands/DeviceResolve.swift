@@ -218,6 +218,9 @@ extension Device {
 
         /// Reads the records of a file of values: tables, then keys, then columns.
         private func read(_ path: String, _ records: [Conflict.Record]) throws -> [MergedRecord] {
+            if path != "-" {
+                try ExistingFile.require(path, fix: "Give a file of the values to write, or - for standard input.")
+            }
             let data =
                 path == "-"
                 ? FileHandle.standardInput.readDataToEndOfFile() : try Data(contentsOf: URL(fileURLWithPath: path))

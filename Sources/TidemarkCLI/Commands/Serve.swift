@@ -433,12 +433,11 @@ struct Serve: AsyncParsableCommand {
     }
 
     private static func text(of path: String) throws -> String {
-        do { return try String(contentsOfFile: path, encoding: .utf8) } catch {
-            throw TidemarkError(
-                .unusableFile,
-                "The schema \(path) cannot be read: \(error.localizedDescription)",
-                fix: "Give a UTF-8 file of CREATE TABLE statements."
-            )
+        let fix = "Give a UTF-8 file of CREATE TABLE statements."
+        try ExistingFile.require(path, fix: fix)
+        guard let text = String(data: try Data(contentsOf: URL(filePath: path)), encoding: .utf8) else {
+            throw TidemarkError(.unusableFile, "The schema \(path) is no UTF-8 text.", fix: fix)
         }
+        return text
     }
 }

@@ -11,21 +11,18 @@ package struct ScratchFolder: Sendable {
     private let folder: String
     private let lock: Int32
 
-    /// Creates the folder for a new file at `path`.
+    /// Creates the folder for a new file at `path`; `advice` says what to do if there is one.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` `unusableFile` if `path`, its `-wal` or its `-journal`
     ///   exists or the parent directory does not; `storageFailed` if the folder cannot be created.
-    package init(for path: String, id: UUID) throws {
+    package init(for path: String, id: UUID, advice: String = "Choose another name; nothing is overwritten.") throws {
         // SQLite would apply a leftover log of another file to the new one.
         let suffix = ["", "-wal", "-journal"].first { FileManager.default.fileExists(atPath: path + $0) }
         if let suffix {
             throw TidemarkError(
                 .unusableFile,
                 "\(path)\(suffix) exists already.",
-                fix: """
-                    Choose another name; nothing is overwritten. A file that has joined is synced \
-                    with `tidemark device sync`.
-                    """
+                fix: advice
             )
         }
         Self.removeLeftovers(of: path)
