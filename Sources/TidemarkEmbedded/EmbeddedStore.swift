@@ -163,7 +163,7 @@ public final class EmbeddedStore: SyncService {
         let handler = GroupHandler(limits: limits)
         commit = { _, group in try await file.answer(group, by: handler) }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
-        pulls = try Pulls(
+        pulls = Pulls(
             limits: limits,
             metrics: metrics,
             contacts: contacts,

@@ -72,7 +72,7 @@ public final class PostgresStore: SyncService {
             }
         }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
-        pulls = try Pulls(
+        pulls = Pulls(
             limits: options.limits,
             metrics: metrics,
             contacts: contacts,

@@ -6,81 +6,116 @@ import TidemarkSQL
 struct AnswerEnvelope {
     let maxRevision: Int64
     let hasMore: Bool
-    let changeSets: String
     /// Notes about this device's values that other change sets overruled, a JSON array.
     let overruled: String
     /// The hash of the zone's schema.
     let schema: String?
-    /// Stages the change sets.
-    let staging: ChangeSetStaging
     /// The fingerprint of the zone at `maxRevision`.
     let fingerprint: Fingerprint?
     /// The ids that the server lends this device, a JSON object of tables.
     let lent: String
     /// Whether the answer has only the new ids of the device's own change sets.
     let echoesIds: Bool
+    private let body: [UInt8]
+    /// The offset of the change sets in the body.
+    private let changeSets: Int
 
     /// Reads and validates the envelope.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` if the body is no answer, or has another epoch.
-    init(_ body: [UInt8], file: DeviceFile, limits: Limits, in db: Database) throws {
-        do {
-            staging = try ChangeSetStaging(body: body, limits: limits, unknownNames: .ignoreDropped, in: db)
-        } catch let error
-            as TidemarkError
-        { throw AnswerCheck.inapplicable(error.message, place: error.place) }
-        // The query checks types first, so the accessors below meet no text or number beyond 64 bits.
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT ?1 ->> '$.maxRevision' AS revision, ?1 ->> '$.epoch' AS epoch,
-                        coalesce(?1 ->> '$.more', 0) AS more, ?1 -> '$.changeSets' AS sets,
-                        CASE json_type(?1, '$.schema') WHEN 'text' THEN ?1 ->> '$.schema' END AS schema,
-                        coalesce(?1 -> '$.overruled', '[]') AS overruled,
-                        coalesce(?1 ->> '$.echo' = 'ids', 0) AS ids, coalesce(?1 -> '$.lent', '{}') AS lent,
-                        CASE json_type(?1, '$.fingerprint') WHEN 'text' THEN ?1 ->> '$.fingerprint' END AS fingerprint
-                    WHERE json_valid(?1) AND json_type(?1, '$.maxRevision') = 'integer'
-                        AND typeof(?1 ->> '$.maxRevision') = 'integer'
-                        AND json_type(?1, '$.epoch') = 'text'
-                        AND coalesce(json_type(?1, '$.more'), 'false') IN ('true', 'false')
-                        AND json_type(?1, '$.changeSets') = 'array'
-                        AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
-                        AND coalesce(json_type(?1, '$.lent'), 'object') = 'object'
-                        AND coalesce(?1 ->> '$.echo', 'all') IN ('all', 'ids')
-                        AND NOT EXISTS (SELECT 1 FROM json_each(?1) GROUP BY key HAVING count(*) > 1)
-                    """
-            ),
-            arguments: [staging.outline]
-        )
-        guard let row, let revision = try row.value("revision") as Int64? else {
+    init(_ body: [UInt8], file: DeviceFile, limits: Limits) throws(TidemarkError) {
+        let members: AnswerMembers
+        do throws(TidemarkError) {
+            members = try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+                try AnswerMembers(JSONReader(bytes, depthMax: limits.jsonDepthMax))
+            }
+        } catch { throw AnswerCheck.inapplicable(error.message, place: error.place) }
+        guard members.isAnswer, let revision = members.maxRevision, let sets = members.changeSets else {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer is not Tidemark's.",
                 fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
             )
         }
-        guard try row.value("epoch") as String? == file.epoch, revision >= file.revision else {
+        guard members.epoch == file.epoch, revision >= file.revision else {
             throw TidemarkError(
                 .epochMismatch,
                 "The server's history differs from this file's.",
                 fix: "The device takes its rows from a new snapshot; the outbox is kept."
             )
         }
-        maxRevision = revision
-        hasMore = try row.value("more")
-        changeSets = try row.value("sets")
-        overruled = try row.value("overruled")
-        schema = try row.value("schema")
-        echoesIds = try row.value("ids")
-        lent = try row.value("lent")
-        guard !hasMore || revision > file.revision else {
+        guard !members.hasMore || revision > file.revision else {
             throw TidemarkError(
                 .invalidResponse,
                 "The answer has no change sets, but says that more follow.",
                 fix: "Nothing was changed. Compare the versions of both sides."
             )
         }
-        fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
+        self.body = body
+        maxRevision = revision
+        changeSets = sets
+        hasMore = members.hasMore
+        overruled = members.overruled
+        schema = members.schema
+        echoesIds = members.echoesIds
+        lent = members.lent
+        fingerprint = members.fingerprint
+    }
+
+    /// Stages the change sets.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    func stage(_ schema: SyncSchema, in db: Database) throws {
+        do {
+            try ChangeSetStaging.stage(body, at: changeSets, schema, unknownNames: .ignoreDropped, in: db)
+        } catch let error as TidemarkError { throw AnswerCheck.inapplicable(error.message, place: error.place) }
+    }
+}
+
+/// The members of an answer; it may be no answer at all, but another server's page.
+private struct AnswerMembers {
+    private(set) var isAnswer = true
+    private(set) var maxRevision: Int64?
+    private(set) var epoch: String?
+    private(set) var schema: String?
+    private(set) var hasMore = false
+    private(set) var echoesIds = false
+    private(set) var overruled = "[]"
+    private(set) var lent = "{}"
+    private(set) var fingerprint: Fingerprint?
+    private(set) var changeSets: Int?
+
+    init(_ whole: JSONReader) throws(TidemarkError) {
+        var reader = whole
+        guard try reader.kind() == .object else {
+            isAnswer = false
+            return
+        }
+        try reader.object { (reader, name) throws(TidemarkError) in
+            let name = reader.text(of: name)
+            let kind = try reader.kind()
+            if name == "changeSets", kind == .array { changeSets = reader.place }
+            take(name, try reader.cell(), reader)
+        }
+        try reader.finish()
+    }
+
+    private mutating func take(_ name: String, _ cell: Cell, _ reader: JSONReader) {
+        let json = { String(decoding: JSONParts.compact(reader.bytes[cell.range]), as: UTF8.self) }
+        switch (name, cell.kind) {
+        case ("maxRevision", .integer): maxRevision = reader.integer(in: cell.range)
+        case ("epoch", _): epoch = reader.plainText(of: cell)
+        case ("schema", _): schema = reader.plainText(of: cell)
+        case ("fingerprint", _): fingerprint = reader.plainText(of: cell).flatMap(Fingerprint.init(hex:))
+        case ("more", .true): hasMore = true
+        case ("overruled", .array): overruled = json()
+        case ("lent", .object): lent = json()
+        case ("echo", .text) where reader.plainText(of: cell) == "ids": echoesIds = true
+        case ("echo", .text) where reader.plainText(of: cell) == "all": break
+        case ("more", .false), ("changeSets", .array): break
+        case ("more", _), ("overruled", _), ("lent", _), ("echo", _): isAnswer = false
+        default: break
+        }
     }
 }
 

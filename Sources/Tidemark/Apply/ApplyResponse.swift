@@ -38,13 +38,13 @@ struct ApplyResponse {
         guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
             return ApplyResult(revision: file.revision, isStale: true)
         }
-        let envelope = try AnswerEnvelope(body, file: file, limits: limits, in: db)
+        let envelope = try AnswerEnvelope(body, file: file, limits: limits)
         if let schema = envelope.schema, schema != file.tables.servedHash {
             // The device fetches the schema first and repeats the request.
             return ApplyResult(revision: file.revision, isStale: true, needsSchema: true)
         }
         try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
-        try stage(envelope)
+        try envelope.stage(file.schema, in: db)
         let check = AnswerCheck(db: db, schema: file.schema, requested: requested, requestIDs: outgoing.changeSets)
         try check.checkAnswer()
         try DeviceClock.receiveStaged(db)
@@ -130,12 +130,6 @@ struct ApplyResponse {
             events = try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
         }
         return events
-    }
-
-    private func stage(_ envelope: AnswerEnvelope) throws {
-        do { try envelope.staging.stage(changeSets: envelope.changeSets) } catch let error as TidemarkError {
-            throw AnswerCheck.inapplicable(error.message, place: error.place)
-        }
     }
 
     /// Coalesces the change sets of the answer and writes them to the tables.

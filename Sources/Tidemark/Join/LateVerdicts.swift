@@ -46,13 +46,7 @@ struct LateVerdicts {
 
     private func stage() throws {
         do {
-            let staging = try ChangeSetStaging(
-                body: Array(recall.changeSets.utf8),
-                limits: limits,
-                unknownNames: .ignoreDropped,
-                in: db
-            )
-            try staging.stage(changeSets: staging.outline)
+            try ChangeSetStaging.stage(Array(recall.changeSets.utf8), schema, unknownNames: .ignoreDropped, in: db)
         } catch let error as TidemarkError { throw AnswerCheck.inapplicable(error.message, place: error.place) }
         try AnswerCheck(db: db, schema: schema, requested: header.revision, requestIDs: []).checkChangeSets()
     }

@@ -133,12 +133,13 @@ struct RescuedContent {
 extension RescuedContent {
     /// Checks that a request is valid JSON, which a single damaged character can break.
     private func checkForm(of body: [UInt8], _ limits: Limits) throws {
-        let text = String(decoding: body, as: UTF8.self)
-        do { _ = try JSONScan(body, limits: limits) } catch {
-            throw Self.damaged("the text of a request", because: error.message)
-        }
-        let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [text])
-        guard isJSON == true else { throw Self.damaged("the text of a request") }
+        do throws(TidemarkError) {
+            try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+                var reader = try JSONReader(bytes, depthMax: limits.jsonDepthMax)
+                try reader.skip()
+                try reader.finish()
+            }
+        } catch { throw Self.damaged("the text of a request", because: error.message) }
     }
 }
 

@@ -31,7 +31,7 @@ extension FreezeChangeSets {
             let texts = RowTexts(statement)
             let table = String(decoding: texts[0], as: UTF8.self)
             let unserved = schema.difference.unservedColumns[table, default: []].map(\.name)
-            guard let excess = bound.excess(in: texts[2], unsent: Set(unserved)) else { continue }
+            guard let excess = try bound.excess(in: texts[2], unsent: Set(unserved)) else { continue }
             let place = TidemarkError.Place(
                 id: sets.first { $0.seq == seq }?.id,
                 table: table,

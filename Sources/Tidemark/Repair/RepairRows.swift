@@ -36,7 +36,7 @@ struct RepairRows {
     {
         var outcome = Outcome(conflict: conflict)
         let body = Array("[\(changeSet ?? "")]".utf8)
-        try stage(ChangeSetStaging(body: body, limits: limits, in: db))
+        try stage(body)
         try refuseRowsOutside(ranges)
         try db.inSavepoint {
             try DeviceFile.whileApplying(db) {
@@ -70,8 +70,8 @@ struct RepairRows {
     }
 
     /// Stages the server's rows as creations, which insert or replace rows.
-    private func stage(_ staging: ChangeSetStaging) throws {
-        do { try staging.stage(changeSets: staging.outline) } catch let error as TidemarkError {
+    private func stage(_ body: [UInt8]) throws {
+        do { try ChangeSetStaging.stage(body, file.schema, in: db) } catch let error as TidemarkError {
             throw TidemarkError(
                 .invalidResponse,
                 "The server's rows cannot be taken over: \(error.message)",

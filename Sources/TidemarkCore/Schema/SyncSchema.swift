@@ -12,6 +12,8 @@ public struct SyncSchema: Hashable, Sendable {
     package let difference: SchemaDifference
     /// The other parts of the zone's file.
     package let objects: FileObjects
+    /// The names of the tables and columns on the wire.
+    package private(set) var wireNames: WireNames
 
     /// Creates a schema and orders its tables.
     package init(
@@ -27,6 +29,8 @@ public struct SyncSchema: Hashable, Sendable {
         self.history = history
         self.difference = difference
         self.objects = objects
+        wireNames = .none
+        wireNames = WireNames(of: self)
     }
 
     /// Returns the conflict policy of a table.

@@ -1,111 +1,84 @@
-/// Finds the byte at which a text stops being JSON, for people who write it by hand.
-package enum JSONFault {
-    /// Returns the offset of the first byte that cannot stand where it stands; nil for JSON.
-    package static func offset(in text: [UInt8]) -> Int? {
-        var reader = Reader(text: text)
-        let isValue = reader.value(depth: 0)
-        reader.skipWhiteSpace()
-        return isValue && reader.place == text.count ? nil : reader.place
+/// The errors of a text that is not JSON, or not JSON as the protocol has it.
+enum JSONFault {
+    /// A byte stands where JSON cannot have it, or the text ends too early.
+    static func syntax(at place: Int, of text: UnsafeBufferPointer<UInt8>) -> TidemarkError {
+        if place < text.count, text[place] < 0x20 { return controlCharacter(text[place]) }
+        let cause =
+            text.isEmpty
+            ? "it is empty."
+            : place < text.count
+                ? "it is no JSON from byte \(place + 1) on."
+                : "it ends after byte \(text.count), before its JSON does."
+        return malformed(
+            "The body cannot be read: \(cause)",
+            fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#
+        )
     }
 
-    /// Returns the cause for the sentence "The body cannot be read: …".
-    package static func cause(in text: [UInt8]) -> String {
-        guard let offset = offset(in: text) else { return "it is not a JSON object." }
-        guard !text.isEmpty else { return "it is empty." }
-        guard offset < text.count else { return "it ends after byte \(text.count), before its JSON does." }
-        return "it is no JSON from byte \(offset + 1) on."
+    static let noRequest = malformed(
+        "The body cannot be read: it is not a JSON object.",
+        fix: #"The shortest request is {"maxRevision":0,"changeSets":[]}."#
+    )
+
+    static let notUTF8 = malformed(
+        "The body is not UTF-8.",
+        fix: #"Send UTF-8; send other bytes as {"$blob":"<base64>"}."#
+    )
+
+    static func tooDeep(_ depthMax: Int) -> TidemarkError {
+        malformed(
+            "The JSON nests deeper than \(depthMax) levels.",
+            fix: "A request needs six levels; see PROTOCOL.md."
+        )
     }
 
-    private struct Reader {
-        let text: [UInt8]
-        private(set) var place = 0
+    /// A name spells a character as an escape that needs none.
+    static func escapedName(_ code: UInt8) -> TidemarkError {
+        guard code > 0 else { return controlCharacter(code) }
+        return malformed(
+            "A name spells a letter, a digit, $ or _ as an escape.",
+            fix: "Write such characters as they are; only others may be escaped in names."
+        )
+    }
 
-        init(text: [UInt8]) { self.text = text }
+    static func repeatedName(_ name: String) -> TidemarkError {
+        TidemarkError(
+            .duplicateName,
+            "The name \(name) appears twice in one object.",
+            fix: "Give each name once: readers of JSON disagree on which one counts."
+        )
+    }
 
-        private static let depthMax = 512
+    /// A string is longer than any value; base64 is longer than its bytes by a third.
+    static func longString(_ count: Int, _ max: Int) -> TidemarkError {
+        TidemarkError(
+            .tooLarge,
+            "A string in the body has \(count) bytes; a synced value has at most \(max / 4 * 3).",
+            fix: "Keep large values in files beside the database and sync the files' paths."
+        )
+    }
 
-        private var byte: UInt8? { place < text.count ? text[place] : nil }
+    private static func controlCharacter(_ byte: UInt8) -> TidemarkError {
+        malformed(
+            "The body has a control character, byte \(byte), where JSON or a name can have none.",
+            fix: "Escape control characters in strings; no name or key contains NUL."
+        )
+    }
 
-        mutating func skipWhiteSpace() {
-            while let byte, [0x20, 0x09, 0x0A, 0x0D].contains(byte) { place += 1 }
-        }
+    private static func malformed(_ message: String, fix: String) -> TidemarkError {
+        TidemarkError(.malformedRequest, message, fix: fix)
+    }
+}
 
-        /// Reads a value with the white space before it.
-        mutating func value(depth: Int) -> Bool {
-            skipWhiteSpace()
-            switch byte ?? 0 {
-            case UInt8(ascii: "{"), UInt8(ascii: "["): return depth < Self.depthMax && list(depth: depth)
-            case UInt8(ascii: "\""): return string()
-            case UInt8(ascii: "-"), UInt8(ascii: "0")...UInt8(ascii: "9"): return number()
-            default: return ["true", "false", "null"].contains { word($0) }
-            }
-        }
-
-        private mutating func list(depth: Int) -> Bool {
-            let isObject = take("{")
-            if !isObject { place += 1 }
-            let end: Unicode.Scalar = isObject ? "}" : "]"
-            skipWhiteSpace()
-            if take(end) { return true }
-            repeat {
-                if isObject {
-                    skipWhiteSpace()
-                    guard string() else { return false }
-                    skipWhiteSpace()
-                    guard take(":") else { return false }
-                }
-                guard value(depth: depth + 1) else { return false }
-                skipWhiteSpace()
-            } while take(",")
-            return take(end)
-        }
-
-        private mutating func string() -> Bool {
-            guard take("\"") else { return false }
-            while let byte, byte >= 0x20 {
-                if take("\"") { return true }
-                if take("\\"), !escape() { return false }
-                if byte != UInt8(ascii: "\\") { place += 1 }
-            }
-            return false
-        }
-
-        private mutating func escape() -> Bool {
-            guard let byte, "\"\\/bfnrtu".utf8.contains(byte) else { return false }
-            place += 1
-            guard byte == UInt8(ascii: "u") else { return true }
-            for _ in 0..<4 {
-                guard let digit = self.byte, Character(Unicode.Scalar(digit)).isHexDigit else { return false }
-                place += 1
-            }
-            return true
-        }
-
-        private mutating func number() -> Bool {
-            _ = take("-")
-            if !take("0"), !digits() { return false }
-            if take("."), !digits() { return false }
-            guard take("e") || take("E") else { return true }
-            if !take("+") { _ = take("-") }
-            return digits()
-        }
-
-        private mutating func digits() -> Bool {
-            let start = place
-            while let byte, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) { place += 1 }
-            return place > start
-        }
-
-        private mutating func word(_ word: String) -> Bool {
-            guard text[place...].starts(with: word.utf8) else { return false }
-            place += word.utf8.count
-            return true
-        }
-
-        private mutating func take(_ character: Unicode.Scalar) -> Bool {
-            guard byte == UInt8(ascii: character) else { return false }
-            place += 1
-            return true
-        }
+extension TidemarkError {
+    /// Returns the error with the parts of a place that it does not name itself.
+    package func within(_ outer: Place) -> TidemarkError {
+        var error = self
+        error.place.changeSet = place.changeSet ?? outer.changeSet
+        error.place.id = place.id ?? outer.id
+        error.place.table = place.table ?? outer.table
+        error.place.key = place.key ?? outer.key
+        error.place.column = place.column ?? outer.column
+        return error
     }
 }

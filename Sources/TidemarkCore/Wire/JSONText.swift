@@ -59,4 +59,50 @@ package enum JSONText {
         }
         return String(output)
     }
+
+    // MARK: Canonical values
+
+    /// Appends a double: the shortest digits that round-trip, always with `.` or `e`.
+    package static func append(_ value: Double, to output: inout [UInt8]) {
+        if value.isInfinite {
+            output += (value < 0 ? #"{"$real":"-Infinity"}"# : #"{"$real":"Infinity"}"#).utf8
+        } else {
+            output += value.description.utf8
+        }
+    }
+
+    /// Appends text: a string, or base64 if it has NUL or is not UTF-8.
+    package static func append(text: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
+        let start = output.count
+        output.append(UInt8(ascii: "\""))
+        for byte in text {
+            switch byte {
+            case 0:
+                output.removeSubrange(start...)
+                return append(tag: "$text", text, to: &output)
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+                output.append(UInt8(ascii: "\\"))
+                output.append(byte)
+            case ..<0x20:
+                output += "\\u00".utf8
+                output.append(hexDigits[Int(byte >> 4)])
+                output.append(hexDigits[Int(byte & 15)])
+            default: output.append(byte)
+            }
+        }
+        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil else {
+            output.removeSubrange(start...)
+            return append(tag: "$text", text, to: &output)
+        }
+        output.append(UInt8(ascii: "\""))
+    }
+
+    /// Appends an object with one member, whose value is bytes in base64.
+    package static func append(tag: String, _ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
+        output += "{\"\(tag)\":\"".utf8
+        Base64.append(bytes, to: &output)
+        output += "\"}".utf8
+    }
+
+    private static let hexDigits = Array("0123456789abcdef".utf8)
 }

@@ -1,6 +1,6 @@
 import GRDB
 package import TidemarkCore
-package import TidemarkEngine
+import TidemarkEngine
 import TidemarkSQL
 import TidemarkStoreSupport
 

@@ -12,7 +12,7 @@ extension ZoneTransaction {
     func spellKeys() throws {
         let touchedTables = try String.fetchSet(
             db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged_member WHERE tbl IS NOT NULL"
+                sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged"
             )
         )
         for table in schema.tables where touchedTables.contains(table.name) && KeySQL.hasSpellings(table) {

@@ -34,7 +34,7 @@ package struct ZoneTransaction: StoreTransaction {
 
     package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
-        try staged.placing { try spellKeys() }
+        try staged.placing(in: request) { try spellKeys() }
         return request
     }
 

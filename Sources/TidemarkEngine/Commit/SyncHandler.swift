@@ -28,7 +28,7 @@ package struct SyncHandler: Sendable {
     func answer(_ staged: SyncRequest, from access: ZoneAccess, in transaction: some StoreTransaction) throws
         -> ZoneAnswer
     {
-        let request = staged.from(access.caller)
+        let request = access.caller == .anonymous ? staged.withoutDevice : staged
         try transaction.beginRequest(request)
         try transaction.absorbOutsideChanges()
         if let question = request.question {

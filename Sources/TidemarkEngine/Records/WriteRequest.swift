@@ -35,16 +35,13 @@ package struct WriteRequest: Hashable, Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` for a body that is no JSON, nests too deep, is not UTF-8,
     ///   or has control characters.
     package static func json(of body: [UInt8]) throws(TidemarkError) -> [UInt8] {
-        do { _ = try JSONScan(body, limits: .standard) } catch {
-            throw TidemarkError(error.code, error.message, fix: fix)
-        }
-        guard JSONFault.offset(in: body) == nil else {
-            throw TidemarkError(
-                .malformedRequest,
-                "The body cannot be read: \(JSONFault.cause(in: body))",
-                fix: fix
-            )
-        }
+        do throws(TidemarkError) {
+            try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+                var reader = try JSONReader(bytes)
+                try reader.skip(unchecked: true)
+                try reader.finish()
+            }
+        } catch { throw TidemarkError(error.code, error.message, fix: fix) }
         return JSONParts.compact(body)
     }
 

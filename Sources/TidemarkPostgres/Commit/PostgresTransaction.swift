@@ -172,7 +172,7 @@ final class PostgresTransaction: StoreTransaction {
 
     func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
         let request = try staged.stage(body, limits: limits)
-        try staged.placing {
+        try staged.placing(in: request) {
             try PostgresText.dropGenerated(in: db)
             try PostgresText.refuseMisfits(in: db)
             try spellKeys()

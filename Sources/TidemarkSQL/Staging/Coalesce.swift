@@ -111,7 +111,7 @@ package enum StagedImages {
         ).execute(arguments: arguments)
         let isNew = "staged.ord = \(arriving)"
         let isValue = hasDeltas ? "\(isNew) AND NOT \(Delta.isDelta("attribute"))" : isNew
-        try db.cachedStatement(sql: ChangeSetStaging.cellSQL(text: "attribute.atom", where: isValue)).execute()
+        try db.cachedStatement(sql: cellSQL(where: isValue)).execute()
         if hasDeltas {
             try db.cachedStatement(
                 sql: """
@@ -125,5 +125,23 @@ package enum StagedImages {
         try db.cachedStatement(sql: ChangeSetStaging.keyCellSQL(where: isNew)).execute()
         try db.cachedStatement(sql: "UPDATE temp.tidemark_staged SET ord = ? WHERE ord = \(arriving)").execute(
             arguments: [ord])
+    }
+
+    /// Returns a statement that decodes the attributes of staged records, which the device wrote itself.
+    ///
+    /// `condition` selects attributes.
+    private static func cellSQL(where condition: String) -> String {
+        """
+        INSERT INTO temp.tidemark_staged_cell (rec, col, value)
+        SELECT staged.rec, \(MemberSQL.name(of: "attribute.key")), CASE attribute.type
+            WHEN 'text' THEN attribute.atom
+            WHEN 'integer' THEN attribute.atom
+            WHEN 'null' THEN NULL
+            WHEN 'object' THEN tidemark_decode(attribute.value)
+            WHEN 'array' THEN tidemark_decode(attribute.value)
+            ELSE tidemark_decode(staged.attributes -> attribute.fullkey) END
+        FROM temp.tidemark_staged AS staged, json_each(staged.attributes) AS attribute
+        WHERE \(condition) AND attribute.key NOT IN ('revision', '__oldId__')
+        """
     }
 }

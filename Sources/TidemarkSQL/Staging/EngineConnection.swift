@@ -70,10 +70,6 @@ package enum Catalog {
         CREATE TEMP TABLE tidemark_column (
             tbl TEXT, col TEXT, key_position INTEGER, adds INTEGER NOT NULL, PRIMARY KEY (tbl, col)
         ) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_gone (tbl TEXT PRIMARY KEY) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_alias (
-            tbl TEXT, name TEXT, col TEXT, PRIMARY KEY (tbl, name)
-        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_reference (
             tbl TEXT, col TEXT, parent TEXT, PRIMARY KEY (tbl, col, parent)
         ) WITHOUT ROWID;
@@ -87,7 +83,7 @@ package enum Catalog {
         guard
             try String.fetchOne(db.cachedStatement(sql: "SELECT text FROM temp.tidemark_catalog")) != schema.catalogText
         else { return }
-        for table in ["catalog", "table", "column", "alias", "gone", "reference"] {
+        for table in ["catalog", "table", "column", "reference"] {
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute()
         }
         for table in schema.tables + schema.difference.unknownTables {
@@ -102,32 +98,10 @@ package enum Catalog {
                         addingColumns.contains(column.name),
                     ])
             }
-            for column in table.columns where WireName.member(column: column.name) != column.name {
-                try db.cachedStatement(sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)").execute(arguments: [
-                    table.name, WireName.member(column: column.name), column.name,
-                ])
-            }
-            let unknownColumns = Set(schema.difference.unknownColumns[table.name, default: []].map(\.name))
-            for (name, column) in schema.history.renames[table.name, default: [:]] {
-                if planted(PlantedBug.refusesFormerNames), unknownColumns.contains(column) { continue }
-                try db.execute(
-                    sql: "INSERT INTO temp.tidemark_alias VALUES (?, ?, ?)",
-                    arguments: [table.name, WireName.member(column: name), column]
-                )
-            }
-            for name in schema.history.droppedColumns[table.name, default: []] {
-                try db.execute(
-                    sql: "INSERT OR IGNORE INTO temp.tidemark_alias VALUES (?, ?, NULL)",
-                    arguments: [table.name, WireName.member(column: name)]
-                )
-            }
             for (column, parent) in integerReferences(of: table, in: schema) {
                 try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)").execute(
                     arguments: [table.name, column, parent])
             }
-        }
-        for table in schema.history.droppedTables {
-            try db.execute(sql: "INSERT INTO temp.tidemark_gone VALUES (?)", arguments: [table])
         }
         try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(arguments: [
             schema.catalogText

@@ -1,234 +1,179 @@
-import Foundation
 package import GRDB
 package import TidemarkCore
 
-/// Stages the JSON of change sets as records and cells, with a fixed number of statements.
-///
-/// The statements check names and keys against the catalogue. A body with any error is refused as a
-/// whole.
+/// Stages change sets: a row for each record, and one for each of its values.
 package struct ChangeSetStaging {
-    /// The treatment of names that the catalogue does not have.
-    package enum UnknownNames {
-        /// Reject the body, as the server does.
-        case reject
-        /// Ignore dropped tables and columns, which old revisions still name; a device does this.
-        case ignoreDropped
-    }
+    private let db: Database
+    private let names: WireNames
+    private let reader: JSONReader
 
-    /// The body without its large parts.
-    package let outline: String
-    let db: Database
-    let unknownNames: UnknownNames
-    let hasUnicodeEscapes: Bool
-    /// Whether updates may add to columns with the policy `add`; a server takes deltas and sends none.
-    let takesDeltas: Bool
-    /// The hashes of the change sets with removed parts, by number.
-    private let hashes: [Int: String]
-
-    /// Empties the staging tables, scans a body and parses its large parts.
+    /// Stages a JSON array of change sets, which begins at an offset of a body, under their indexes.
     ///
-    /// ``EngineConnection`` must have prepared the connection. A body with a value beyond `bound` is
-    /// refused before it is parsed.
-    package init(
-        body: [UInt8],
-        limits: Limits,
-        unknownNames: UnknownNames = .reject,
-        takesDeltas: Bool = false,
-        bound: ValueBound? = nil,
+    /// ``EngineConnection`` must have prepared the connection. The staging tables are emptied first.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
+    package static func stage(
+        _ body: [UInt8],
+        at place: Int = 0,
+        _ schema: SyncSchema,
+        unknownNames: ChangeSetReader.UnknownNames = .refuse,
         in db: Database
     ) throws {
-        let scan = try JSONScan(body, limits: limits)
-        self.db = db
-        self.unknownNames = unknownNames
-        self.takesDeltas = try takesDeltas && Self.hasAddingColumns(db)
-        hasUnicodeEscapes = scan.hasUnicodeEscapes
         try StagingTables.clear(in: db)
-        let bulk =
-            try scan.hasWhiteSpace ? nil : StagedBulk(body, hasUnicodeEscapes: hasUnicodeEscapes, bound: bound, in: db)
-        try bound?.check(longestString: scan.longestString)
-        outline = bulk?.outline ?? String(decoding: body, as: UTF8.self)
-        hashes = bulk?.hashes ?? [:]
+        try body.withUnsafeBufferPointer { bytes in
+            let whole = try JSONReader(bytes)
+            var reader = whole.reader(at: place)
+            var changes = ChangeSetReader(schema.wireNames, unknownNames: unknownNames)
+            let sets = try changes.changeSets(&reader)
+            if place == 0 { try reader.finish() }
+            let staging = ChangeSetStaging(reader, schema.wireNames, in: db)
+            for set in sets {
+                try staging.stageMembers(of: set)
+                try staging.stage(set, ord: set.index)
+            }
+            try stageKeys(in: db)
+        }
     }
 
-    /// Scans short bodies, whose change sets ``stage(lists:max:)`` stages together.
-    package init(together bodies: [[UInt8]], limits: Limits, in db: Database) throws {
-        let scans = try bodies.map { try JSONScan($0, limits: limits) }
+    /// Creates a staging of change sets that a reader has read.
+    package init(_ reader: JSONReader, _ names: WireNames, in db: Database) {
+        self.reader = reader
+        self.names = names
         self.db = db
-        unknownNames = .reject
-        takesDeltas = try Self.hasAddingColumns(db)
-        outline = ""
-        hashes = [:]
-        hasUnicodeEscapes = scans.contains(where: \.hasUnicodeEscapes)
-        try StagingTables.clear(in: db)
     }
 
-    /// Stages all change sets of a JSON array, which is the body's outline or a member of it.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the first error, or if there are more than `max`.
-    package func stage(changeSets: String, max: Int? = nil) throws {
-        try stageSets("SELECT key, type, value FROM json_each(?1)", of: changeSets, max)
-        try stageRows()
-    }
-
-    /// Stages the change sets of several JSON arrays.
-    ///
-    /// ``list(of:)`` and ``index(of:)`` convert a change set's number to its array and its index.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with the first error, or if there are more than `max` in
-    ///   all. Its place has no index in any of the arrays.
-    package func stage(lists: [String], max: Int) throws {
-        try stageSets(
+    /// Stages the records of a change set under a number.
+    package func stage(_ set: ChangeSet, ord: Int) throws {
+        let insert = try BoundStatement(
             """
-            SELECT list.key << \(Self.listShift) | change_set.key AS key, change_set.type, change_set.value
-            FROM json_each(?1) AS list, json_each(list.value) AS change_set
+            INSERT INTO temp.tidemark_staged (ord, tbl, operation, key, attributes, base, old_key)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
             """,
-            of: "[\(lists.joined(separator: ","))]",
-            max
+            in: db
         )
-        try stageRows()
+        let insertValue = try BoundStatement(
+            "INSERT INTO temp.tidemark_staged_cell (rec, col, value) VALUES (?, ?, ?)",
+            in: db
+        )
+        let insertDelta = try BoundStatement(
+            "INSERT INTO temp.tidemark_staged_delta (rec, col, delta) VALUES (?, ?, ?)",
+            in: db
+        )
+        for record in set.records {
+            try insert.run { row in
+                row.bind(ord, at: 1)
+                row.bind(names.tables[record.table].name, at: 2)
+                row.bind(record.operation.rawValue, at: 3)
+                row.bind(record.key, at: 4)
+                row.bind(record.attributes.map { reader.compactText(in: $0, of: set) }, at: 5)
+                row.bind(record.base, at: 6)
+                row.bind(record.oldKey, at: 7)
+            }
+            let rec = db.lastInsertedRowID
+            for value in set.values[record.values] {
+                if let delta = value.delta {
+                    try insertDelta.run { row in
+                        row.bind(rec, at: 1)
+                        row.bind(value.column.name, at: 2)
+                        row.bind(delta, at: 3)
+                    }
+                } else {
+                    try insertValue.run { row in
+                        row.bind(rec, at: 1)
+                        row.bind(value.column.name, at: 2)
+                        try row.bind(value.cell, of: reader, at: 3)
+                    }
+                }
+            }
+        }
     }
 
-    /// Returns the index of the list with a change set, from its number.
+    /// Stages the columns of all keys as values.
+    package static func stageKeys(in db: Database) throws {
+        try db.cachedStatement(sql: keyCellSQL()).execute()
+    }
+
+    /// Stages the members that are not tables, with types as `json_type` names them, and the names of the tables.
+    private func stageMembers(of set: ChangeSet) throws {
+        let ord = set.index
+        try BoundStatement("INSERT INTO temp.tidemark_staged_set (ord) VALUES (?)", in: db).run { $0.bind(ord, at: 1) }
+        let insert = try BoundStatement(
+            "INSERT INTO temp.tidemark_staged_member (ord, name, tbl, type, value) VALUES (?, ?, ?, ?, ?)",
+            in: db
+        )
+        for (name, cell) in set.members {
+            let isList = [.array, .object].contains(cell.kind)
+            try insert.run { row in
+                row.bind(ord, at: 1)
+                row.bind(name, at: 2)
+                row.bind(cell.kind.jsonType, at: 4)
+                if isList {
+                    row.bind(reader.compactText(in: cell.range, of: set), at: 5)
+                } else if cell.kind == .integer, reader.integer(in: cell.range) == nil {
+                    // SQLite reads an integer beyond 64 bits as a real.
+                    row.bind(Double(String(decoding: reader.bytes[cell.range], as: UTF8.self)), at: 5)
+                } else {
+                    row.bind(reader.plainText(of: cell), at: 5)
+                    if ![.text, .escapedText].contains(cell.kind) { try row.bind(cell, of: reader, at: 5) }
+                }
+            }
+        }
+        for place in set.tables {
+            let table = names.tables[place].name
+            try insert.run { row in
+                row.bind(ord, at: 1)
+                row.bind(WireName.member(table: table), at: 2)
+                row.bind(table, at: 3)
+                row.bind("object", at: 4)
+            }
+        }
+    }
+
+    /// Returns a statement that stages the columns of keys as values; `condition` selects rows `staged`.
+    package static func keyCellSQL(where condition: String = "true") -> String {
+        """
+        INSERT INTO temp.tidemark_staged_cell (rec, col, value)
+        SELECT staged.rec, key_column.col, CASE
+            WHEN known_table.kind = 'integer' THEN CAST(staged.key AS INTEGER)
+            WHEN substr(staged.key, 1, 1) = '[' THEN tidemark_decode(staged.key -> key_column.key_position)
+            ELSE tidemark_decode(staged.key) END
+        FROM temp.tidemark_staged AS staged
+        JOIN temp.tidemark_table AS known_table ON known_table.tbl = staged.tbl
+        JOIN temp.tidemark_column AS key_column ON key_column.tbl = staged.tbl AND key_column.key_position >= 0
+        WHERE \(condition)
+        """
+    }
+
+    // MARK: Several requests
+
+    /// Returns the number of a change set from the index of its request among several, and its own.
+    package static func ord(list: Int, index: Int) -> Int { list << listShift | index }
+
+    /// Returns the index of the request with a change set, from its number.
     package static func list(of ord: Int) -> Int { ord >> listShift }
 
     /// Returns the SQL of that index.
     package static func list(of ord: String) -> String { "(\(ord) >> \(listShift))" }
 
-    /// Returns the index of a change set in its list, from its number.
+    /// Returns the index of a change set in its request, from its number.
     package static func index(of ord: Int) -> Int { ord & (1 << listShift - 1) }
 
     /// The bits of a change set's number that contain its index.
     private static let listShift = 20
+}
 
-    private func stageRows() throws {
-        try stageTables()
-        try StagedBulk.parseOutline(hasUnicodeEscapes: hasUnicodeEscapes, in: db)
-        try stageRecords()
-        try stageCells()
-    }
-
-    /// Returns the hash of a change set's text; `json` is its staged outline.
-    package func hash(of ord: Int, staged json: String) -> String { hashes[ord] ?? ContentHash.of(json) }
-
-    // MARK: Members
-
-    /// `source` is a query for the elements of `json`.
-    private func stageSets(_ source: String, of json: String, _ max: Int?) throws {
-        do {
-            // A change set that is not an object becomes NULL, which the NOT NULL column rejects.
-            try db.cachedStatement(
-                sql: """
-                    INSERT INTO temp.tidemark_staged_set (ord, json)
-                    SELECT key, iif(type = 'object', value, NULL)
-                    FROM (\(source))
-                    LIMIT ?2
-                    """
-            ).execute(arguments: [json, max.map { $0 + 1 } ?? -1])
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw TidemarkError(
-                .malformedRequest,
-                "An element of changeSets is not an object.",
-                fix: #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
-            )
-        }
-        if let max, db.changesCount > max {
-            throw TidemarkError(
-                .tooLarge,
-                "The request has more than \(max) change sets.",
-                fix: "Send at most \(max) at a time."
-            )
-        }
-        try stageMembers()
-    }
-
-    private func stageMembers() throws {
-        let members = WireName.changeSetMembers.sorted().map { SQLText.literal($0) }
-        try stageOnce(
-            """
-            INTO temp.tidemark_staged_member (ord, name, tbl, type, value)
-            SELECT change_set.ord, member.key,
-                iif(member.key IN (\(members.joined(separator: ", "))), NULL, \(MemberSQL.name(of: "member.key"))),
-                member.type, member.value
-            FROM temp.tidemark_staged_set AS change_set, json_each(change_set.json) AS member
-            """,
-            orRefuse: """
-                SELECT change_set.ord, member.key AS name
-                FROM temp.tidemark_staged_set AS change_set, json_each(change_set.json) AS member
-                GROUP BY change_set.ord, member.key
-                HAVING count(*) > 1
-                LIMIT 1
-                """
-        )
-    }
-
-    private func stageTables() throws {
-        if unknownNames == .ignoreDropped {
-            try db.cachedStatement(
-                sql: """
-                    DELETE FROM temp.tidemark_staged_member
-                    WHERE tbl IN (SELECT tbl FROM temp.tidemark_gone)
-                        AND tbl NOT IN (SELECT tbl FROM temp.tidemark_table)
-                    """
-            ).execute()
-        }
-        try refuse(
-            .unknownTable,
-            message: "This zone has no table of that name.",
-            fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.",
-            sql: """
-                SELECT ord, tbl
-                FROM temp.tidemark_staged_member
-                WHERE tbl IS NOT NULL AND tbl NOT IN (SELECT tbl FROM temp.tidemark_table)
-                LIMIT 1
-                """
-        )
-        try refuseTypes()
-        try stageParts()
-    }
-
-    private func stageParts() throws {
-        // A table's member that is not an object has no parts; the check below rejects it.
-        let parts = """
-            FROM temp.tidemark_staged_member AS member,
-                json_each(iif(member.type = 'object', member.value, '{}')) AS part
-            WHERE member.tbl IS NOT NULL
-            """
-        try stageOnce(
-            """
-            INTO temp.tidemark_staged_part (ord, tbl, member, type, value)
-            SELECT member.ord, member.tbl, part.key, part.type, part.value
-            \(parts)
-            """,
-            orRefuse: """
-                SELECT member.ord, member.tbl, part.key AS name
-                \(parts)
-                GROUP BY member.ord, member.tbl, part.key
-                HAVING count(*) > 1
-                LIMIT 1
-                """
-        )
-        try refuse(
-            .malformedRequest,
-            message: "A table's part has another form than create, update, delete, attributes.",
-            fix: "create, update and delete are arrays of keys; attributes is an object of objects.",
-            sql: """
-                SELECT ord, tbl FROM temp.tidemark_staged_member WHERE tbl IS NOT NULL AND type <> 'object'
-                UNION ALL
-                SELECT ord, tbl FROM temp.tidemark_staged_part
-                WHERE member NOT IN ('create', 'update', 'delete', 'attributes')
-                    OR type <> CASE member WHEN 'attributes' THEN 'object' ELSE 'array' END
-                LIMIT 1
-                """
-        )
-    }
-
-    /// Inserts the members of objects; `duplicate` is a query for a name that occurs twice.
-    func stageOnce(_ insertion: String, orRefuse duplicate: String) throws {
-        do { try db.cachedStatement(sql: "INSERT \(insertion)").execute() } catch let error as DatabaseError
-            where error.resultCode == .SQLITE_CONSTRAINT
-        {
-            try refuseDuplicates(duplicate)
-            throw error
+extension Cell.Kind {
+    /// The type as SQLite's `json_type` names it.
+    fileprivate var jsonType: String {
+        switch self {
+        case .null: "null"
+        case .true: "true"
+        case .false: "false"
+        case .integer: "integer"
+        case .real: "real"
+        case .text, .escapedText: "text"
+        case .object: "object"
+        case .array: "array"
         }
     }
 }

@@ -2,16 +2,12 @@ package import GRDB
 
 /// The temporary tables for change sets between their JSON and the synced tables.
 ///
-/// SQLite parses a JSON text in each statement that reads it. So staging parses each text once, and
-/// later statements read rows. The server stages requests; a device stages answers and its outbox.
+/// The server stages requests; a device stages answers and its outbox.
 ///
 /// | table | one row is |
 /// | --- | --- |
-/// | `tidemark_staged_set` | a change set's outline |
+/// | `tidemark_staged_set` | a change set |
 /// | `tidemark_staged_member` | a member of a change set; `tbl` is set for tables |
-/// | `tidemark_staged_part` | a member of a table's part, such as `create` |
-/// | `tidemark_staged_key` | a key in such a list |
-/// | `tidemark_staged_attributes` | a record's attributes |
 /// | `tidemark_staged` | a change to a record; `cells` refers to another record with the same values |
 /// | `tidemark_staged_cell` | a value, decoded to its stored form |
 /// | `tidemark_staged_delta` | an integer to add to a column |
@@ -27,12 +23,9 @@ package import GRDB
 /// | `tidemark_found` | on a device: an edit that no trigger captured; `place` is its table's |
 package enum StagingTables {
     static let sql = """
-        CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY, json TEXT NOT NULL);
+        CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY);
         CREATE TEMP TABLE tidemark_staged_member (
             ord INTEGER, name TEXT, tbl TEXT, type TEXT, value, PRIMARY KEY (ord, name)
-        ) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_staged_part (
-            ord INTEGER, tbl TEXT, member TEXT, type TEXT, value, PRIMARY KEY (ord, tbl, member)
         ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_staged (
             rec INTEGER PRIMARY KEY,
@@ -47,14 +40,6 @@ package enum StagingTables {
         );
         CREATE UNIQUE INDEX temp.tidemark_staged_record ON tidemark_staged (tbl, key, ord);
         CREATE INDEX temp.tidemark_staged_by_set ON tidemark_staged (ord, tbl);
-        CREATE TEMP TABLE tidemark_staged_key (
-            ord INTEGER, tbl TEXT, operation TEXT, place INTEGER, type TEXT, atom, json TEXT,
-            PRIMARY KEY (ord, tbl, operation, place)
-        ) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_staged_attributes (
-            ord INTEGER, tbl TEXT, key TEXT, place INTEGER, attributes TEXT,
-            PRIMARY KEY (ord, tbl, key, place)
-        ) WITHOUT ROWID;
         CREATE TEMP TABLE tidemark_staged_cell (
             rec INTEGER, col TEXT, value, PRIMARY KEY (rec, col)
         ) WITHOUT ROWID;
@@ -106,8 +91,8 @@ package enum StagingTables {
     /// Empties the staging tables.
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_member", "staged_part", "staged_key", "staged_attributes", "staged", "staged_cell",
-            "staged_delta", "answered", "confirmed", "assigned",
+            "staged_set", "staged_member", "staged", "staged_cell", "staged_delta", "answered", "confirmed",
+            "assigned",
         ] { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute() }
     }
 }

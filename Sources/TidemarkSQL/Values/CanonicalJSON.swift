@@ -34,9 +34,9 @@ package enum CanonicalJSON {
         switch value.storage {
         case .null: return "null"
         case .int64(let number): return String(number)
-        case .double(let number): append(number, to: &output)
-        case .string(let text): Array(text.utf8).withUnsafeBufferPointer { append(text: $0, to: &output) }
-        case .blob(let data): Array(data).withUnsafeBufferPointer { append(tag: "$blob", $0, to: &output) }
+        case .double(let number): JSONText.append(number, to: &output)
+        case .string(let text): Array(text.utf8).withUnsafeBufferPointer { JSONText.append(text: $0, to: &output) }
+        case .blob(let data): Array(data).withUnsafeBufferPointer { JSONText.append(tag: "$blob", $0, to: &output) }
         }
         return String(decoding: output, as: UTF8.self)
     }
@@ -45,47 +45,12 @@ package enum CanonicalJSON {
     static func append(_ value: OpaquePointer?, to output: inout [UInt8]) {
         switch sqlite3_value_type(value) {
         case SQLITE_INTEGER: output += String(sqlite3_value_int64(value)).utf8
-        case SQLITE_FLOAT: append(sqlite3_value_double(value), to: &output)
-        case SQLITE_TEXT: append(text: bytes(sqlite3_value_text(value), of: value), to: &output)
+        case SQLITE_FLOAT: JSONText.append(sqlite3_value_double(value), to: &output)
+        case SQLITE_TEXT: JSONText.append(text: bytes(sqlite3_value_text(value), of: value), to: &output)
         case SQLITE_BLOB where sqlite3_value_bytes(value) > 0 || !planted(PlantedBug.takesEmptyForNull):
-            append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
+            JSONText.append(tag: "$blob", bytes(sqlite3_value_blob(value), of: value), to: &output)
         default: output += "null".utf8
         }
-    }
-
-    /// Appends a double.
-    static func append(_ value: Double, to output: inout [UInt8]) {
-        if value.isInfinite {
-            output += (value < 0 ? #"{"$real":"-Infinity"}"# : #"{"$real":"Infinity"}"#).utf8
-        } else {
-            output += value.description.utf8
-        }
-    }
-
-    /// Appends text from the bytes in SQLite's memory.
-    static func append(text: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
-        let start = output.count
-        output.append(UInt8(ascii: "\""))
-        for byte in text {
-            switch byte {
-            case 0:
-                output.removeSubrange(start...)
-                return append(tag: "$text", text, to: &output)
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                output.append(UInt8(ascii: "\\"))
-                output.append(byte)
-            case ..<0x20:
-                output += "\\u00".utf8
-                output.append(hexDigits[Int(byte >> 4)])
-                output.append(hexDigits[Int(byte & 15)])
-            default: output.append(byte)
-            }
-        }
-        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil else {
-            output.removeSubrange(start...)
-            return append(tag: "$text", text, to: &output)
-        }
-        output.append(UInt8(ascii: "\""))
     }
 
     /// Returns the bytes of a text or blob argument; a zero-length value has no address.
@@ -93,12 +58,6 @@ package enum CanonicalJSON {
         guard let address else { return UnsafeBufferPointer(start: nil, count: 0) }
         let count = Int(sqlite3_value_bytes(value))
         return UnsafeBufferPointer(start: address.assumingMemoryBound(to: UInt8.self), count: count)
-    }
-
-    private static func append(tag: String, _ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
-        output += "{\"\(tag)\":\"".utf8
-        Base64.append(bytes, to: &output)
-        output += "\"}".utf8
     }
 
     /// Whether two arguments have the same canonical JSON.
@@ -121,6 +80,4 @@ package enum CanonicalJSON {
         guard let first = left.baseAddress, let second = right.baseAddress else { return true }
         return memcmp(first, second, left.count) == 0
     }
-
-    private static let hexDigits = Array("0123456789abcdef".utf8)
 }

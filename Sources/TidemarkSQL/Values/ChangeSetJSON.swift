@@ -103,7 +103,7 @@ package enum ChangeSetJSON {
     /// Returns the JSON string of a text.
     package static func quote(_ text: String) -> String {
         var output: [UInt8] = []
-        Array(text.utf8).withUnsafeBufferPointer { CanonicalJSON.append(text: $0, to: &output) }
+        Array(text.utf8).withUnsafeBufferPointer { JSONText.append(text: $0, to: &output) }
         return String(decoding: output, as: UTF8.self)
     }
 

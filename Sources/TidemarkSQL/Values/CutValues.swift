@@ -1,5 +1,6 @@
 import GRDB
 import GRDBSQLite
+import TidemarkCore
 
 /// Adds `tidemark_cut(value, characters)`: the canonical JSON of a value, but of a longer text or any longer blob only
 /// its beginning.
@@ -20,7 +21,7 @@ enum CutValues {
             let text = CanonicalJSON.bytes(sqlite3_value_text(value), of: value)
             if text.count > charactersMax, let end = end(of: charactersMax, in: text) {
                 output += #"{"$cut":{"type":"text","length":\#(text.count),"start":"#.utf8
-                CanonicalJSON.append(text: UnsafeBufferPointer(rebasing: text[..<end]), to: &output)
+                JSONText.append(text: UnsafeBufferPointer(rebasing: text[..<end]), to: &output)
                 output += "}}".utf8
                 return output
             }

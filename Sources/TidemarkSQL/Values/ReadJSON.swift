@@ -1,6 +1,6 @@
 import Foundation
 package import GRDB
-import TidemarkCore
+package import TidemarkCore
 
 /// Reads keys and rows in JSON without a database: what ``CanonicalJSON`` writes, and a server's spelling of it.
 extension CanonicalJSON {
@@ -8,9 +8,9 @@ extension CanonicalJSON {
     ///
     /// - Throws: ``InvalidValue``.
     package static func parts(of key: String) throws(InvalidValue) -> [DatabaseValue] {
-        guard key.hasPrefix("[") else { return [try DecodedValue(json: key).databaseValue] }
+        guard key.hasPrefix("[") else { return [try Value(json: key).databaseValue] }
         var values: [DatabaseValue] = []
-        for element in elements(of: key) { values.append(try DecodedValue(json: element).databaseValue) }
+        for element in elements(of: key) { values.append(try Value(json: element).databaseValue) }
         return values
     }
 
@@ -32,7 +32,7 @@ extension CanonicalJSON {
         var columns: [String: String] = [:]
         for element in elements(of: object) {
             guard let end = endOfName(in: element) else { throw InvalidValue(reason: "is no object of columns") }
-            let name = try DecodedValue(json: String(element[..<end])).text
+            let name = try Value(json: String(element[..<end])).text
             columns[WireName.name(of: name)] = String(element[end...].dropFirst())
         }
         return columns
@@ -42,7 +42,7 @@ extension CanonicalJSON {
     ///
     /// - Throws: ``InvalidValue``.
     package static func value(of json: String) throws(InvalidValue) -> DatabaseValue {
-        try DecodedValue(json: json).databaseValue
+        try Value(json: json).databaseValue
     }
 
     /// Divides an array or an object at its own commas, and leaves white space out.
@@ -92,7 +92,7 @@ extension CanonicalJSON {
     }
 }
 
-extension DecodedValue {
+extension Value {
     /// The text of a string; empty for another value.
     fileprivate var text: String { String.fromDatabaseValue(databaseValue) ?? "" }
 }

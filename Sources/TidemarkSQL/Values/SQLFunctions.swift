@@ -1,5 +1,6 @@
 package import GRDB
 import GRDBSQLite
+import TidemarkCore
 
 /// The SQL functions that the engine adds to its own connections.
 ///
@@ -19,7 +20,7 @@ import GRDBSQLite
 ///
 /// ``Sums`` adds deltas, and ``PickMembers`` picks members of an object.
 package enum SQLFunctions {
-    /// The prefix that distinguishes failures of ``DecodedValue`` from SQLite's own errors.
+    /// The prefix that distinguishes failures of ``TidemarkCore/Value`` from SQLite's own errors.
     static let invalidValueMark = "tidemark invalid value: "
 
     /// The reason why a statement could not decode a value, as words that follow a column's name.
@@ -136,21 +137,12 @@ package enum SQLFunctions {
     private static func decode(_ context: OpaquePointer?, _ values: Values?) {
         guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         do throws(InvalidValue) {
-            let text = CanonicalJSON.bytes(pointer, of: values?[0])
-            let value =
-                if let tagged = DecodedValue(tagged: text) { tagged } else {
-                    try DecodedValue(json: String(cString: pointer))
-                }
-            switch value {
+            switch try Value(json: CanonicalJSON.bytes(pointer, of: values?[0])) {
             case .null: sqlite3_result_null(context)
             case .integer(let value): sqlite3_result_int64(context, value)
             case .real(let value): sqlite3_result_double(context, value)
-            case .text(let bytes):
-                bytes.withUnsafeBytes {
-                    let start = $0.bindMemory(to: CChar.self).baseAddress
-                    sqlite3_result_text(context, start, Int32($0.count), transient)
-                    if start == nil { sqlite3_result_text(context, "", 0, transient) }
-                }
+            case .text(let text): result(context, Array(text.utf8))
+            case .rawText(let bytes): result(context, bytes)
             case .blob(let bytes):
                 bytes.withUnsafeBytes {
                     if $0.isEmpty {
@@ -165,14 +157,18 @@ package enum SQLFunctions {
 
     private static func tag(_ context: OpaquePointer?, _ values: Values?) {
         guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
-        do throws(InvalidValue) { result(context, try DecodedValue(json: String(cString: pointer)).taggedText) } catch {
+        do throws(InvalidValue) {
+            result(context, try Value(json: CanonicalJSON.bytes(pointer, of: values?[0])).taggedText)
+        } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
         }
     }
 
     private static func canonical(_ context: OpaquePointer?, _ values: Values?) {
         guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
-        do throws(InvalidValue) { result(context, try canonicalKey(json: String(cString: pointer))) } catch {
+        do throws(InvalidValue) {
+            result(context, try canonicalKey(json: CanonicalJSON.bytes(pointer, of: values?[0])))
+        } catch {
             sqlite3_result_error(context, invalidValueMark + error.reason, -1)
         }
     }
@@ -180,7 +176,7 @@ package enum SQLFunctions {
     private static func refusal(_ context: OpaquePointer?, _ values: Values?) {
         guard let pointer = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         do throws(InvalidValue) {
-            _ = try canonicalKey(json: String(cString: pointer))
+            _ = try canonicalKey(json: CanonicalJSON.bytes(pointer, of: values?[0]))
             sqlite3_result_null(context)
         } catch { result(context, Array(error.reason.utf8)) }
     }

@@ -167,7 +167,7 @@ final class SimulatedServer {
     /// Answers a request without change sets from memory, if possible.
     private func pull(_ request: ZoneRequest, _ db: Database) throws -> [Result<ZoneAnswer, any Error>]? {
         guard request.kind == .sync else { return nil }
-        let reading = Result { try PullRequests.read(request.body, limits: limits, in: db) }
+        let reading = Result { try PullRequests.read(request.body, limits: limits) }
         if case .failure(let error) = reading { return [.failure(error)] }
         guard let pull = try reading.get() else { return nil }
         let file = ReadRecent(db, schema: schema, hash: try hash())

@@ -1,5 +1,5 @@
 package import TidemarkCore
-package import TidemarkEngine
+import TidemarkEngine
 
 /// The planned change sets of a group.
 ///

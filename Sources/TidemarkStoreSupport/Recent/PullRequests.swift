@@ -1,41 +1,22 @@
-package import GRDB
 package import TidemarkCore
-package import TidemarkEngine
-import TidemarkSQL
 
-/// Parses requests without change sets, on a connection of its own.
-package final class PullRequests: Sendable {
+/// Reads requests without change sets, which need no schema.
+package enum PullRequests {
     /// The most bytes of such a request.
     private static let bytesMax = 4_096
     private static let lap = Array(#""lap""#.utf8)
     private static let changeSets = Array(#""changeSets""#.utf8)
     private static let noChangeSets = Array(#""changeSets":[]"#.utf8)
 
-    private let json: DatabaseQueue
-    private let limits: Limits
-
-    init(limits: Limits) throws {
-        var configuration = Configuration()
-        configuration.label = "tidemark.requests"
-        json = try DatabaseQueue(configuration: configuration)
-        self.limits = limits
-    }
-
-    /// Parses a request; nil when it has change sets or a lap.
+    /// Reads a request; nil when it has change sets or a lap.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when it is refused.
-    func read(_ body: [UInt8]) async throws -> SyncRequest? {
-        guard Self.mayBePull(body) else { return nil }
-        let limits = limits
-        return try await json.read { try Self.read(body, limits: limits, in: $0) }
-    }
-
-    /// Parses a request on a connection of the caller.
-    package static func read(_ body: [UInt8], limits: Limits, in db: Database) throws -> SyncRequest? {
+    package static func read(_ body: [UInt8], limits: Limits) throws(TidemarkError) -> SyncRequest? {
         guard mayBePull(body) else { return nil }
-        _ = try JSONScan(body, limits: limits)
-        let envelope = try RequestEnvelope(body, limits: limits, in: db)
-        return envelope.changeSets == "[]" ? try envelope.request(bringing: []) : nil
+        return try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) -> SyncRequest? in
+            var reader = try JSONReader(bytes, depthMax: limits.jsonDepthMax)
+            return try SyncRequest.readPull(&reader, limits: limits)
+        }
     }
 
     /// Whether the bytes of a body may be a request without change sets and lap.

@@ -18,7 +18,6 @@ package final class Pulls: Sendable {
 
     private let limits: Limits
     private let metrics: ServerMetrics
-    private let requests: PullRequests
     private let head: Head
     private let load: Load
     private let shared: (any SharedChangeSets)?
@@ -36,21 +35,20 @@ package final class Pulls: Sendable {
         shared: (any SharedChangeSets)? = nil,
         head: @escaping Head,
         load: @escaping Load
-    ) throws {
+    ) {
         self.limits = limits
         self.metrics = metrics
         self.contacts = contacts
         self.shared = shared
         self.head = head
         self.load = load
-        requests = try PullRequests(limits: limits)
     }
 
     /// Answers a request; nil when only the store can.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
     package func answer(_ body: [UInt8], _ access: ZoneAccess) async throws -> [UInt8]? {
-        guard let request = try await requests.read(body),
+        guard let request = try PullRequests.read(body, limits: limits),
             let answer = try await answer(request, zone: access.zone)
         else { return nil }
         if let device = request.device { contacts.record(device, access, at: answer.maxRevision) }

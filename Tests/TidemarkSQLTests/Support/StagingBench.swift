@@ -22,9 +22,9 @@ struct StagingBench {
     func stage(_ changeSets: String) throws -> [String] { try stage(Array(changeSets.utf8)) }
 
     /// Stages a body and returns the staged rows, a line a record.
-    func stage(_ body: [UInt8], limits: Limits = .standard) throws -> [String] {
+    func stage(_ body: [UInt8]) throws -> [String] {
         try queue.write { db in
-            try stage(body, limits: limits, in: db)
+            try stage(body, in: db)
             return try String.fetchAll(
                 db,
                 sql: """
@@ -51,7 +51,7 @@ struct StagingBench {
     func apply(_ changeSet: String, existing: RecordWriter.Existing = .refuse) throws {
         try queue.write { db in
             try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
-            try stage(Array("[\(changeSet)]".utf8), limits: .standard, in: db)
+            try stage(Array("[\(changeSet)]".utf8), in: db)
             try RecordWriter(db, schema: schema, existing: existing).write(ord: 0)
         }
     }
@@ -68,9 +68,8 @@ struct StagingBench {
         }
     }
 
-    private func stage(_ body: [UInt8], limits: Limits, in db: Database) throws {
+    private func stage(_ body: [UInt8], in db: Database) throws {
         try EngineConnection.prepare(db, schema: schema)
-        let staging = try ChangeSetStaging(body: body, limits: limits, in: db)
-        try staging.stage(changeSets: staging.outline)
+        try ChangeSetStaging.stage(body, schema, in: db)
     }
 }

@@ -1,9 +1,9 @@
 /// Encodes and decodes base64 without intermediate copies.
 ///
 /// A blob of megabytes is encoded many times, and Foundation's functions copy it several times.
-enum Base64 {
+package enum Base64 {
     /// Appends the base64 text of bytes.
-    static func append(_ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
+    package static func append(_ bytes: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
         reserve((bytes.count + 2) / 3 * 4, in: &output)
         var place = 0
         while place + 3 <= bytes.count {
@@ -27,7 +27,7 @@ enum Base64 {
     }
 
     /// Decodes a text; nil if it is not base64 with padding.
-    static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
+    package static func decode(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard let count = byteCount(text) else { return nil }
         var output: [UInt8] = []
         output.reserveCapacity(count)
@@ -53,7 +53,7 @@ enum Base64 {
     }
 
     /// Computes the decoded size from the length and the padding; nil if they are invalid.
-    static func byteCount(_ text: some Collection<UInt8>) -> Int? {
+    package static func byteCount(_ text: some Collection<UInt8>) -> Int? {
         guard text.count % 4 == 0 else { return nil }
         // The last but one character may be padding only if the last one is.
         let end = Array(text.suffix(2))

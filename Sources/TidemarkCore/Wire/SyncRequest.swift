@@ -1,5 +1,3 @@
-package import TidemarkCore
-
 /// A request's envelope.
 ///
 /// Its rows stay with the store, which stages them in sets.
@@ -112,7 +110,7 @@ package struct SyncRequest: Hashable, Sendable {
     /// The fingerprint of the device's rows at `maxRevision`.
     package let fingerprint: Fingerprint?
     /// The change sets in the device's order.
-    package let changeSets: [Envelope]
+    package private(set) var changeSets: [Envelope]
 
     /// Makes a request.
     package init(
@@ -152,17 +150,21 @@ package struct SyncRequest: Hashable, Sendable {
     }
 
     /// The base of a record without one of its own.
-    var base: Int64 { takesPresent ? .max : maxRevision }
+    package var base: Int64 { takesPresent ? .max : maxRevision }
 
-    /// The request as the server answers it to a caller.
-    ///
-    /// An anonymous caller owns no device, so the server ignores the device in its request.
-    func from(_ caller: Caller) -> SyncRequest {
-        guard caller == .anonymous else { return self }
+    /// The request without its device, which belongs to no anonymous caller.
+    package var withoutDevice: SyncRequest {
         var request = self
         request.device = nil
         request.lap = nil
         request.lend = []
+        return request
+    }
+
+    /// The request with the change sets of its body.
+    package func with(changeSets: [Envelope]) -> SyncRequest {
+        var request = self
+        request.changeSets = changeSets
         return request
     }
 }

@@ -1,0 +1,86 @@
+/// The names by which a schema's tables and columns stand on the wire.
+///
+/// A table or column has its own name, escaped where the protocol has a member of that name. A renamed column has its
+/// former names, too, and a device ignores the columns and tables that the zone has dropped.
+package final class WireNames: Sendable {
+    /// A table with the members of its records.
+    package struct Table: Sendable {
+        /// The name.
+        package let name: String
+        /// The kind of its keys.
+        package let keyKind: SyncedTable.KeyKind
+        /// The number of the key's columns.
+        package let keyParts: Int
+        /// The columns by the members that stand for them.
+        fileprivate(set) var columns: [String: Column] = [:]
+        /// Whether a column has two members, so that a record could have both.
+        fileprivate(set) var hasFormerNames = false
+        /// The members of columns that the zone has dropped.
+        fileprivate(set) var dropped: Set<String> = []
+    }
+
+    /// A column.
+    package struct Column: Hashable, Sendable {
+        /// The name.
+        package let name: String
+        /// Whether it is part of the key, so that attributes do not have it.
+        package let isKey: Bool
+        /// Whether its policy is ``ConflictPolicy/add``.
+        package let adds: Bool
+    }
+
+    /// The tables, also those that only the zone has.
+    package let tables: [Table]
+    /// The places of the tables by the members that stand for them.
+    package let places: [String: Int]
+    /// The names of tables that the zone has dropped.
+    package let dropped: Set<String>
+    /// Whether changes of a column can add up.
+    package let hasAddingColumns: Bool
+
+    /// The names of no table.
+    static let none = WireNames()
+
+    private init() {
+        tables = []
+        places = [:]
+        dropped = []
+        hasAddingColumns = false
+    }
+
+    /// Creates the names of a schema.
+    init(of schema: SyncSchema) {
+        tables = (schema.tables + schema.difference.unknownTables).map { Self.names(of: $0, in: schema) }
+        var places: [String: Int] = [:]
+        for (place, table) in tables.enumerated() { places[WireName.member(table: table.name)] = place }
+        self.places = places
+        dropped = Set(schema.history.droppedTables)
+        hasAddingColumns = tables.contains { $0.columns.values.contains(where: \.adds) }
+    }
+
+    private static func names(of table: SyncedTable, in schema: SyncSchema) -> Table {
+        let unknown = schema.difference.unknownColumns[table.name, default: []]
+        let adding = schema.addingColumns(of: table.name)
+        let columns = (table.columns + unknown).map { column in
+            Column(name: column.name, isKey: table.key.contains(column.name), adds: adding.contains(column.name))
+        }
+        let byName = Dictionary(columns.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        var names = Table(name: table.name, keyKind: table.keyKind, keyParts: table.key.count)
+        for column in columns { names.columns[WireName.member(column: column.name)] = column }
+        let unknownNames = Set(unknown.map(\.name))
+        for (former, present) in schema.history.renames[table.name, default: [:]] {
+            if planted(PlantedBug.refusesFormerNames), unknownNames.contains(present) { continue }
+            names.columns[WireName.member(column: former)] = byName[present]
+            names.hasFormerNames = true
+        }
+        names.dropped = Set(schema.history.droppedColumns[table.name, default: []].map(WireName.member(column:)))
+        return names
+    }
+}
+
+extension WireNames: Hashable {
+    /// The names follow from the rest of their schema, so they distinguish no two schemas.
+    package static func == (one: WireNames, other: WireNames) -> Bool { true }
+
+    package func hash(into hasher: inout Hasher) {}
+}
