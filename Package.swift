@@ -64,7 +64,8 @@ let package = Package(
             dependencies: [
                 "TidemarkCore", .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
-            ]
+            ],
+            resources: [.embedInCode("OpenAPI/openapi.json")]
         ),
         // What every store is made of.
         .target(

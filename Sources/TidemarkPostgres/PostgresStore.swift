@@ -267,7 +267,7 @@ public final class PostgresStore: SyncService {
     /// Reads the state of a zone, for people and logs.
     public func state(zone: String) async throws -> ZoneState { try await zones.inTransaction(zone) { $0.state } }
 
-    /// Stops the notifications and the bus, and removes the store's files; no request may be in flight.
+    /// Stops the notifications, and removes the store's files; no request may be in flight.
     public func close() async {
         zones.close()
         await snapshots.clear()

@@ -60,8 +60,6 @@ public struct PostgresStoreOptions: Sendable {
     public var now: (@Sendable () -> Int64)?
     /// A cache of change sets that the nodes share.
     package var shared: (any SharedChangeSets)?
-    /// Announces commits between nodes; nil for PostgreSQL's notifications.
-    package var bus: (any NodeBus)?
 
     /// Creates options with the standard values.
     public init(address: String, newEpoch: UUID) {

@@ -5,7 +5,7 @@ import Foundation
 ///
 /// It is unusable after any failure.
 package final class RedisConnection {
-    /// A reply or a pushed message.
+    /// A reply.
     package enum Reply: Hashable, Sendable {
         case bytes([UInt8])
         case integer(Int64)
@@ -38,9 +38,6 @@ package final class RedisConnection {
     /// hiredis does not suppress this signal when it writes to a closed connection.
     static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
 
-    /// The socket's file descriptor, for `poll`.
-    var descriptor: Int32 { context.pointee.fd }
-
     /// Runs a command of text words.
     package func run(_ command: [String]) throws -> Reply { try run(command.map { Array($0.utf8) }) }
 
@@ -50,7 +47,7 @@ package final class RedisConnection {
         return try receive()
     }
 
-    /// Writes a command into the buffer; ``receive()`` or ``flush()`` sends it.
+    /// Writes a command into the buffer; ``receive()`` sends it.
     func send(_ command: [[UInt8]]) throws {
         let lengths = command.map(\.count)
         let starts = lengths.reduce(into: [0]) { $0.append($0[$0.count - 1] + $1) }
@@ -70,26 +67,11 @@ package final class RedisConnection {
     func receive() throws -> Reply {
         var reply: UnsafeMutableRawPointer?
         try check(redisGetReply(context, &reply) == REDIS_OK)
-        return try take(reply) ?? .none
-    }
-
-    /// Returns the messages that have arrived, without waiting.
-    func receiveArrived() throws -> [Reply] {
-        var files = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
-        if poll(&files, 1, 0) > 0 { try check(redisBufferRead(context) == REDIS_OK) }
-        var replies: [Reply] = []
-        while true {
-            var reply: UnsafeMutableRawPointer?
-            try check(redisGetReplyFromReader(context, &reply) == REDIS_OK)
-            guard let message = try take(reply) else { return replies }
-            replies.append(message)
-        }
-    }
-
-    /// Sends the buffer.
-    func flush() throws {
-        var done: Int32 = 0
-        while done == 0 { try check(redisBufferWrite(context, &done) == REDIS_OK) }
+        guard let reply else { return .none }
+        defer { freeReplyObject(reply) }
+        let value = reply.assumingMemoryBound(to: redisReply.self).pointee
+        if value.type == REDIS_REPLY_ERROR { throw RedisFailure(message: Self.text(value)) }
+        return Self.value(value)
     }
 
     // MARK: Private
@@ -100,14 +82,6 @@ package final class RedisConnection {
             String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
         }
         throw RedisFailure(message: message)
-    }
-
-    private func take(_ raw: UnsafeMutableRawPointer?) throws -> Reply? {
-        guard let raw else { return nil }
-        defer { freeReplyObject(raw) }
-        let reply = raw.assumingMemoryBound(to: redisReply.self).pointee
-        if reply.type == REDIS_REPLY_ERROR { throw RedisFailure(message: Self.text(reply)) }
-        return Self.value(reply)
     }
 
     private static func value(_ reply: redisReply) -> Reply {

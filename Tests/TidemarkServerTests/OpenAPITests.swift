@@ -17,6 +17,7 @@ import TidemarkTestSupport
             PRIMARY KEY ("first,key", "first.key")) WITHOUT ROWID, STRICT;
         CREATE TABLE "tidemark" (id INTEGER PRIMARY KEY, "Problem" TEXT);
         CREATE TABLE "The zone" (id TEXT PRIMARY KEY NOT NULL);
+        CREATE TABLE "{{version}}" (id INTEGER PRIMARY KEY, "{{table}}" TEXT);
         """
 
     /// Fetches the document as a client does.
@@ -73,6 +74,18 @@ import TidemarkTestSupport
             let ids = operations.compactMap { $0["operationId"] as? String }
             #expect(ids.count == operations.count)
             #expect(Set(ids).count == ids.count)
+        }
+    }
+
+    @Test func `a table named like a hole of the document keeps its name, and no hole is left open`() async throws {
+        let cluster = try Cluster(schema: Self.nasty)
+        try await TestServer.run(cluster.service) { server in
+            let answer = try await server.send(.GET, "/openapi.json")
+            let record = try object(try Self.parse(answer.text), "components", "schemas", "__version__")
+            #expect(record["title"] as? String == "{{version}}")
+            #expect(try object(record, "properties").keys.contains("{{table}}"))
+            let holes = answer.text.matches(of: /{{(.*?)}}/).map { String($0.1) }
+            #expect(Set(holes) == ["version", "table"])
         }
     }
 

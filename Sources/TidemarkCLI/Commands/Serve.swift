@@ -49,10 +49,7 @@ struct Serve: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            """
-            With --store, a Redis or Valkey through which nodes share recent change sets and tell each other of \
-            commits.
-            """,
+            "With --store, a Redis or Valkey through which nodes share recent change sets.",
             discussion: "If Redis loses its data or is unreachable, no change is lost and no request waits.",
             valueName: "url"
         )
@@ -311,10 +308,7 @@ struct Serve: AsyncParsableCommand {
         options.isRestored = restored
         options.excluding = Set(exclude)
         options.keys = try keys.read()
-        if let redis = try redis.map(RedisAddress.init) {
-            options.shared = RedisCache(redis, logger: logger)
-            options.bus = RedisBus(redis)
-        }
+        options.shared = try redis.map { RedisCache(try RedisAddress($0), logger: logger) }
         let postgresStore = try await PostgresStore(options)
         var lines = postgresStore.additions.map { "made the \($0)" }
         lines += postgresStore.policyChanges.map(\.description)

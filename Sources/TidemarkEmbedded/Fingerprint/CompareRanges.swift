@@ -1,4 +1,3 @@
-import GRDB
 package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
@@ -13,30 +12,11 @@ extension ZoneTransaction {
     }
 
     package func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try staged.compare(
-            ranges,
-            limits: limits,
-            measure: { try RangeFingerprints(db, schema: schema).measure($0) },
-            changeSet: changeSet
-        )
-    }
-
-    /// Renders the whole rows in the ranges, each with the revision that changed it last.
-    private func changeSet(of ranges: [KeyRange]) throws -> String {
-        try CommitTables.clear("truth", in: db)
-        try RangeFingerprints(db, schema: schema).load(ranges)
-        let names = Set(ranges.map(\.table))
-        let tables = schema.tables.filter { names.contains($0.name) }
-        for table in tables {
-            try db.execute(
-                sql: """
-                    INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
-                    SELECT \(SQLText.literal(table.name)), key, 0
-                    FROM (\(RangeFingerprints.rows(of: table)))
-                    """
-            )
+        let rows = RangeRows(schema, sums: try reader().fingerprints)
+        return try staged.compare(ranges, limits: limits, measure: rows.measure) { differing in
+            try rows.noteKeys(in: differing, db)
+            try noteTruth()
+            return try staged.renderTruth(nil)
         }
-        try noteTruth()
-        return try staged.renderTruth(nil)
     }
 }

@@ -1,68 +1,145 @@
 import TidemarkCore
 
 /// A JSON document in memory, whose members keep their order.
-indirect enum JSONTree: Hashable, Sendable {
+indirect enum JSONTree: Sendable {
     case object([Member])
     case array([JSONTree])
     case string(String)
     case integer(Int64)
     case boolean(Bool)
 
-    /// A name and a value.
-    struct Member: Hashable, Sendable {
-        let name: String
-        let value: JSONTree
-    }
-
-    /// Makes an object of members that a loop collects.
-    static func members(_ members: [(String, JSONTree)]) -> JSONTree {
-        .object(members.map { Member(name: $0.0, value: $0.1) })
-    }
+    typealias Member = (name: String, value: JSONTree)
 
     /// Makes an array of texts.
     static func strings(_ texts: [String]) -> JSONTree { .array(texts.map { .string($0) }) }
 
-    /// The object with the members of another one behind its own.
-    func with(_ other: JSONTree) -> JSONTree {
-        guard case .object(let own) = self, case .object(let added) = other else { return self }
-        return .object(own + added)
+    /// The members of an object; none of another value.
+    var members: [Member] {
+        guard case .object(let members) = self else { return [] }
+        return members
+    }
+
+    /// What stands in a text in place of a hole: a string's characters, or the JSON of another value.
+    var words: String {
+        guard case .string(let text) = self else { return text }
+        return text
     }
 
     /// The JSON text, without white space.
     var text: String {
-        var output = ""
-        write(to: &output)
-        return output
+        switch self {
+        case .string(let text): JSONText.quote(text)
+        case .integer(let number): String(number)
+        case .boolean(let isTrue): isTrue ? "true" : "false"
+        case .array(let elements): JSONText.array(elements.map(\.text))
+        case .object(let members): JSONText.object(members.map { ($0, $1.text) })
+        }
+    }
+}
+
+// MARK: Templates
+
+extension JSONTree {
+    /// Returns the tree with its holes filled: `{{name}}` as a value, or within a text.
+    ///
+    /// The elements of an array take the place of a hole among elements, and the members of an object that of a hole
+    /// among names, whatever value the hole has.
+    func filled(_ holes: [String: JSONTree]) -> JSONTree {
+        switch self {
+        case .string(let text):
+            return Self.value(of: text, holes) ?? .string(Self.fill(text, holes))
+        case .array(let elements):
+            return .array(
+                elements.flatMap { element in
+                    if case .string(let text) = element, case .array(let own)? = Self.value(of: text, holes) {
+                        return own
+                    }
+                    return [element.filled(holes)]
+                }
+            )
+        case .object(let members):
+            return .object(
+                members.flatMap { member in
+                    if case .object(let own)? = Self.value(of: member.name, holes) { return own }
+                    return [(Self.fill(member.name, holes), member.value.filled(holes))]
+                }
+            )
+        case .integer, .boolean: return self
+        }
     }
 
-    private func write(to output: inout String) {
-        switch self {
-        case .string(let text): output += JSONText.quote(text)
-        case .integer(let number): output += String(number)
-        case .boolean(let isTrue): output += isTrue ? "true" : "false"
-        case .array(let elements):
-            output += "["
-            for (index, element) in elements.enumerated() {
-                if index > 0 { output += "," }
-                element.write(to: &output)
-            }
-            output += "]"
-        case .object(let members):
-            output += "{"
-            for (index, member) in members.enumerated() {
-                if index > 0 { output += "," }
-                output += JSONText.quote(member.name) + ":"
-                member.value.write(to: &output)
-            }
-            output += "}"
+    /// The value of a text that is one hole.
+    private static func value(of text: String, _ holes: [String: JSONTree]) -> JSONTree? {
+        guard text.hasPrefix("{{"), text.hasSuffix("}}") else { return nil }
+        return holes[String(text.dropFirst(2).dropLast(2))]
+    }
+
+    private static func fill(_ text: String, _ holes: [String: JSONTree]) -> String {
+        guard text.utf8.contains(UInt8(ascii: "{")) else { return text }
+        var parts = text.split(separator: "{{", omittingEmptySubsequences: false)
+        var output = String(parts.removeFirst())
+        for part in parts {
+            let halves = part.split(separator: "}}", maxSplits: 1, omittingEmptySubsequences: false)
+            output += holes[String(halves[0])]?.words ?? "{{\(halves[0])}}"
+            output += halves.dropFirst().joined()
         }
+        return output
+    }
+}
+
+// MARK: Reading
+
+extension JSONTree {
+    /// Reads a text of the program itself, whose strings have canonical escapes.
+    init(trusted json: [UInt8]) {
+        var place = 0
+        self = Self.read(json, &place)
+    }
+
+    private static func read(_ json: [UInt8], _ place: inout Int) -> JSONTree {
+        switch next(json, &place) {
+        case UInt8(ascii: "{"): return .object(list(json, &place, of: { (string(json, &$0), read(json, &$0)) }))
+        case UInt8(ascii: "["): return .array(list(json, &place, of: { read(json, &$0) }))
+        case UInt8(ascii: "\""): return .string(string(json, &place))
+        default:
+            let start = place
+            while !" \n,]}".utf8.contains(json[place]) { place += 1 }
+            let word = String(decoding: json[start..<place], as: UTF8.self)
+            return Int64(word).map { .integer($0) } ?? .boolean(word == "true")
+        }
+    }
+
+    /// Reads elements up to the closing bracket.
+    private static func list<Element>(_ json: [UInt8], _ place: inout Int, of element: (inout Int) -> Element)
+        -> [Element]
+    {
+        var elements: [Element] = []
+        place += 1
+        while !"]}".utf8.contains(next(json, &place)) { elements.append(element(&place)) }
+        place += 1
+        return elements
+    }
+
+    private static func string(_ json: [UInt8], _ place: inout Int) -> String {
+        _ = next(json, &place)
+        let start = place
+        place += 1
+        while json[place] != UInt8(ascii: "\"") { place += json[place] == UInt8(ascii: "\\") ? 2 : 1 }
+        place += 1
+        return JSONText.unquote(String(decoding: json[start..<place], as: UTF8.self))
+    }
+
+    /// The next byte that is neither white space nor a separator.
+    private static func next(_ json: [UInt8], _ place: inout Int) -> UInt8 {
+        while " \n,:".utf8.contains(json[place]) { place += 1 }
+        return json[place]
     }
 }
 
 extension JSONTree: ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral, ExpressibleByStringInterpolation,
     ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral
 {
-    init(dictionaryLiteral members: (String, JSONTree)...) { self = .members(members) }
+    init(dictionaryLiteral members: (String, JSONTree)...) { self = .object(members.map { ($0, $1) }) }
 
     init(arrayLiteral elements: JSONTree...) { self = .array(elements) }
 

@@ -15,9 +15,7 @@ final class ZoneConnections: Sendable {
     private let schema: Mutex<PostgresSchema>
     private let pool: PostgresPool
     private let announcements: Announcements
-    /// Receives notifications of other programs, and of other nodes if the options have no bus.
-    private let notifications: NotifyBus
-    private let bus: any NodeBus
+    private let bus: NotifyBus
     private let now: @Sendable () -> Int64
     private let connectionsMax: Int
     private let rowPatience: Int
@@ -44,10 +42,8 @@ final class ZoneConnections: Sendable {
         rowPatience = options.rowPatience
         now = options.now ?? SystemClock.milliseconds
         self.announcements = announcements
-        notifications = NotifyBus(address: options.address)
-        bus = options.bus ?? notifications
-        notifications.start { [weak self] news in self?.receive(news) }
-        options.bus?.start { [weak self] news in self?.receive(news) }
+        bus = NotifyBus(address: options.address)
+        bus.start { [weak self] news in self?.receive(news) }
     }
 
     deinit { close() }
@@ -56,10 +52,7 @@ final class ZoneConnections: Sendable {
     var served: PostgresSchema { schema.withLock { $0 } }
 
     /// Stops sending and receiving notifications.
-    func close() {
-        notifications.stop()
-        bus.stop()
-    }
+    func close() { bus.stop() }
 
     /// Runs `body` in a transaction on a zone, and retries if another program interferes.
     func inTransaction<Result: Sendable>(

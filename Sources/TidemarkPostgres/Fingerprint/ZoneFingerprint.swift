@@ -75,68 +75,16 @@ extension PostgresTransaction {
     // MARK: Ranges
 
     func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        try staged.compare(ranges, limits: limits, measure: measured, changeSet: changeSet)
-    }
-
-    private func measured(_ ranges: [KeyRange]) throws -> [KeyRange] {
-        var measured = ranges
-        for index in measured.indices {
-            measured[index].rows = 0
-            measured[index].fingerprint = .none
+        let rows = RangeRows(schema) { query in
+            guard let stored = self.table(query.table.name) else { return [] }
+            let question = RowQuery(query.table, limit: 0, bytesMax: 0)
+            let dialect = PostgresDialect(table: stored, query: question, adopted: self.adopted)
+            return try ReadFingerprints(pg: self.pg, zone: self.zoneName, dialect: dialect).sums(query)
         }
-        for (table, list) in lists(ranges) {
-            let rows = try pg.query(
-                """
-                SELECT key_range.ord, count(*), \(FingerprintSQL.sum)
-                FROM \(KeyRangeSQL.join(table)) \(FingerprintSQL.hash(table, "app_row"))
-                WHERE $1::text IS NOT NULL
-                GROUP BY key_range.ord
-                """,
-                [zoneName, list]
-            )
-            for row in rows.map({ $0 }) {
-                let index = Int(row.integer(0) ?? 0)
-                measured[index].rows = Int(row.integer(1) ?? 0)
-                measured[index].fingerprint = row[2].flatMap(Fingerprint.init(hex:)) ?? .none
-            }
-        }
-        return measured
-    }
-
-    /// Renders the rows in the ranges, each with the revision that last changed it.
-    private func changeSet(of ranges: [KeyRange]) throws -> String {
-        try CommitTables.clear("truth", in: db)
-        for (table, list) in lists(ranges) {
-            let keys = try pg.text(
-                """
-                SELECT json_agg(\(table.keyJSON("app_row")))
-                FROM \(KeyRangeSQL.join(table))
-                WHERE $1::text IS NOT NULL
-                """,
-                [zoneName, list]
-            )
-            try db.cachedStatement(
-                sql: """
-                    INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
-                    SELECT ?, value, 0 FROM json_each(?)
-                    """
-            ).execute(arguments: [table.table.name, keys ?? "[]"])
-        }
-        try noteTruth()
-        return try staged.renderTruth(nil)
-    }
-
-    /// Groups the ranges by table, each list as JSON.
-    private func lists(_ ranges: [KeyRange]) -> [(PostgresTable, String)] {
-        schema.tables.compactMap { table in
-            let own = ranges.enumerated().filter { $0.element.table == table.name }
-            guard !own.isEmpty, let stored = self.table(table.name) else { return nil }
-            let list = own.map { index, range in
-                let low = KeyRangeSQL.json(range.from)
-                let high = KeyRangeSQL.json(range.to)
-                return #"{"ord":\#(index),"low":\#(low),"high":\#(high)}"#
-            }
-            return (stored, "[\(list.joined(separator: ","))]")
+        return try staged.compare(ranges, limits: limits, measure: rows.measure) { differing in
+            try rows.noteKeys(in: differing, db)
+            try noteTruth()
+            return try staged.renderTruth(nil)
         }
     }
 }

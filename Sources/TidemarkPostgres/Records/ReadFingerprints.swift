@@ -2,30 +2,34 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkStoreSupport
 
-/// Fingerprints of the rows that a filter selects.
 extension PostgresReader {
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
         var rowQuery = RowQuery(query.table, limit: query.rowsMax ?? 0, bytesMax: 0)
         rowQuery.filter = query.filter
         let dialect = try dialect(rowQuery)
+        return try bounded(dialect) { try ReadFingerprints(pg: pg, zone: zone, dialect: dialect).sums(query) }
+    }
+}
+
+/// Fingerprints of the rows that a filter selects, in a transaction of any kind.
+struct ReadFingerprints {
+    let pg: PostgresConnection
+    let zone: String
+    let dialect: PostgresDialect
+
+    /// Counts and fingerprints the rows, in each range or one by one.
+    func sums(_ query: FingerprintQuery) throws -> [RowSum] {
         let list = query.ranges.enumerated().map { index, range in
             let low = KeyRangeSQL.json(range.from)
             let high = KeyRangeSQL.json(range.to)
             return #"{"ord":\#(index),"low":\#(low),"high":\#(high)}"#
         }
-        let condition = try RowSQL.condition(
-            query.filter,
-            on: query.table,
-            after: [JSONText.array(list)],
-            in: dialect
-        )
+        let condition = try RowSQL.condition(query.filter, on: query.table, after: [JSONText.array(list)], in: dialect)
         let table = dialect.table
         let source = "\(KeyRangeSQL.join(table)) \(FingerprintSQL.hash(table, PostgresDialect.alias))\(condition.sql)"
-        return try bounded(dialect) {
-            let arguments = [zone] + condition.arguments
-            guard let rowsMax = query.rowsMax else { return try byRange(source, arguments) }
-            return try byRow(source, key: dialect.keyJSON, rowsMax: rowsMax, arguments)
-        }
+        let arguments = [zone] + condition.arguments
+        guard let rowsMax = query.rowsMax else { return try byRange(source, arguments) }
+        return try byRow(source, key: dialect.keyJSON, rowsMax: rowsMax, arguments)
     }
 
     private func byRange(_ source: String, _ arguments: [String]) throws -> [RowSum] {

@@ -39,12 +39,10 @@ final class PostgresZone: Sendable {
         try await PostgresStore(.init(address: database.address, newEpoch: UUID()))
     }
 
-    /// A node that shares revisions and announces commits through Redis.
+    /// A node that shares revisions through Redis.
     func node(_ redis: String) async throws -> PostgresStore {
         var options = PostgresStore.Options(address: database.address, newEpoch: UUID())
-        let address = try RedisAddress(redis)
-        options.shared = RedisCache(address, logger: Logger(label: "test"))
-        options.bus = RedisBus(address)
+        options.shared = RedisCache(try RedisAddress(redis), logger: Logger(label: "test"))
         return try await PostgresStore(options)
     }
 

@@ -51,12 +51,6 @@ final class TestRedis: Sendable {
         while try await command("DBSIZE") != .integer(Int64(count)) { await Task.yield() }
     }
 
-    /// Waits until this many nodes listen to a channel.
-    func untilHeard(by count: Int, on channel: String = "tidemark:0") async throws {
-        let expected: [RedisConnection.Reply] = [.bytes(Array(channel.utf8)), .integer(Int64(count))]
-        while try await command("PUBSUB", "NUMSUB", channel) != .array(expected) { await Task.yield() }
-    }
-
     /// The keys of change sets, by revision.
     func keys() async throws -> [String] {
         guard case .array(let replies) = try await command("KEYS", "tidemark:*") else { return [] }

@@ -1,0 +1,50 @@
+package import GRDB
+package import TidemarkCore
+
+/// A store's rows in a device's ranges of keys, by the question that a client's comparison asks, too.
+package struct RangeRows {
+    private let schema: SyncSchema
+    private let sums: (FingerprintQuery) throws -> [RowSum]
+
+    /// Makes them of a schema and of the store's answer to a ``TidemarkCore/FingerprintQuery``.
+    package init(_ schema: SyncSchema, sums: @escaping (FingerprintQuery) throws -> [RowSum]) {
+        self.schema = schema
+        self.sums = sums
+    }
+
+    /// Counts and fingerprints the rows in each range.
+    ///
+    /// The ranges of one table are in the order of keys, and do not overlap.
+    package func measure(_ ranges: [KeyRange]) throws -> [KeyRange] {
+        var measured = ranges.map { KeyRange(table: $0.table, from: $0.from, to: $0.to) }
+        for (table, indexes) in indexes(of: ranges) {
+            for sum in try sums(FingerprintQuery(table, where: nil, in: indexes.map { ranges[$0] })) {
+                measured[indexes[sum.range]].rows = sum.rows
+                measured[indexes[sum.range]].fingerprint = sum.fingerprint
+            }
+        }
+        return measured
+    }
+
+    /// Replaces the records of `temp.tidemark_truth` with those in the ranges, without their content.
+    package func noteKeys(in ranges: [KeyRange], _ db: Database) throws {
+        try CommitTables.clear("truth", in: db)
+        for (table, indexes) in indexes(of: ranges) {
+            let query = FingerprintQuery(table, where: nil, in: indexes.map { ranges[$0] }, rowsMax: .max)
+            let keys = try sums(query).compactMap(\.key).map { JSONText.quote($0) }
+            try db.cachedStatement(
+                sql: """
+                    INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
+                    SELECT ?, value, 0 FROM json_each(?)
+                    """
+            ).execute(arguments: [table.name, JSONText.array(keys)])
+        }
+    }
+
+    private func indexes(of ranges: [KeyRange]) -> [(SyncedTable, [Int])] {
+        schema.tables.compactMap { table in
+            let own = ranges.indices.filter { ranges[$0].table == table.name }
+            return own.isEmpty ? nil : (table, own)
+        }
+    }
+}
