@@ -73,6 +73,7 @@ extension SyncRequest.Envelope {
     ///   - set: The change set.
     ///   - ord: The number that identifies its staged rows.
     ///   - hash: SHA-256 of its text.
+    ///   - names: The names of the zone's tables.
     ///   - reader: A reader of the request.
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the fault.
     package init(_ set: ChangeSet, ord: Int, hash: String, names: WireNames, _ reader: JSONReader)
