@@ -22,7 +22,7 @@ STARTED := $(shell date +%s)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build build-tests release test verify campaigns lint format bench real-software kills damage-fuzz node-kills demo demo-dashboard demo-postgres demo-sharing demo-verify prove proofs clean
+.PHONY: help setup setup-tests build build-tests release test verify campaigns lint format bench real-software kills damage-fuzz node-kills demo demo-dashboard demo-postgres demo-sharing demo-verify path prove proofs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,10 @@ demo-sharing: setup ## Two people with private and shared lists, on both stores,
 prove: setup ## Plant bugs one at a time, and show what notices each
 	@$(STAGE) "Building tidemark-dev (debug)" $(BUILD) --product tidemark-dev
 	@$(STAGE) "Planting bugs" "$$(swift build --show-bin-path)/tidemark-dev" simulate --planted all
+
+path: setup ## Print the source files that a push of two records runs through
+	@$(STAGE) "Building tidemark (debug)" $(BUILD) --product tidemark
+	@Scripts/path-of-a-push.py "$$(swift build --show-bin-path)/tidemark"
 
 proofs: ## Print the tests of each promise, use, invariant and failure case
 	@python3 Scripts/proofs.py

@@ -56,10 +56,23 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     /// The planted bug of this thread, or of this task and its child tasks.
     @TaskLocal package static var current: PlantedBug?
 
-    /// Runs `body` with the bug planted in this thread or task only.
-    package static func withPlanted<Result>(_ bug: PlantedBug?, _ body: () throws -> Result) rethrows -> Result {
-        try $current.withValue(bug, operation: body)
+    /// What a bug does where it is more than another decision; `TidemarkSimulation` has the deeds.
+    package enum Deed: Sendable {
+        /// Runs SQL on the connection that is at work.
+        case runs(String)
+        /// Names a rule as the reason of a refusal, whatever the true one is.
+        case names(ConflictRule)
     }
+
+    /// The deed of the planted bug; nil if it only decides otherwise.
+    @TaskLocal package static var deed: Deed?
+
+    /// Runs `body` with the bug planted in this thread or task only.
+    package static func withPlanted<Result>(
+        _ bug: PlantedBug?,
+        doing deed: Deed? = nil,
+        _ body: () throws -> Result
+    ) rethrows -> Result { try $current.withValue(bug) { try $deed.withValue(deed, operation: body) } }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }
 
@@ -69,6 +82,11 @@ package enum PlantedBug: String, CaseIterable, Sendable {
 
 /// Whether the bug is planted.
 package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
+
+/// Returns the rule that the planted bug names as the reason of a refusal; without such a bug, the true one.
+package func mistaken(_ rule: ConflictRule) -> ConflictRule {
+    if case .names(let other) = PlantedBug.deed { other } else { rule }
+}
 #else
 /// A stand-in without bugs: it accepts every name, and no code evaluates it.
 @usableFromInline @dynamicMemberLookup package enum PlantedBug {
@@ -82,4 +100,13 @@ package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
 
 /// `false`.
 @inlinable @inline(__always) package func planted(_ bug: @autoclosure () -> PlantedBug) -> Bool { false }
+
+/// Does nothing; the function of a debug build is in `TidemarkSQL`, which knows connections.
+@inlinable @inline(__always) package func runPlanted<Connection>(
+    _ bug: @autoclosure () -> PlantedBug,
+    in db: Connection
+) throws {}
+
+/// The rule itself.
+@inlinable @inline(__always) package func mistaken<Rule>(_ rule: Rule) -> Rule { rule }
 #endif

@@ -22,7 +22,7 @@ func fileCycles(_ files: [(path: String, text: SwiftText)], most: Int = 5) -> [F
 }
 
 /// By each file of a target, the other files whose types it names.
-private func neededFiles(_ files: [(path: String, text: SwiftText)]) -> [String: Set<String>] {
+func neededFiles(_ files: [(path: String, text: SwiftText)]) -> [String: Set<String>] {
     let words = files.map { (path: $0.path, code: code($0.text)) }
     var homes: [String: String] = [:]
     for (path, code) in words { for name in declaredTypes(code) where homes[name] == nil { homes[name] = path } }
@@ -50,7 +50,7 @@ private func declaredTypes(_ code: String) -> [String] {
 /// The strongly connected components of a graph, each sorted.
 ///
 /// The algorithm is that of Tarjan, "Depth-first search and linear graph algorithms", 1972.
-private func stronglyConnected(_ graph: [String: Set<String>]) -> [[String]] {
+func stronglyConnected(_ graph: [String: Set<String>]) -> [[String]] {
     var search = ComponentSearch(graph)
     for node in graph.keys.sorted() { search.visit(node) }
     return search.components

@@ -275,7 +275,7 @@ struct ApplyResponse {
             events += try parking.parkMissingRecords(id: item.id, ord: item.ord, in: file.schema)
             try Outbox.remove(item.id, in: db)
         }
-        if !answered.accepted.isEmpty { try Outbox.removeNewerEdits(in: db) }
+        if !answered.accepted.isEmpty { try runPlanted(PlantedBug.acknowledgesNewerEdits, in: db) }
         events += try parking.park(answered.refused, in: file.schema)
         return events
     }

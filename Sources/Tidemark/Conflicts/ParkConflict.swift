@@ -170,7 +170,7 @@ struct ParkConflict {
                 """
         ).execute(arguments: [id, ord])
         try storeBlockingRecords(id, reasons: reasons, truth: ord)
-        if planted(PlantedBug.losesConflictRecords) { try db.execute(sql: "DELETE FROM tidemark_conflict_record") }
+        try runPlanted(PlantedBug.losesConflictRecords, in: db)
         try Outbox.remove(id, in: db)
     }
 

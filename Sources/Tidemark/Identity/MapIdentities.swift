@@ -63,7 +63,7 @@ struct MapIdentities {
                 SELECT tbl, temporary, permanent FROM temp.tidemark_assigned
                 """
         ).execute()
-        if planted(PlantedBug.dropsIdMap) { try db.execute(sql: "DELETE FROM tidemark_idmap") }
+        try runPlanted(PlantedBug.dropsIdMap, in: db)
         if planted(PlantedBug.keepsTemporaryIdsInOutbox) { return [] }
         // The device may have offered a lost record again under a new temporary id. Then older temporary
         // ids of the record must lead to the permanent one, too.

@@ -68,11 +68,7 @@ struct LeaveZone {
     }
 
     private func parkOutbox() throws -> [DeviceEvent] {
-        if planted(PlantedBug.dropsOutboxOnRevoke) {
-            let all = "SELECT id FROM tidemark_changeset"
-            for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
-            return []
-        }
+        try runPlanted(PlantedBug.dropsOutboxOnRevoke, in: db)
         let rows = try Row.fetchAll(db, sql: "SELECT id, wire IS NOT NULL AS is_sent FROM tidemark_changeset")
         let reasons = try rows.map { row in
             let id: String = try row.value("id")

@@ -278,10 +278,7 @@ package struct TakeSnapshot {
         }
         try capturing.drainFound(file)
         try StagingTables.clear(in: db)
-        if planted(PlantedBug.dropsOutboxOnSnapshot) {
-            let all = "SELECT id FROM tidemark_changeset"
-            for id in try String.fetchAll(db, sql: all) { try Outbox.remove(id, in: db) }
-        }
+        try runPlanted(PlantedBug.dropsOutboxOnSnapshot, in: db)
         return events
     }
 

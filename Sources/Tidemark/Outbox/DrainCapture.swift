@@ -78,7 +78,7 @@ struct DrainCapture {
         guard try ReduceCapture.pendingRange(in: db) == nil else {
             throw TidemarkError.unreadable("The list of captured changes")
         }
-        if planted(PlantedBug.dropsCreationsDeletedLater) { try Self.dropDeletedCreations(in: db) }
+        try runPlanted(PlantedBug.dropsCreationsDeletedLater, in: db)
     }
 
     /// The tables whose rows may get other ids when their captured changes are drained.
@@ -171,7 +171,7 @@ struct DrainCapture {
 
     /// Creates change sets from `temp.tidemark_reduced` and skips groups without remaining changes.
     private func enqueueReduced(as sets: [NewChangeSet]) throws {
-        guard try !addToSentSet() else { return }
+        try runPlanted(PlantedBug.thawsSentSets, in: db)
         let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
             separator: ","
         )
@@ -239,43 +239,5 @@ struct DrainCapture {
                 WHERE outside AND seq IS NOT NULL
                 """
         ).execute()
-    }
-}
-
-extension DrainCapture {
-    /// Implements ``TidemarkCore/PlantedBug/thawsSentSets``: adds changes to the last pending change set.
-    ///
-    /// The device may have sent that already, and then the additions never arrive.
-    private func addToSentSet() throws -> Bool {
-        let last = "(SELECT max(seq) FROM tidemark_changeset)"
-        guard planted(PlantedBug.thawsSentSets), try Int64.fetchOne(db, sql: "SELECT \(last)") != nil else {
-            return false
-        }
-        try db.execute(
-            sql: """
-                INSERT OR REPLACE INTO tidemark_outbox (seq, tbl, key, operation, attributes, base)
-                SELECT \(last), tbl, key, operation, attributes, base FROM temp.tidemark_reduced;
-                UPDATE tidemark_changeset SET wire = NULL WHERE seq = \(last)
-                """
-        )
-        return true
-    }
-
-    /// Implements ``TidemarkCore/PlantedBug/dropsCreationsDeletedLater``: drops creations with a deletion.
-    ///
-    /// The device may have sent the creation already, and then the server keeps the record.
-    private static func dropDeletedCreations(in db: Database) throws {
-        try db.execute(
-            sql: """
-                DELETE FROM tidemark_outbox
-                WHERE EXISTS (
-                    SELECT 1
-                    FROM tidemark_outbox AS deletion
-                    JOIN tidemark_outbox AS creation USING (tbl, key)
-                    WHERE tbl = tidemark_outbox.tbl AND key = tidemark_outbox.key
-                        AND deletion.operation = 'delete' AND creation.operation = 'create'
-                        AND creation.seq < deletion.seq)
-                """
-        )
     }
 }

@@ -16,13 +16,6 @@ enum Outbox {
         try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [seq])
     }
 
-    /// Implements a planted bug: removes edits made since the request along with the sent ones.
-    static func removeNewerEdits(in db: Database) throws {
-        guard planted(PlantedBug.acknowledgesNewerEdits) else { return }
-        let unsent = "SELECT id FROM tidemark_changeset WHERE wire IS NULL"
-        for id in try String.fetchAll(db, sql: unsent) { try remove(id, in: db) }
-    }
-
     /// Deletes the bases of records without pending changes.
     static func deleteUnusedBases(in db: Database) throws {
         try db.cachedStatement(

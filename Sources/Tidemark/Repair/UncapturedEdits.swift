@@ -329,7 +329,7 @@ struct UncapturedEdits {
     ///
     /// - Returns: The conflict of the last record, and an event for each new conflict.
     func park(extending current: String? = nil) throws -> (id: String?, events: [DeviceEvent]) {
-        if planted(PlantedBug.dropsUncapturedEdits) { try db.execute(sql: "DELETE FROM temp.tidemark_found") }
+        try runPlanted(PlantedBug.dropsUncapturedEdits, in: db)
         var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
         var events: [DeviceEvent] = []
         while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {

@@ -18,10 +18,7 @@ extension ZoneTransaction {
         guard hasChanges == true else { return try ReduceCapture.deleteCaptures(range, schema: schema, in: db) }
         try refuseUnusableKeys()
         try refuseBrokenReferences()
-        if planted(PlantedBug.leavesCascadesOutOfLog) {
-            let deleted = "FROM temp.tidemark_reduced WHERE operation = 'delete'"
-            try db.execute(sql: "DELETE \(deleted) AND tbl <> (SELECT max(tbl) \(deleted))")
-        }
+        try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)
         let revision = try nextRevision()
         var clock = HybridClock(last: try zone().time)
         try logReduced(id: nil, stamp: Stamp(time: clock.next(at: now)), revision: revision)

@@ -23,7 +23,7 @@ extension ZoneTransaction {
         let body = try staged.renderTruth(AnswerEnvelope(id: envelope.id, reasons: reasons))
         try keep(envelope, device: request.device, refusal: body)
         try keepSent(envelope, base: request.maxRevision)
-        if planted(PlantedBug.skipsRevision) { try db.execute(sql: "UPDATE tidemark_zone SET revision = revision + 1") }
+        try runPlanted(PlantedBug.skipsRevision, in: db)
         return body
     }
 

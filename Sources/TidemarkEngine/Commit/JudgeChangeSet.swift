@@ -139,21 +139,12 @@ extension SyncHandler {
                         table: contention.table,
                         key: contention.key,
                         columns: columns.sorted(),
-                        rule: Self.mistaken(rule)
+                        rule: mistaken(rule)
                     )
                 )
             }
         }
         if !reasons.isEmpty { throw Violation.conflict(reasons) }
         return overrulings
-    }
-
-    /// The rule, or another one if a planted bug mistakes it.
-    private static func mistaken(_ rule: ConflictRule) -> ConflictRule {
-        if planted(PlantedBug.mistakesForDeleted) { return .deleted }
-        if planted(PlantedBug.mistakesForExisting) { return .exists }
-        if planted(PlantedBug.mistakesForOrphan) { return .parentDeleted }
-        if planted(PlantedBug.mistakesForReferenced) { return .referenced }
-        return planted(PlantedBug.mistakesForUnique) ? .unique : rule
     }
 }

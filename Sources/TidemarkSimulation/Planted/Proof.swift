@@ -134,7 +134,7 @@ package struct Proof: Sendable {
     /// A finding means that the world noticed it.
     private func run(_ bug: PlantedBug, profile: Profile, seed: UInt64) throws -> Finding? {
         let options = SimulationOptions(seed: seed, profile: profile)
-        let finding = try PlantedBug.withPlanted(bug) {
+        let finding = try PlantedBug.withPlanted(bug, doing: bug.simulatedDeed) {
             do {
                 // Uses templates of its own, because a bug may be in the files' triggers.
                 return try Simulation.run(options, FileTemplates()).finding
@@ -159,7 +159,7 @@ package struct Proof: Sendable {
                 tried: 1
             )
         }
-        let finding = try PlantedBug.withPlanted(planted.bug) { try scenario.run() }
+        let finding = try PlantedBug.withPlanted(planted.bug, doing: planted.bug.simulatedDeed) { try scenario.run() }
         return outcome(planted, caughtBy: finding.map { _ in scenario.name }, finding: finding, tried: 1)
     }
 
