@@ -1,7 +1,7 @@
 import Testing
 import TidemarkCore
 
-/// What is JSON, where a body stops being JSON, and what its strings and numbers are.
+/// A text is JSON or not, a fault has a place, and strings and numbers have exact values.
 @Suite struct JSONReaderTests {
     /// Reads a text as one value; the error's message names the first byte that cannot stand where it stands.
     private func read(_ text: String) throws {

@@ -3,15 +3,15 @@ import Testing
 
 extension Budget {
     /// The lines of the product, which ``isProduct(_:)`` defines; comments and empty lines count.
-    static let product = Budget("lines of the product", 80_636, cure: lines)
+    static let product = Budget("lines of the product", 79_361, cure: lines)
     /// The lines of the targets that answer a request: ``serverTargets``.
-    static let server = Budget("lines of the server", 51_332, cure: lines)
+    static let server = Budget("lines of the server", 50_214, cure: lines)
     private static let lines = "Remove what the change replaces, in the same change."
 
     /// The requirements of the protocols that a store implements: ``SeamProtocol``.
     static let seam = Budget(
         "functions and properties that a store implements",
-        103,
+        100,
         cure: "Write the rule once above the seam, in TidemarkEngine."
     )
 
@@ -42,9 +42,9 @@ extension Budget {
 
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [
-        "a push of two records": statements(131), "a refused push of two records": statements(164),
-        "a pull of one revision": statements(76), "an idle sync of a device": statements(113),
-        "opening a device's file and one idle sync": statements(268),
+        "a push of two records": statements(106), "a refused push of two records": statements(112),
+        "a pull of one revision": statements(39), "an idle sync of a device": statements(86),
+        "opening a device's file and one idle sync": statements(234),
     ]
     private static func statements(_ count: Int) -> Budget {
         Budget("SQL statements", count, cure: "`tidemark-dev statements --list` prints them.")
@@ -102,6 +102,8 @@ extension Budget {
     #if os(Linux) && arch(x86_64)
     @Test func `a push runs through one more file`() throws {
         let script = Repository.root.appending(path: "Scripts/path-of-a-push.py")
+        // A container can forbid tracing; `make path` then counts on another machine.
+        guard try succeeds(script, ["--can-trace"]) else { return }
         let output = try run(script, [programs.appending(path: "tidemark").path])
         let result = try #require(output.split(separator: "\n").last?.firstMatch(of: #/: (\d+) files/#))
         keep(.path, Int(result.1) ?? 0)
@@ -127,6 +129,16 @@ extension Budget {
         process.waitUntilExit()
         try #require(process.terminationStatus == 0, "\(program.lastPathComponent) failed")
         return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// Whether a program ends without an error.
+    private func succeeds(_ program: URL, _ arguments: [String]) throws -> Bool {
+        let process = Process()
+        process.executableURL = program
+        process.arguments = arguments
+        try process.run()
+        process.waitUntilExit()
+        return process.terminationStatus == 0
     }
 
     /// The folder of the programs that were built along with the tests.

@@ -95,12 +95,12 @@ private struct AnswerMembers {
             let name = reader.text(of: name)
             let kind = try reader.kind()
             if name == "changeSets", kind == .array { changeSets = reader.place }
-            take(name, try reader.cell(), reader)
+            take(name, try reader.cell(), in: reader)
         }
         try reader.finish()
     }
 
-    private mutating func take(_ name: String, _ cell: Cell, _ reader: JSONReader) {
+    private mutating func take(_ name: String, _ cell: Cell, in reader: JSONReader) {
         let json = { String(decoding: JSONParts.compact(reader.bytes[cell.range]), as: UTF8.self) }
         switch (name, cell.kind) {
         case ("maxRevision", .integer): maxRevision = reader.integer(in: cell.range)

@@ -67,7 +67,7 @@ package struct ChangeSetReader {
                 if WireName.changeSetMembers.contains(member) {
                     set.members[member] = try reader.cell()
                 } else {
-                    try table(member, &reader, &set)
+                    try table(member, &reader, into: &set)
                 }
             }
             try checkTypes(of: set, reader)
@@ -109,7 +109,7 @@ package struct ChangeSetReader {
 
     // MARK: Tables
 
-    private mutating func table(_ member: String, _ reader: inout JSONReader, _ set: inout ChangeSet)
+    private mutating func table(_ member: String, _ reader: inout JSONReader, into set: inout ChangeSet)
         throws(TidemarkError)
     {
         guard let place = names.places[member] else {
@@ -126,7 +126,7 @@ package struct ChangeSetReader {
             return
         }
         set.tables.append(place)
-        do throws(TidemarkError) { try part(place, &reader, &set) } catch {
+        do throws(TidemarkError) { try part(of: place, &reader, into: &set) } catch {
             throw error.within(.init(table: names.tables[place].name))
         }
     }
@@ -137,7 +137,7 @@ package struct ChangeSetReader {
         fix: "create, update and delete are arrays of keys; attributes is an object of objects."
     )
 
-    private mutating func part(_ place: Int, _ reader: inout JSONReader, _ set: inout ChangeSet)
+    private mutating func part(of place: Int, _ reader: inout JSONReader, into set: inout ChangeSet)
         throws(TidemarkError)
     {
         guard try reader.kind() == .object else { throw Self.wrongPart }
@@ -149,7 +149,7 @@ package struct ChangeSetReader {
             if reader.equals(name, "attributes") {
                 guard try reader.kind() == .object else { throw Self.wrongPart }
                 try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
-                    attributes.append((name, try record(name, place, &reader, &set)))
+                    attributes.append((name, try record(name, of: place, &reader, into: &set)))
                 }
                 return
             }
@@ -162,7 +162,7 @@ package struct ChangeSetReader {
                 set.records.append(ChangeSet.Record(table: place, operation: operation, key: key))
             }
         }
-        try match(attributes, to: places, first: first, place, reader, &set)
+        try match(attributes, to: places, first: first, of: place, in: reader, &set)
     }
 
     private static func repeated(_ key: String) -> TidemarkError {
@@ -179,8 +179,8 @@ package struct ChangeSetReader {
         _ list: [(name: JSONReader.Text, attributes: RecordAttributes)],
         to places: [String: Int],
         first: Int,
-        _ table: Int,
-        _ reader: JSONReader,
+        of table: Int,
+        in reader: JSONReader,
         _ set: inout ChangeSet
     ) throws(TidemarkError) {
         let keys = RecordKeyReader(names.tables[table])
@@ -218,9 +218,9 @@ package struct ChangeSetReader {
     /// Reads the attributes of a record; `name` is its key.
     private mutating func record(
         _ name: JSONReader.Text,
-        _ table: Int,
+        of table: Int,
         _ reader: inout JSONReader,
-        _ set: inout ChangeSet
+        into set: inout ChangeSet
     ) throws(TidemarkError) -> RecordAttributes {
         let keys = RecordKeyReader(names.tables[table])
         guard try reader.kind() == .object else { throw Self.foreignAttributes(try keys.key(named: name, in: reader)) }
@@ -236,7 +236,7 @@ package struct ChangeSetReader {
                     attributes.oldKey = try Self.oldKey(&reader)
                 } else {
                     attributes.hasValues = true
-                    try value(name, at: index, of: first, table, &reader, &set, &attributes)
+                    try value(name, at: index, since: first, of: table, &reader, into: &set, and: &attributes)
                     index += 1
                 }
             }
@@ -248,8 +248,16 @@ package struct ChangeSetReader {
                 firstDelta: attributes.firstDelta,
                 hasValues: attributes.hasValues
             )
-        } catch { throw error.within(.init(key: (try? keys.key(named: name, in: reader)) ?? reader.text(of: name))) }
+        } catch { throw error.within(.init(key: placeKey(name, of: table, in: reader))) }
         return attributes
+    }
+
+    /// Returns the key in the place of an error: its canonical form, or as the text has it if it is no key.
+    private func placeKey(_ name: JSONReader.Text, of table: Int, in reader: JSONReader) -> String {
+        do throws(TidemarkError) { return try RecordKeyReader(names.tables[table]).key(named: name, in: reader) } catch
+        {
+            return reader.text(of: name)
+        }
     }
 
     private static func base(_ reader: inout JSONReader) throws(TidemarkError) -> Int64 {
@@ -281,11 +289,11 @@ package struct ChangeSetReader {
     private mutating func value(
         _ name: JSONReader.Text,
         at index: Int,
-        of first: Int,
-        _ table: Int,
+        since first: Int,
+        of table: Int,
         _ reader: inout JSONReader,
-        _ set: inout ChangeSet,
-        _ attributes: inout RecordAttributes
+        into set: inout ChangeSet,
+        and attributes: inout RecordAttributes
     ) throws(TidemarkError) {
         guard let column = try column(name, at: index, of: table, reader) else {
             try reader.skip()

@@ -203,7 +203,7 @@ private struct RequestMembers {
         do throws(TidemarkError) {
             try reader.object { (reader, name) throws(TidemarkError) in
                 let name = reader.text(of: name)
-                guard name == "changeSets" else { return try read(name, &reader, limits) }
+                guard name == "changeSets" else { return try read(name, &reader, within: limits) }
                 guard try reader.kind() == .array else {
                     throw Self.error("changeSets is not an array.", "an array of change sets, possibly empty")
                 }
@@ -216,19 +216,21 @@ private struct RequestMembers {
         }
     }
 
-    private mutating func read(_ name: String, _ reader: inout JSONReader, _ limits: Limits) throws(TidemarkError) {
+    private mutating func read(_ name: String, _ reader: inout JSONReader, within limits: Limits) throws(TidemarkError)
+    {
         switch name {
-        case "maxRevision": maxRevision = try Self.number(name, from: 0, Self.latest, &reader)
+        case "maxRevision": maxRevision = try Self.number(name, from: 0, &reader, meaning: Self.latest)
         case "device": device = try Self.text(name, &reader)
         case "epoch": epoch = try Self.text(name, &reader)
         case "schema": schema = try Self.text(name, &reader)
         case "fingerprint": fingerprint = try Self.fingerprint(&reader)
-        case "limit": limit = Int(try Self.number(name, from: 1, "the most revisions that you want", &reader))
-        case "overruled": overruled = try Self.number(name, from: 0, "the last note that you took in", &reader)
-        case "related": related = Int(try Self.number(name, from: 0, "the most related records that you want", &reader))
+        case "limit": limit = Int(try Self.number(name, from: 1, &reader, meaning: "the most revisions that you want"))
+        case "overruled": overruled = try Self.number(name, from: 0, &reader, meaning: "the last note that you took in")
+        case "related":
+            related = Int(try Self.number(name, from: 0, &reader, meaning: "the most related records that you want"))
         case "delta": takesDelta = try Self.truth(name, &reader)
-        case "echo": echoesIds = try Self.choice(name, ["all", "ids"], &reader) == "ids"
-        case "answer": answersVerdicts = try Self.choice(name, ["all", "verdicts"], &reader) == "verdicts"
+        case "echo": echoesIds = try Self.choice(name, &reader, among: ["all", "ids"]) == "ids"
+        case "answer": answersVerdicts = try Self.choice(name, &reader, among: ["all", "verdicts"]) == "verdicts"
         case "base":
             guard try Self.text(name, &reader) == "present" else { throw Self.wrongBase }
             takesPresent = true
@@ -240,7 +242,7 @@ private struct RequestMembers {
         case "lap": lap = try Self.lap(&reader, limits)
         case "lend": lend = try Self.tables(&reader)
         case "recall", "known":
-            let ids = try Self.ids(name, &reader, limits)
+            let ids = try Self.ids(name, &reader, within: limits)
             if name == "recall" { recall = ids } else { known = ids }
             hasQuestion = true
         case "wait": throw TidemarkError.noLongPolling(.malformedRequest)
@@ -264,7 +266,7 @@ private struct RequestMembers {
         throw Self.error("\(name) is not a string without NUL.", "a string, and may be left out")
     }
 
-    private static func number(_ name: String, from lowest: Int64, _ meaning: String, _ reader: inout JSONReader)
+    private static func number(_ name: String, from lowest: Int64, _ reader: inout JSONReader, meaning: String)
         throws(TidemarkError) -> Int64
     {
         let cell = try reader.cell()
@@ -282,7 +284,8 @@ private struct RequestMembers {
         return kind == .true
     }
 
-    private static func choice(_ name: String, _ choices: [String], _ reader: inout JSONReader) throws(TidemarkError)
+    private static func choice(_ name: String, _ reader: inout JSONReader, among choices: [String])
+        throws(TidemarkError)
         -> String
     {
         let cell = try reader.cell()
@@ -328,7 +331,7 @@ private struct RequestMembers {
         return Set(names).sorted()
     }
 
-    private static func ids(_ name: String, _ reader: inout JSONReader, _ limits: Limits) throws(TidemarkError)
+    private static func ids(_ name: String, _ reader: inout JSONReader, within limits: Limits) throws(TidemarkError)
         -> [String]
     {
         let cells = try cells(&reader, max: limits.recalledIDsMax)

@@ -4,7 +4,7 @@ package import TidemarkSQL
 
 /// A request in temporary SQLite tables, between its JSON and the tables of a store.
 ///
-/// SQLite parses, checks and renders JSON in sets, even if the rows are in another database. The
+/// SQLite renders JSON in sets, even if the rows are in another database. The
 /// request's records and cells are in temporary tables, identified by the change set's number. A
 /// store adds the data about its own rows in further tables. So both stores refuse the same
 /// requests with the same messages, and render the same answers.
