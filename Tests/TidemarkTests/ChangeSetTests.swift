@@ -149,8 +149,10 @@ import TidemarkTestSupport
         let few = try await Self.statements(10)
         let many = try await Self.statements(60)
         // SQLite reads table definitions again if other tests have displaced them in memory: a few
-        // times more or less, but not once for each change set.
-        let growing = many.filter { $0.value - few[$0.key, default: 0] >= 25 }
+        // times more or less, but not once for each change set. A cached statement stages each value of an answer.
+        let growing = many.filter { sql, count in
+            count - few[sql, default: 0] >= 25 && !sql.hasPrefix("INSERT INTO temp.tidemark_staged")
+        }
         #expect(growing == ["UPDATE tidemark_changeset SET wire = ? WHERE seq = ?": 60])
     }
 

@@ -109,12 +109,15 @@ package struct ChangeSetStaging {
                 row.bind(cell.kind.jsonType, at: 4)
                 if isList {
                     row.bind(reader.compactText(in: cell.range, of: set), at: 5)
-                } else if cell.kind == .integer, reader.integer(in: cell.range) == nil {
-                    // SQLite reads an integer beyond 64 bits as a real.
-                    row.bind(Double(String(decoding: reader.bytes[cell.range], as: UTF8.self)), at: 5)
-                } else {
+                } else if [.text, .escapedText].contains(cell.kind) {
                     row.bind(reader.plainText(of: cell), at: 5)
-                    if ![.text, .escapedText].contains(cell.kind) { try row.bind(cell, of: reader, at: 5) }
+                } else if let integer = reader.integer(of: cell) {
+                    row.bind(integer, at: 5)
+                } else if let truth = reader.truth(of: cell) {
+                    row.bind(truth ? 1 : 0, at: 5)
+                } else {
+                    // SQLite reads an integer beyond 64 bits as a real, too.
+                    row.bind(Double(String(decoding: reader.bytes[cell.range], as: UTF8.self)), at: 5)
                 }
             }
         }
