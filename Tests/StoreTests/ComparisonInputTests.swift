@@ -27,7 +27,7 @@ import TidemarkTestSupport
     private static let refusals: [(body: String, code: ErrorCode, name: String)] = [
         (#"{"revision":1,"ranges":[],"foo":1}"#, .malformedRequest, "foo"),
         (question(range("city", #""sned":true,"#)), .malformedRequest, "sned"),
-        (question(range("city", #""s\u0065nd":true,"#)), .malformedRequest, #"s\u0065nd"#),
+        (question(range("city", #""s\u0065nd":true,"#)), .malformedRequest, "escape"),
         (#"{"revision":1,"revision":1,"ranges":[]}"#, .duplicateName, "revision"),
         (question(range("city", #""table":"city","#)), .duplicateName, "table"),
         (#"{"revision":-1,"ranges":[]}"#, .malformedRequest, "revision"),

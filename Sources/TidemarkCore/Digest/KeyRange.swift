@@ -1,23 +1,15 @@
 /// A range of keys of one table, with the number and the fingerprint of one side's rows in it.
 ///
 /// A device and the server exchange ranges to find the records that differ.
-package struct KeyRange: Hashable, Sendable, Codable {
+package struct KeyRange: Hashable, Sendable, Encodable {
     /// The first key of a range, or the first key after it.
     ///
     /// Integer keys are ordered as numbers, all others by the bytes of their canonical JSON.
-    package enum Bound: Hashable, Sendable, Codable {
+    package enum Bound: Hashable, Sendable, Encodable {
         /// An integer key.
         case integer(Int64)
         /// The canonical JSON of any other key.
         case json(String)
-
-        /// Reads an integer or a string.
-        package init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            do { self = .integer(try container.decode(Int64.self)) } catch {
-                self = .json(try container.decode(String.self))
-            }
-        }
 
         /// Writes an integer or a string.
         package func encode(to encoder: any Encoder) throws {
@@ -73,7 +65,7 @@ extension KeyRange.Bound: Comparable {
 }
 
 /// The body of `POST /fingerprints`: a device's request to compare rows.
-package struct ComparisonRequest: Hashable, Sendable, Codable {
+package struct ComparisonRequest: Hashable, Sendable, Encodable {
     /// The epoch that the device knows.
     package var epoch: String?
     /// The hash of the shape of the device's tables.

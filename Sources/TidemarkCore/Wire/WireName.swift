@@ -2,15 +2,6 @@
 ///
 /// `Docs/PROTOCOL.md` explains each.
 package enum WireName {
-    /// The members of a request.
-    package static let requestMembers: Set<String> = [
-        "maxRevision", "changeSets", "device", "epoch", "schema", "limit", "overruled", "lap", "recall", "known",
-        "fingerprint", "wait", "settled", "delta", "echo", "answer", "base", "related", "lend",
-    ]
-    /// The members of a request to compare rows.
-    package static let comparisonMembers: Set<String> = ["epoch", "schema", "revision", "recompute", "ranges"]
-    /// The members of a range in that request.
-    package static let rangeMembers: Set<String> = ["table", "from", "to", "rows", "fingerprint", "send"]
     /// The members of a change set that are not tables.
     package static let changeSetMembers: Set<String> = [
         "types", "id", "after", "revision", "conflict", "reasons", "time", "overruled",

@@ -17,7 +17,10 @@ package struct ComparisonHandler: Sendable {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError``; the caller rolls back then.
     package func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
-        let request = try read(body)
+        let request = try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+            var reader = try JSONReader(bytes, depthMax: limits.jsonDepthMax)
+            return try ComparisonRequest.read(&reader, limits: limits)
+        }
         try transaction.absorbOutsideChanges()
         let zone = try transaction.zone()
         try check(request, against: zone)

@@ -1,48 +1,31 @@
-import Foundation
 import TidemarkCore
 
 /// A request to compare the rows that a client keeps of one table: `POST /compare/{table}`.
-struct PartRequest: Decodable {
+struct PartRequest {
     /// A range of keys, as the client has it.
-    struct Range: Decodable {
+    struct Range {
         /// The first key, as in a path; nil from the beginning.
-        let from: String?
+        fileprivate(set) var from: String?
         /// The first key after the range; nil to the end.
-        let to: String?
+        fileprivate(set) var to: String?
         /// The client's number of rows in it.
-        let rows: Int
+        fileprivate(set) var rows = -1
         /// The first digits of the fingerprint of these rows; an error among few digits shows in that of the part.
-        let fingerprint: String
+        fileprivate(set) var fingerprint = ""
         /// The first digits of each of these rows' numbers, by key; nil if the client wants no rows.
-        let have: [String: String]?
+        fileprivate(set) var have: [String: String]?
     }
 
     /// The filter of the part, as in a query; nil for the whole table.
-    let filter: String?
+    private(set) var filter: String?
     /// The place up to which the client has read the feed.
-    let since: String?
+    private(set) var since: String?
     /// The client's number of rows; nil in a request about ranges.
-    let rows: Int?
+    private(set) var rows: Int?
     /// The fingerprint of the client's rows.
-    let fingerprint: Fingerprint?
+    private(set) var fingerprint: Fingerprint?
     /// The ranges, in the order of keys.
-    let ranges: [Range]?
-
-    private enum CodingKeys: String, CodingKey { case filter, since, rows, fingerprint, ranges }
-
-    init(from decoder: any Decoder) throws {
-        let members = try decoder.container(keyedBy: CodingKeys.self)
-        filter = try members.decodeIfPresent(String.self, forKey: .filter)
-        // Lists name their revision as a number, feeds their place as a text.
-        if let revision = try? members.decodeIfPresent(Int64.self, forKey: .since) {
-            since = String(revision)
-        } else {
-            since = try members.decodeIfPresent(String.self, forKey: .since)
-        }
-        rows = try members.decodeIfPresent(Int.self, forKey: .rows)
-        fingerprint = try members.decodeIfPresent(Fingerprint.self, forKey: .fingerprint)
-        ranges = try members.decodeIfPresent([Range].self, forKey: .ranges)
-    }
+    private(set) var ranges: [Range]?
 
     /// The most ranges.
     static let rangesMax = 2_000
@@ -57,23 +40,53 @@ struct PartRequest: Decodable {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest``, ``TidemarkCore/ErrorCode/duplicateName`` or
     ///   ``TidemarkCore/ErrorCode/tooLarge``.
-    static func read(_ body: [UInt8]) throws -> PartRequest {
-        let request: PartRequest
-        do { request = try JSONDecoder().decode(PartRequest.self, from: Data(body)) } catch {
-            throw malformed(MemberNames.problem(error as? DecodingError) ?? "The body is no comparison of rows.")
-        }
-        try MemberNames.check(body) { name, depth in
-            guard depth > 2 || members[min(depth, 2) - 1].contains(name) else {
-                throw malformed("\(depth > 1 ? "A range" : "The request") has a member \(name).")
+    static func read(_ body: [UInt8]) throws(TidemarkError) -> PartRequest {
+        var request = PartRequest()
+        try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+            var reader = try JSONReader(bytes)
+            try TypedMembers.read("", &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+                switch name {
+                case "filter": request.filter = try reader.member(path, malformed) { $0.plainText(of: $1) }
+                case "since":
+                    // Lists name their revision as a number, feeds their place as a text.
+                    request.since = try reader.member(path, malformed) { reader, cell in
+                        reader.integer(of: cell).map(String.init) ?? reader.plainText(of: cell)
+                    }
+                case "rows": request.rows = try reader.member(path, malformed) { $0.count(of: $1) }
+                case "fingerprint": request.fingerprint = try reader.member(path, malformed) { $0.fingerprint(of: $1) }
+                case "ranges":
+                    request.ranges = try reader.members(path, malformed) { (reader, path) throws(TidemarkError) in
+                        try range(path, &reader)
+                    }
+                default: throw malformed("The request has a member \(name).")
+                }
             }
+            try reader.finish()
         }
         try request.check()
         return request
     }
 
-    private static let members: [Set<String>] = [
-        ["filter", "since", "rows", "fingerprint", "ranges"], ["from", "to", "rows", "fingerprint", "have"],
-    ]
+    private static func range(_ path: String, _ reader: inout JSONReader) throws(TidemarkError) -> Range {
+        var range = Range()
+        try TypedMembers.read(path, &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+            switch name {
+            case "from": range.from = try reader.member(path, malformed) { $0.plainText(of: $1) }
+            case "to": range.to = try reader.member(path, malformed) { $0.plainText(of: $1) }
+            case "rows": range.rows = try reader.member(path, malformed) { $0.count(of: $1) } ?? -1
+            case "fingerprint": range.fingerprint = try reader.member(path, malformed) { $0.plainText(of: $1) } ?? ""
+            case "have":
+                guard try reader.kind() != .null else { return _ = try reader.skip() }
+                var have: [String: String] = [:]
+                try TypedMembers.read(path, &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+                    have[name] = try reader.member(path, malformed) { $0.plainText(of: $1) } ?? ""
+                }
+                range.have = have
+            default: throw malformed("A range has a member \(name).")
+            }
+        }
+        return range
+    }
 
     private func check() throws(TidemarkError) {
         guard let ranges else {
@@ -115,4 +128,9 @@ struct PartRequest: Decodable {
             fix: #"See REST.md; a client without rows sends {"rows":0,"fingerprint":"\#(Fingerprint.none.hex)"}."#
         )
     }
+}
+
+extension JSONReader {
+    /// Returns an integer; nil for another value.
+    fileprivate func count(of cell: Cell) -> Int? { integer(of: cell).flatMap(Int.init(exactly:)) }
 }
