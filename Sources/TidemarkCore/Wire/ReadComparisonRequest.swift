@@ -7,15 +7,15 @@ extension ComparisonRequest {
     package static func read(_ reader: inout JSONReader, limits: Limits) throws(TidemarkError) -> ComparisonRequest {
         var request = ComparisonRequest(epoch: nil, schema: nil, revision: -1, recompute: false, ranges: [])
         var hasRanges = false
-        try TypedMembers.read("", &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+        try TypedMembers.read(at: "", &reader, or: malformed) { (reader, name, path) throws(TidemarkError) in
             switch name {
-            case "epoch": request.epoch = try reader.member(path, malformed) { $0.plainText(of: $1) }
-            case "schema": request.schema = try reader.member(path, malformed) { $0.plainText(of: $1) }
-            case "recompute": request.recompute = try reader.member(path, malformed) { $0.truth(of: $1) }
-            case "revision": request.revision = try reader.member(path, malformed) { $0.integer(of: $1) } ?? -1
+            case "epoch": request.epoch = try reader.member(path, or: malformed) { $0.plainText(of: $1) }
+            case "schema": request.schema = try reader.member(path, or: malformed) { $0.plainText(of: $1) }
+            case "recompute": request.recompute = try reader.member(path, or: malformed) { $0.truth(of: $1) }
+            case "revision": request.revision = try reader.member(path, or: malformed) { $0.integer(of: $1) } ?? -1
             case "ranges":
                 hasRanges = true
-                request.ranges = try reader.members(path, malformed) { (reader, path) throws(TidemarkError) in
+                request.ranges = try reader.members(path, or: malformed) { (reader, path) throws(TidemarkError) in
                     try range(path, &reader)
                 }
             default: throw malformed("The request has a member \(name).")
@@ -41,14 +41,14 @@ extension ComparisonRequest {
         var rows: Int64?
         var fingerprint: Fingerprint?
         var send: Bool?
-        try TypedMembers.read(path, &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+        try TypedMembers.read(at: path, &reader, or: malformed) { (reader, name, path) throws(TidemarkError) in
             switch name {
-            case "table": table = try reader.member(path, malformed) { $0.plainText(of: $1) }
-            case "from": from = try reader.member(path, malformed) { $0.bound(of: $1) }
-            case "to": to = try reader.member(path, malformed) { $0.bound(of: $1) }
-            case "rows": rows = try reader.member(path, malformed) { $0.integer(of: $1) }
-            case "fingerprint": fingerprint = try reader.member(path, malformed) { $0.fingerprint(of: $1) }
-            case "send": send = try reader.member(path, malformed) { $0.truth(of: $1) }
+            case "table": table = try reader.member(path, or: malformed) { $0.plainText(of: $1) }
+            case "from": from = try reader.member(path, or: malformed) { $0.bound(of: $1) }
+            case "to": to = try reader.member(path, or: malformed) { $0.bound(of: $1) }
+            case "rows": rows = try reader.member(path, or: malformed) { $0.integer(of: $1) }
+            case "fingerprint": fingerprint = try reader.member(path, or: malformed) { $0.fingerprint(of: $1) }
+            case "send": send = try reader.member(path, or: malformed) { $0.truth(of: $1) }
             default: throw malformed("A range has a member \(name).")
             }
         }

@@ -6,9 +6,9 @@ package enum TypedMembers {
 
     /// Reads an object at a path; `member` reads each value, and gets the member's name and path.
     package static func read(
-        _ path: String,
+        at path: String,
         _ reader: inout JSONReader,
-        _ malformed: Malformed,
+        or malformed: Malformed,
         member: (inout JSONReader, _ name: String, _ path: String) throws(TidemarkError) -> Void
     ) throws(TidemarkError) {
         guard try reader.kind() == .object else {
@@ -27,7 +27,7 @@ extension JSONReader {
     /// `read` returns nil for a value of another type.
     package mutating func member<Value>(
         _ path: String,
-        _ malformed: TypedMembers.Malformed,
+        or malformed: TypedMembers.Malformed,
         _ read: (JSONReader, Cell) -> Value?
     ) throws(TidemarkError) -> Value? {
         let cell = try cell()
@@ -39,7 +39,7 @@ extension JSONReader {
     /// Reads an array; `element` reads each value, and gets its path.
     package mutating func members<Value>(
         _ path: String,
-        _ malformed: TypedMembers.Malformed,
+        or malformed: TypedMembers.Malformed,
         element: (inout JSONReader, _ path: String) throws(TidemarkError) -> Value
     ) throws(TidemarkError) -> [Value] {
         guard try kind() == .array else { throw malformed("\(path) has another form.") }

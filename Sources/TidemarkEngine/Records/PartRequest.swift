@@ -44,18 +44,19 @@ struct PartRequest {
         var request = PartRequest()
         try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
             var reader = try JSONReader(bytes)
-            try TypedMembers.read("", &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+            try TypedMembers.read(at: "", &reader, or: malformed) { (reader, name, path) throws(TidemarkError) in
                 switch name {
-                case "filter": request.filter = try reader.member(path, malformed) { $0.plainText(of: $1) }
+                case "filter": request.filter = try reader.member(path, or: malformed) { $0.plainText(of: $1) }
                 case "since":
                     // Lists name their revision as a number, feeds their place as a text.
-                    request.since = try reader.member(path, malformed) { reader, cell in
+                    request.since = try reader.member(path, or: malformed) { reader, cell in
                         reader.integer(of: cell).map(String.init) ?? reader.plainText(of: cell)
                     }
-                case "rows": request.rows = try reader.member(path, malformed) { $0.count(of: $1) }
-                case "fingerprint": request.fingerprint = try reader.member(path, malformed) { $0.fingerprint(of: $1) }
+                case "rows": request.rows = try reader.member(path, or: malformed) { $0.count(of: $1) }
+                case "fingerprint":
+                    request.fingerprint = try reader.member(path, or: malformed) { $0.fingerprint(of: $1) }
                 case "ranges":
-                    request.ranges = try reader.members(path, malformed) { (reader, path) throws(TidemarkError) in
+                    request.ranges = try reader.members(path, or: malformed) { (reader, path) throws(TidemarkError) in
                         try range(path, &reader)
                     }
                 default: throw malformed("The request has a member \(name).")
@@ -69,17 +70,18 @@ struct PartRequest {
 
     private static func range(_ path: String, _ reader: inout JSONReader) throws(TidemarkError) -> Range {
         var range = Range()
-        try TypedMembers.read(path, &reader, malformed) { (reader, name, path) throws(TidemarkError) in
+        try TypedMembers.read(at: path, &reader, or: malformed) { (reader, name, path) throws(TidemarkError) in
             switch name {
-            case "from": range.from = try reader.member(path, malformed) { $0.plainText(of: $1) }
-            case "to": range.to = try reader.member(path, malformed) { $0.plainText(of: $1) }
-            case "rows": range.rows = try reader.member(path, malformed) { $0.count(of: $1) } ?? -1
-            case "fingerprint": range.fingerprint = try reader.member(path, malformed) { $0.plainText(of: $1) } ?? ""
+            case "from": range.from = try reader.member(path, or: malformed) { $0.plainText(of: $1) }
+            case "to": range.to = try reader.member(path, or: malformed) { $0.plainText(of: $1) }
+            case "rows": range.rows = try reader.member(path, or: malformed) { $0.count(of: $1) } ?? -1
+            case "fingerprint":
+                range.fingerprint = try reader.member(path, or: malformed) { $0.plainText(of: $1) } ?? ""
             case "have":
                 guard try reader.kind() != .null else { return _ = try reader.skip() }
                 var have: [String: String] = [:]
-                try TypedMembers.read(path, &reader, malformed) { (reader, name, path) throws(TidemarkError) in
-                    have[name] = try reader.member(path, malformed) { $0.plainText(of: $1) } ?? ""
+                try TypedMembers.read(at: path, &reader, or: malformed) { (reader, name, path) throws(TidemarkError) in
+                    have[name] = try reader.member(path, or: malformed) { $0.plainText(of: $1) } ?? ""
                 }
                 range.have = have
             default: throw malformed("A range has a member \(name).")

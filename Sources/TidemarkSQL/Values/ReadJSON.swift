@@ -1,4 +1,3 @@
-import Foundation
 package import GRDB
 package import TidemarkCore
 
@@ -6,17 +5,23 @@ package import TidemarkCore
 extension CanonicalJSON {
     /// Returns the values of a key's columns.
     ///
-    /// - Throws: ``InvalidValue``.
+    /// - Throws: ``TidemarkCore/InvalidValue``.
     package static func parts(of key: String) throws(InvalidValue) -> [DatabaseValue] {
-        guard key.hasPrefix("[") else { return [try Value(json: key).databaseValue] }
-        var values: [DatabaseValue] = []
-        for element in elements(of: key) { values.append(try Value(json: element).databaseValue) }
-        return values
+        guard key.hasPrefix("[") else { return [try value(of: key)] }
+        var parts: [DatabaseValue] = []
+        try reading(key) { (reader) throws(TidemarkError) in
+            var cells: [Cell] = []
+            try reader.array { (reader) throws(TidemarkError) in cells.append(try reader.cell()) }
+            return cells
+        } take: { (reader, cells) throws(InvalidValue) in
+            for cell in cells { parts.append(try reader.value(of: cell).databaseValue) }
+        }
+        return parts
     }
 
     /// Returns the values of a key's columns, by name.
     ///
-    /// - Throws: ``InvalidValue``, also if the key has another number of columns.
+    /// - Throws: ``TidemarkCore/InvalidValue``, also if the key has another number of columns.
     package static func columns(_ names: [String], of key: String) throws(InvalidValue) -> [String: DatabaseValue] {
         let values = try parts(of: key)
         guard values.count == names.count else { throw InvalidValue(reason: "has another number of key columns") }
@@ -25,74 +30,42 @@ extension CanonicalJSON {
 
     /// Returns the members of an object by the columns that they stand for, each as JSON without white space.
     ///
-    /// The text must be an object; the form of a member's value is not checked.
-    ///
-    /// - Throws: ``InvalidValue``.
+    /// - Throws: ``TidemarkCore/InvalidValue`` if the text is no object.
     package static func columns(of object: String) throws(InvalidValue) -> [String: String] {
         var columns: [String: String] = [:]
-        for element in elements(of: object) {
-            guard let end = endOfName(in: element) else { throw InvalidValue(reason: "is no object of columns") }
-            let name = try Value(json: String(element[..<end])).text
-            columns[WireName.name(of: name)] = String(element[end...].dropFirst())
+        try reading(object) { (reader) throws(TidemarkError) in
+            try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
+                let name = WireName.name(of: reader.text(of: name))
+                let value = try reader.skip(unchecked: true)
+                columns[name] = String(decoding: JSONParts.compact(reader.bytes[value]), as: UTF8.self)
+            }
+        } take: { (_, _) throws(InvalidValue) in
         }
         return columns
     }
 
     /// Returns the value of a member.
     ///
-    /// - Throws: ``InvalidValue``.
+    /// - Throws: ``TidemarkCore/InvalidValue``.
     package static func value(of json: String) throws(InvalidValue) -> DatabaseValue {
         try Value(json: json).databaseValue
     }
 
-    /// Divides an array or an object at its own commas, and leaves white space out.
-    private static func elements(of json: String) -> [String] {
-        var elements: [[UInt8]] = []
-        var element: [UInt8] = []
-        var scan = StringScan()
-        var depth = 0
-        for byte in json.trimmingCharacters(in: .whitespacesAndNewlines).utf8.dropFirst().dropLast() {
-            let isInString = scan.isInString
-            scan.read(byte)
-            if !isInString {
-                if [0x20, 0x09, 0x0A, 0x0D].contains(byte) { continue }
-                if byte == UInt8(ascii: "[") || byte == UInt8(ascii: "{") { depth += 1 }
-                if byte == UInt8(ascii: "]") || byte == UInt8(ascii: "}") { depth -= 1 }
-                if byte == UInt8(ascii: ","), depth == 0 {
-                    elements.append(element)
-                    element = []
-                    continue
-                }
-            }
-            element.append(byte)
-        }
-        if !element.isEmpty { elements.append(element) }
-        return elements.map { String(decoding: $0, as: UTF8.self) }
-    }
-
-    private static func endOfName(in member: String) -> String.Index? {
-        var scan = StringScan()
-        for index in member.utf8.indices {
-            let wasInString = scan.isInString
-            scan.read(member.utf8[index])
-            if wasInString, !scan.isInString { return member.utf8.index(after: index) }
-        }
-        return nil
-    }
-
-    /// Whether a reader of JSON is inside of a string.
-    private struct StringScan {
-        private(set) var isInString = false
-        private var isEscaped = false
-
-        mutating func read(_ byte: UInt8) {
-            if byte == UInt8(ascii: "\""), !isEscaped { isInString.toggle() }
-            isEscaped = isInString && byte == UInt8(ascii: "\\") && !isEscaped
+    /// Reads a text, and then takes what was read.
+    private static func reading<Part>(
+        _ json: String,
+        read: (inout JSONReader) throws(TidemarkError) -> Part,
+        take: (JSONReader, Part) throws(InvalidValue) -> Void
+    ) throws(InvalidValue) {
+        try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(InvalidValue) in
+            let found: (JSONReader, Part)
+            do throws(TidemarkError) {
+                var reader = try JSONReader(bytes)
+                let part = try read(&reader)
+                try reader.finish()
+                found = (reader, part)
+            } catch { throw InvalidValue(reason: "is no JSON of a key or a row") }
+            try take(found.0, found.1)
         }
     }
-}
-
-extension Value {
-    /// The text of a string; empty for another value.
-    fileprivate var text: String { String.fromDatabaseValue(databaseValue) ?? "" }
 }
