@@ -51,7 +51,7 @@ extension CanonicalJSON {
         try Value(json: json).databaseValue
     }
 
-    /// Reads a text, and then takes what was read.
+    /// Reads the parts of a text, and hands them to `take` with their reader.
     private static func reading<Part>(
         _ json: String,
         read: (inout JSONReader) throws(TidemarkError) -> Part,
