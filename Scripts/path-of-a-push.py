@@ -216,7 +216,9 @@ def trace(program, folder):
 
 
 def can_trace():
-    """Whether this machine lets a process trace its child."""
+    """Whether this machine has the tools, and lets a process trace its child."""
+    if not shutil.which("nm") or not shutil.which("swift"):
+        return False
     child = os.fork()
     if child == 0:
         os._exit(0 if libc.ptrace(0, 0, None, None) == 0 else 1)
