@@ -135,7 +135,12 @@ public final class TestDevice: Sendable {
     public func write(_ sql: String) async throws { try await database.write { try $0.execute(sql: sql) } }
 
     /// Runs SQL as another program: a connection of its own, without the engine, foreign keys on.
-    public func writeOutside(_ sql: String) throws { try DatabaseQueue(path: path).write { try $0.execute(sql: sql) } }
+    public func writeOutside(_ sql: String) throws {
+        var configuration = Configuration()
+        // A watching engine writes at the same time.
+        configuration.busyMode = .timeout(10)
+        try DatabaseQueue(path: path, configuration: configuration).write { try $0.execute(sql: sql) }
+    }
 
     /// The engine's events while `body` runs.
     ///

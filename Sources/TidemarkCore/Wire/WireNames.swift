@@ -23,6 +23,8 @@ package final class WireNames: Sendable {
     package struct Column: Hashable, Sendable {
         /// The name.
         package let name: String
+        /// Its place among the table's columns.
+        package let place: Int
         /// Whether it is part of the key, so that attributes do not have it.
         package let isKey: Bool
         /// Whether its policy is ``ConflictPolicy/add``.
@@ -61,8 +63,13 @@ package final class WireNames: Sendable {
     private static func names(of table: SyncedTable, in schema: SyncSchema) -> Table {
         let unknown = schema.difference.unknownColumns[table.name, default: []]
         let adding = schema.addingColumns(of: table.name)
-        let columns = (table.columns + unknown).map { column in
-            Column(name: column.name, isKey: table.key.contains(column.name), adds: adding.contains(column.name))
+        let columns = (table.columns + unknown).enumerated().map { place, column in
+            Column(
+                name: column.name,
+                place: place,
+                isKey: table.key.contains(column.name),
+                adds: adding.contains(column.name)
+            )
         }
         let byName = Dictionary(columns.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         var names = Table(name: table.name, keyKind: table.keyKind, keyParts: table.key.count)
