@@ -33,7 +33,7 @@ let package = Package(
         // What both sides share.
         .systemLibrary(name: "CZlib", providers: [.apt(["zlib1g-dev"])]),
         .target(name: "TidemarkGzip", dependencies: ["CZlib"]),
-        .target(name: "TidemarkCore"),
+        .target(name: "TidemarkCore", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         .target(
             name: "TidemarkSQL",
             dependencies: [

@@ -160,7 +160,7 @@ public final class EmbeddedStore: SyncService {
             adopt: adopt
         )
         self.file = file
-        let handler = GroupHandler(limits: limits)
+        let handler = CommitGroup(limits: limits)
         commit = { _, group in try await file.answer(group, by: handler) }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = Pulls(

@@ -54,7 +54,7 @@ import TidemarkCore
         #expect(broken.map(\.key) == ["10", "11"])
         #expect(
             broken.first
-                == ForeignKeyCheck.BrokenReference(
+                == BrokenReference(
                     table: "items",
                     key: "10",
                     column: "list",

@@ -82,7 +82,7 @@ struct FoldReinserts {
         let columns =
             schema.byName[child.name] == nil
             ? child.references.filter { $0.parent == parent.name && $0.columns.count == 1 }.map(\.columns[0])
-            : Catalog.integerReferences(of: child, in: schema).filter { $0.parent == parent.name }.map(\.column)
+            : schema.integerReferences(of: child).filter { $0.parent == parent.name }.map(\.column)
         for column in Set(columns).sorted().map(SQLText.name) {
             try db.execute(
                 sql: """

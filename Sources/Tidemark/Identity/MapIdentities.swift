@@ -117,7 +117,7 @@ struct MapIdentities {
 
     private func rewriteReferences(of table: SyncedTable, in holder: String, where condition: String) throws {
         if planted(PlantedBug.keepsTemporaryReferences) { return }
-        for (column, parent) in Catalog.integerReferences(of: table, in: schema) {
+        for (column, parent) in schema.integerReferences(of: table) {
             if let position = table.key.firstIndex(of: column) {
                 guard table.keyKind != .integer else { continue }
                 let path = table.key.count > 1 ? "$[\(position)]" : "$"

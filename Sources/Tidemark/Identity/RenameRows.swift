@@ -23,7 +23,7 @@ struct RenameRows {
 
     private func renameReferences(of table: SyncedTable, to parents: Set<String>) throws {
         var targets: [String: (value: String, isOld: String)] = [:]
-        for (column, parent) in Catalog.integerReferences(of: table, in: schema)
+        for (column, parent) in schema.integerReferences(of: table)
         where parents.contains(parent) && (table.keyKind != .integer || [column] != table.key) {
             let name = "app_row.\(SQLText.name(column))"
             let ids = "FROM temp.tidemark_assigned WHERE tbl = \(SQLText.literal(parent))"

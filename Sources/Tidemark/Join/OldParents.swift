@@ -79,7 +79,7 @@ struct OldParents {
     /// Returns the columns that refer to a table's ids and are not part of a key.
     private func referencing(_ parent: SyncedTable) -> [(SyncedTable, String)] {
         schema.tables.flatMap { table in
-            Catalog.integerReferences(of: table, in: schema).filter {
+            schema.integerReferences(of: table).filter {
                 $0.parent == parent.name && !table.key.contains($0.column)
             }.map { (table, $0.column) }
         }

@@ -8,7 +8,7 @@ struct OutboxRecords {
     /// Returns SQL for the records of one table in the change set `seq`, with negative temporary ids.
     func sql(_ table: SyncedTable, seq: String) -> String {
         let base = planted(PlantedBug.takesBaseWhenSending) ? "(SELECT revision FROM tidemark_state)" : "base"
-        let references = Set(Catalog.integerReferences(of: table, in: schema).map(\.column))
+        let references = Set(schema.integerReferences(of: table).map(\.column))
         let attributes = attributes(of: table, references.subtracting(table.key))
         var key = "key"
         if table.keyKind == .integer {

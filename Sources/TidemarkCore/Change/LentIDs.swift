@@ -114,6 +114,11 @@ package enum IDLayout: Hashable, Sendable {
         "(" + IDLayout.wide.lent(0).map { $0.containsSQL(id) }.joined(separator: " OR ") + ")"
     }
 
+    /// Whether the server of a SQLite file may assign an id.
+    package static func isOwn(_ id: Int64) -> Bool {
+        IDLayout.wide.lent(0).contains { $0.next(from: id) == id }
+    }
+
     /// Returns the ids of a lending; empty if there is no place for it.
     package func lent(_ number: Int64) -> [LentIDs] { regions.compactMap { $0.lent(number) } }
 

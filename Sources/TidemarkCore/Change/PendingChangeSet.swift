@@ -4,52 +4,31 @@
 /// rows need little memory. Permanent ids replace temporary ones, stored spellings of keys replace others, and a policy
 /// drops overruled values.
 package struct PendingChangeSet {
-    /// A change to a record.
-    package struct Record: Sendable {
-        /// The place of its table in ``SyncSchema/tables``.
-        package let table: Int
-        /// The kind of change.
-        package var operation: Operation
-        /// The key in canonical JSON, with permanent ids and in the stored spelling as far as they are known.
-        package var key: String
-        /// The key as its author knows it, if the server has renamed it.
-        package var authorsKey: String?
-        /// The revision on which the change is based, if the record has one of its own.
-        package let base: Int64?
-        /// The places of its values in ``ChangeSet/values``.
-        package let values: Range<Int>
-    }
+    /// A change to a record; its key gets permanent ids, and the stored spelling.
+    package typealias Record = ChangeSet.Record
 
     /// The text of the request; it has to stay in memory as long as this value.
     package let reader: JSONReader
-    /// The positions.
+    /// The positions of the values; the records are in ``records``.
     package let changeSet: ChangeSet
     /// The changes, in the order in which the change set has them.
     package var records: [Record]
     /// The values that permanent ids have replaced, by place in ``ChangeSet/values``.
     private var replaced: [Int: Value] = [:]
     /// The places of the values that a policy has overruled: they are not written.
-    private(set) var overruled: Set<Int> = []
+    package private(set) var overruled: Set<Int> = []
 
     /// Creates a pending change set from what a reader has read.
-    package init(_ changeSet: ChangeSet, _ reader: JSONReader) {
-        self.changeSet = changeSet
+    package init(_ changeSet: consuming ChangeSet, _ reader: JSONReader) {
         self.reader = reader
-        records = changeSet.records.map {
-            Record(
-                table: $0.table,
-                operation: $0.operation,
-                key: $0.key,
-                authorsKey: $0.oldKey,
-                base: $0.base,
-                values: $0.values
-            )
-        }
+        records = changeSet.records
+        changeSet.records = []
+        self.changeSet = changeSet
     }
 
     /// The columns that a record sets or adds to, with the places of their values.
     package func columns(of record: Record) -> some Sequence<(place: Int, column: WireNames.Column)> {
-        record.values.lazy.filter { !overruled.contains($0) }.map { ($0, changeSet.values[$0].column) }
+        record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map { ($0, changeSet.values[$0].column) }
     }
 
     /// Returns the number that a change adds to its column; nil for a value.
@@ -67,6 +46,9 @@ package struct PendingChangeSet {
     package func cell(at place: Int) -> Cell? {
         replaced.isEmpty || replaced[place] == nil ? changeSet.values[place].cell : nil
     }
+
+    /// Returns what has replaced a value; nil if nothing has.
+    package func replacement(at place: Int) -> Value? { replaced[place] }
 
     /// Replaces a value, such as a reference to a temporary id.
     package mutating func replace(at place: Int, by value: Value) { replaced[place] = value }

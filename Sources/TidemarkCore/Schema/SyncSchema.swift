@@ -12,8 +12,8 @@ public struct SyncSchema: Hashable, Sendable {
     package let difference: SchemaDifference
     /// The other parts of the zone's file.
     package let objects: FileObjects
-    /// The names of the tables and columns on the wire.
-    package private(set) var wireNames: WireNames
+    /// What follows from the rest, made when it is needed first.
+    private let forms = SchemaForms()
 
     /// Creates a schema and orders its tables.
     package init(
@@ -29,9 +29,13 @@ public struct SyncSchema: Hashable, Sendable {
         self.history = history
         self.difference = difference
         self.objects = objects
-        wireNames = .none
-        wireNames = WireNames(of: self)
     }
+
+    /// The names of the tables and columns on the wire.
+    package var wireNames: WireNames { forms.wireNames(of: self) }
+
+    /// The forms of the tables' rows in JSON, in the order of ``tables``.
+    package var layouts: [RowLayout] { forms.layouts(of: self) }
 
     /// Returns the conflict policy of a table.
     package func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }

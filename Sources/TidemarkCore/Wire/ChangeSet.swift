@@ -5,13 +5,13 @@ package struct ChangeSet: Sendable {
         /// The place of its table in ``WireNames/tables``.
         package let table: Int
         /// The kind of change.
-        package let operation: Operation
+        package var operation: Operation
         /// The key in canonical JSON.
-        package let key: String
+        package var key: String
         /// The revision on which the change is based, if the record has one of its own.
         package fileprivate(set) var base: Int64?
-        /// The value of `__oldId__`: the key under which its author knows the record.
-        package fileprivate(set) var oldKey: String?
+        /// The key under which its author knows the record, if it is another one: `__oldId__`.
+        package var authorsKey: String?
         /// The position of its attributes.
         package fileprivate(set) var attributes: Range<Int>?
         /// The places of its values in ``ChangeSet/values``.
@@ -39,7 +39,7 @@ package struct ChangeSet: Sendable {
     /// The places of the tables that it names.
     package internal(set) var tables: [Int] = []
     /// The changes, in the order of the tables' names, of the operations' names, and of the keys in the text.
-    package internal(set) var records: [Record] = []
+    package var records: [Record] = []
     /// The values of all records.
     package internal(set) var values: [Value] = []
 
@@ -61,7 +61,7 @@ extension ChangeSet.Record {
     /// Takes what its attributes have.
     mutating func take(_ attributes: RecordAttributes) {
         base = attributes.base
-        oldKey = attributes.oldKey
+        authorsKey = attributes.oldKey
         self.attributes = attributes.range
         values = attributes.values
     }

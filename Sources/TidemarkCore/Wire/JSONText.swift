@@ -62,6 +62,19 @@ package enum JSONText {
 
     // MARK: Canonical values
 
+    /// Appends the digits of an integer.
+    package static func append(_ value: Int64, to output: inout [UInt8]) {
+        guard value.magnitude > 9 || value < 0 else { return output.append(UInt8(ascii: "0") + UInt8(value)) }
+        let start = output.count
+        var rest = value.magnitude
+        while rest > 0 {
+            output.append(UInt8(ascii: "0") + UInt8(rest % 10))
+            rest /= 10
+        }
+        if value < 0 { output.append(UInt8(ascii: "-")) }
+        output[start...].reverse()
+    }
+
     /// Appends a double: the shortest digits that round-trip, always with `.` or `e`.
     package static func append(_ value: Double, to output: inout [UInt8]) {
         if value.isInfinite {
@@ -73,28 +86,32 @@ package enum JSONText {
 
     /// Appends text: a string, or base64 if it has NUL or is not UTF-8.
     package static func append(text: UnsafeBufferPointer<UInt8>, to output: inout [UInt8]) {
-        let start = output.count
-        output.append(UInt8(ascii: "\""))
+        // Most texts need no escape, and are then copied as a whole.
+        var isPlain = true
+        var isASCII = true
         for byte in text {
-            switch byte {
-            case 0:
-                output.removeSubrange(start...)
-                return append(tag: "$text", text, to: &output)
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-                output.append(UInt8(ascii: "\\"))
-                output.append(byte)
-            case ..<0x20:
-                output += "\\u00".utf8
-                output.append(hexDigits[Int(byte >> 4)])
-                output.append(hexDigits[Int(byte & 15)])
-            default: output.append(byte)
-            }
+            if isEscaped(byte) { isPlain = false }
+            if byte >= 0x80 { isASCII = false }
         }
-        guard text.allSatisfy({ $0 < 0x80 }) || String(validating: text, as: UTF8.self) != nil else {
-            output.removeSubrange(start...)
+        guard isASCII || String(validating: text, as: UTF8.self) != nil, isPlain || !text.contains(0) else {
             return append(tag: "$text", text, to: &output)
         }
         output.append(UInt8(ascii: "\""))
+        if isPlain { output += text } else { for byte in text { append(escaped: byte, to: &output) } }
+        output.append(UInt8(ascii: "\""))
+    }
+
+    private static func append(escaped byte: UInt8, to output: inout [UInt8]) {
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"):
+            output.append(UInt8(ascii: "\\"))
+            output.append(byte)
+        case ..<0x20:
+            output += "\\u00".utf8
+            output.append(hexDigits[Int(byte >> 4)])
+            output.append(hexDigits[Int(byte & 15)])
+        default: output.append(byte)
+        }
     }
 
     /// Appends an object with one member, whose value is bytes in base64.

@@ -144,7 +144,7 @@ extension SyncRequest.Envelope {
                     place: .init(table: table.name, key: record.key)
                 )
             }
-            guard record.oldKey == nil else {
+            guard record.authorsKey == nil else {
                 throw TidemarkError(
                     .unknownColumn,
                     "__oldId__ is the server's to write.",

@@ -28,6 +28,15 @@ package enum Value: Hashable, Sendable {
         }
     }
 
+    /// Creates a text from its bytes.
+    package init(text bytes: UnsafeBufferPointer<UInt8>) {
+        if !bytes.contains(0), let text = String(validating: bytes, as: UTF8.self) {
+            self = .text(text)
+        } else {
+            self = .rawText(Array(bytes))
+        }
+    }
+
     /// Reads one JSON value.
     ///
     /// - Throws: ``InvalidValue``.
@@ -52,15 +61,20 @@ package enum Value: Hashable, Sendable {
     /// The canonical JSON: equal texts mean equal types and values.
     package var canonicalJSON: [UInt8] {
         var output: [UInt8] = []
+        appendJSON(to: &output)
+        return output
+    }
+
+    /// Appends the canonical JSON.
+    package func appendJSON(to output: inout [UInt8]) {
         switch self {
         case .null: output += "null".utf8
-        case .integer(let value): output += String(value).utf8
+        case .integer(let value): JSONText.append(value, to: &output)
         case .real(let value): JSONText.append(value, to: &output)
         case .text(var text): text.withUTF8 { JSONText.append(text: $0, to: &output) }
         case .rawText(let bytes): bytes.withUnsafeBufferPointer { JSONText.append(tag: "$text", $0, to: &output) }
         case .blob(let bytes): bytes.withUnsafeBufferPointer { JSONText.append(tag: "$blob", $0, to: &output) }
         }
-        return output
     }
 
     /// The tagged form of text, which is unambiguous; the canonical JSON of other values.
@@ -81,4 +95,37 @@ package struct InvalidValue: Error, Equatable {
 
     /// Creates a reason.
     package init(reason: String) { self.reason = reason }
+}
+
+extension Value {
+    /// Returns the values of a key in canonical JSON: one, or those of a composite key.
+    package static func parts(ofKey key: String) -> [Value] {
+        // A canonical key is what this product has written, so it has no faults.
+        do throws(TidemarkError) {
+            return try Array(key.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) -> [Value] in
+                var reader = try JSONReader(bytes)
+                var cells: [Cell] = []
+                if try reader.kind() == .array {
+                    try reader.array { (reader) throws(TidemarkError) in cells.append(try reader.cell()) }
+                } else {
+                    cells.append(try reader.cell())
+                }
+                return cells.map { cell in
+                    do throws(InvalidValue) { return try reader.value(of: cell) } catch { return .null }
+                }
+            }
+        } catch { return [] }
+    }
+
+    /// Returns the canonical JSON of a key of several values.
+    package static func key(ofParts parts: [Value]) -> String {
+        var output: [UInt8] = []
+        if parts.count > 1 { output.append(UInt8(ascii: "[")) }
+        for (index, part) in parts.enumerated() {
+            if index > 0 { output.append(UInt8(ascii: ",")) }
+            part.appendJSON(to: &output)
+        }
+        if parts.count > 1 { output.append(UInt8(ascii: "]")) }
+        return String(decoding: output, as: UTF8.self)
+    }
 }

@@ -40,16 +40,6 @@ package final class WireNames: Sendable {
     /// Whether changes of a column can add up.
     package let hasAddingColumns: Bool
 
-    /// The names of no table.
-    static let none = WireNames()
-
-    private init() {
-        tables = []
-        places = [:]
-        dropped = []
-        hasAddingColumns = false
-    }
-
     /// Creates the names of a schema.
     init(of schema: SyncSchema) {
         tables = (schema.tables + schema.difference.unknownTables).map { Self.names(of: $0, in: schema) }
@@ -83,11 +73,4 @@ package final class WireNames: Sendable {
         names.dropped = Set(schema.history.droppedColumns[table.name, default: []].map(WireName.member(column:)))
         return names
     }
-}
-
-extension WireNames: Hashable {
-    /// The names follow from the rest of their schema, so they distinguish no two schemas.
-    package static func == (one: WireNames, other: WireNames) -> Bool { true }
-
-    package func hash(into hasher: inout Hasher) {}
 }

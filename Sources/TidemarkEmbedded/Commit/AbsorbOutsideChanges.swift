@@ -10,50 +10,55 @@ import TidemarkSQL
 /// revision, which is still atomic.
 extension ZoneTransaction {
     package func absorbOutsideChanges() throws {
-        guard let range = try ReduceCapture.collectPending(schema, in: db) else { return }
-        try ReduceCapture.reduce(range, schema: schema, in: db)
-        let hasChanges = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_reduced)")
-        )
-        guard hasChanges == true else { return try ReduceCapture.deleteCaptures(range, schema: schema, in: db) }
-        try refuseUnusableKeys()
-        try refuseBrokenReferences()
+        let captured = CapturedEffects(db, schema: schema)
+        let state = try zone()
+        var effects = RevisionEffects(revision: state.revision + 1, schema)
+        let hasCaptured = try captured.read { effect in
+            try refuseUnusableKey(effect)
+            effects.take(effect)
+        }
+        guard hasCaptured else { return }
+        guard !effects.entries.isEmpty else { return try captured.delete() }
+        try refuseBrokenReferences(effects.entries)
         try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)
-        let revision = try nextRevision()
-        var clock = HybridClock(last: try zone().time)
-        try logReduced(id: nil, stamp: Stamp(time: clock.next(at: now)), revision: revision)
-        try ReduceCapture.deleteCaptures(range, schema: schema, in: db)
+        var clock = HybridClock(last: state.time)
+        let stamp = Stamp(time: clock.next(at: now))
+        let revision = try effects.outsideRevision(
+            stamp,
+            after: chain(at: state.revision),
+            fingerprint: storedFingerprint(at: state.revision)
+        )
+        var commit = ZoneCommit(zone: state.with(revision: state.revision + 1, time: stamp.time))
+        commit.revisions = [revision]
+        try append(commit)
+        try captured.delete()
     }
 
-    /// Refuses keys that no device can use: temporary ids, and NULL.
+    package func chain(at revision: Int64) throws -> String {
+        let row = try RowValues.first(
+            "SELECT chain FROM tidemark_revision WHERE revision = ?",
+            [.integer(revision)],
+            in: db
+        )
+        return row?[0].asText ?? ""
+    }
+
+    /// Refuses a key that no device can use: a temporary id, or NULL.
     ///
     /// SQLite allows NULL in most primary keys.
-    private func refuseUnusableKeys() throws {
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT change.tbl, change.key
-                    FROM temp.tidemark_reduced AS change
-                    JOIN temp.tidemark_table AS synced_table ON synced_table.tbl = change.tbl
-                    WHERE change.operation <> 'delete'
-                        AND CASE synced_table.kind
-                            WHEN 'integer' THEN
-                                CAST(change.key AS INTEGER)
-                                    NOT BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
-                            ELSE change.key = 'null'
-                                OR json_type(change.key) = 'array'
-                                    AND EXISTS (SELECT 1 FROM json_each(change.key) WHERE type = 'null')
-                        END
-                    LIMIT 1
-                    """
-            )
-        )
-        guard let row else { return }
+    private func refuseUnusableKey(_ effect: Effect) throws {
+        guard effect.after != nil else { return }
+        let table = schema.tables[effect.table]
+        let isUsable =
+            table.keyKind == .integer
+            ? Int64(effect.key).map { (table.lowestID...TemporaryID.permanentMax).contains($0) } ?? false
+            : !Value.parts(ofKey: effect.key).contains(.null)
+        guard !isUsable else { return }
         throw TidemarkError(
             .unavailable,
             "A row written into the zone's file has a key that is NULL, stands for a temporary id or is above 2^52 - 1.",
             fix: "Give it another key in the file, or delete it.",
-            place: try .init(table: row.value("tbl"), key: row.value("key"))
+            place: .init(table: table.name, key: effect.key)
         )
     }
 
@@ -61,27 +66,28 @@ extension ZoneTransaction {
     ///
     /// No device may receive a broken reference. So the zone refuses requests until the operator
     /// repairs the rows; no change is lost meanwhile.
-    private func refuseBrokenReferences() throws {
-        let changes = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl, operation FROM temp.tidemark_reduced")
-        )
-        let tables = try Dictionary(grouping: changes) { try $0.value("operation") as String }.mapValues {
-            try Set($0.map { try $0.value("tbl") as String })
+    private func refuseBrokenReferences(_ entries: [CommittedRevision.Entry]) throws {
+        var tables: [TidemarkCore.Operation: Set<String>] = [:]
+        var keys: [String: [String]] = [:]
+        for entry in entries {
+            let table = schema.tables[entry.name.table].name
+            tables[entry.operation, default: []].insert(table)
+            if entry.operation != .delete { keys[table, default: []].append(entry.name.key) }
         }
-        let tablesWithWrites = tables["create", default: []].union(tables["update", default: []])
+        let tablesWithWrites = tables[.create, default: []].union(tables[.update, default: []])
         let check = ForeignKeyCheck(db, schema: schema)
         for table in schema.tables where !table.references.isEmpty {
             // If a parent disappeared, any child may be broken; otherwise only a changed row can be.
             let hasLostParents = table.references.contains { reference in
-                tables["delete", default: []].contains(reference.parent)
-                    || tables["update", default: []].contains(reference.parent)
+                tables[.delete, default: []].contains(reference.parent)
+                    || tables[.update, default: []].contains(reference.parent)
                         && schema.byName[reference.parent]?.key != reference.parentColumns
             }
             guard hasLostParents || tablesWithWrites.contains(table.name) else { continue }
             let broken =
                 hasLostParents
                 ? try check.brokenReferences(in: table, limit: 1)
-                : try check.brokenReferencesOfReduced(in: table, limit: 1)
+                : try check.brokenReferences(in: table, keys: keys[table.name, default: []], limit: 1)
             guard let broken = broken.first else { continue }
             throw TidemarkError(
                 .unavailable,

@@ -5,33 +5,21 @@ import TidemarkStoreSupport
 
 /// Group commit: answers several requests in as few transactions as possible, usually one.
 ///
-/// The store first writes all change sets of the group together. If that is impossible, it rolls
-/// back and writes them one after another in a second transaction. If SQLite reports a damaged page,
-/// the rest of that transaction cannot be trusted: the store then runs each request in a transaction
-/// of its own, and only requests that touch the damaged page get the error.
+/// If SQLite reports a damaged page, the rest of the transaction cannot be trusted: the store then runs each request in
+/// a transaction of its own, and only requests that touch the damaged page get the error.
 extension ZoneFile {
     /// Answers the requests of a group in order.
     ///
     /// - Throws: The error that failed a whole transaction. No request has an answer then.
-    func answer(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<ZoneAnswer, any Error>] {
+    func answer(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [Result<ZoneAnswer, any Error>] {
         do {
-            if let answers = try await answerTogether(group, by: handler) { return answers }
             return try await answerInTurn(group, by: handler)
         } catch let error as TidemarkError where error.code == .fileDamaged && group.count > 1 {
             return try await answerAlone(group, by: handler)
         }
     }
 
-    private func answerTogether(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
-        ZoneAnswer, any Error
-    >]? {
-        try await inTransaction { transaction, _ in
-            let answers = try transaction.answer(group, planningBy: handler)
-            return (answers, Self.end(of: answers ?? []))
-        }
-    }
-
-    private func answerInTurn(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+    private func answerInTurn(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [Result<
         ZoneAnswer, any Error
     >] {
         try await inTransaction { transaction, _ in
@@ -41,7 +29,7 @@ extension ZoneFile {
         }
     }
 
-    private func answerAlone(_ group: [ZoneRequest], by handler: GroupHandler) async throws -> [Result<
+    private func answerAlone(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [Result<
         ZoneAnswer, any Error
     >] {
         var answers: [Result<ZoneAnswer, any Error>] = []
@@ -61,6 +49,6 @@ extension ZoneFile {
 
     /// Commits if the answers are worth it, and rolls back otherwise.
     private static func end(of answers: [Result<ZoneAnswer, any Error>]) -> Database.TransactionCompletion {
-        GroupHandler.isWorthCommitting(answers) ? .commit : .rollback
+        CommitGroup.isWorthCommitting(answers) ? .commit : .rollback
     }
 }

@@ -8,11 +8,10 @@ package import TidemarkStoreSupport
 ///
 /// The connection is prepared for the schema, has `foreign_keys` on, and is inside an immediate
 /// transaction.
-package struct ZoneTransaction: StoreTransaction {
+package struct ZoneTransaction: CommitTransaction {
     package let db: Database
-    let schema: SyncSchema
+    package let schema: SyncSchema
     package let now: Int64
-    package let staged: StagedRequest
     let hash: String
     /// Identifies the columns and order that row fingerprints cover.
     ///
@@ -29,24 +28,6 @@ package struct ZoneTransaction: StoreTransaction {
         self.now = now
         self.hash = try hash ?? SchemaText.hash(schema)
         fingerprintLayoutHash = ContentHash.of(schema.shape)
-        staged = try StagedRequest(db, schema: schema)
-    }
-
-    package func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
-        let request = try staged.stage(body, limits: limits)
-        try staged.placing(in: request) { try spellKeys() }
-        return request
-    }
-
-    package func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
-        guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
-        do {
-            try spellKeys()
-            return requests
-        } catch is TidemarkError {
-            // Staging the bodies one by one then finds the faulty one.
-            return nil
-        }
     }
 
     package func zone() throws -> ZoneState {
@@ -88,10 +69,6 @@ package struct ZoneTransaction: StoreTransaction {
             db.cachedStatement(sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?"),
             arguments: [epoch]
         )
-    }
-
-    package func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
-        (schema.policy(of: table), schema.columnPolicies(of: table))
     }
 
     package func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
@@ -142,8 +119,7 @@ package struct ZoneTransaction: StoreTransaction {
     // MARK: Verdicts
 
     package func verdict(of id: String) throws -> Verdict? {
-        if try planted(PlantedBug.forgetsVerdictOfSums) && Delta.isStaged(in: db) { return nil }
-        return try Row.fetchOne(
+        try Row.fetchOne(
             db.cachedStatement(sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"),
             arguments: [id]
         ).map { Verdict(device: $0[0], hash: $0[1], revision: $0[2], isAsSent: $0[3]) }
@@ -278,31 +254,5 @@ package struct ZoneTransaction: StoreTransaction {
             arguments: [list]
         )
         return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: isRefused ?? false)
-    }
-
-    /// Stores the verdict of an accepted change set; the log holds the rest of its text.
-    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64, _ loggedChangeSet: LoggedChangeSet)
-        throws
-    {
-        if planted(PlantedBug.forgetsAcceptedVerdict) { return }
-        try keep(envelope, [device, revision, loggedChangeSet.whole, loggedChangeSet.ids, loggedChangeSet.isAsSent])
-    }
-
-    /// Stores the verdict of a refused change set: the answer that a retry gets again.
-    func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
-        if planted(PlantedBug.forgetsRefusal) { return }
-        try keep(envelope, [device, nil, refusal, nil, false])
-    }
-
-    private func keep(_ envelope: SyncRequest.Envelope, _ verdict: StatementArguments) throws {
-        guard let id = envelope.id else { return }
-        let after = "[" + envelope.after.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        let conflict = planted(PlantedBug.forgetsVerdictOfSums) ? "OR REPLACE" : ""
-        try db.cachedStatement(
-            sql: """
-                INSERT \(conflict) INTO tidemark_verdict (id, hash, after, device, revision, body, ids, as_sent)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-                """
-        ).executeAndClearBindings(arguments: [id, envelope.hash, after] + verdict)
     }
 }

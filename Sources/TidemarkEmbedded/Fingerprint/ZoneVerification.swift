@@ -68,12 +68,9 @@ public struct ZoneVerification: Sendable {
         expected = try zone.storedFingerprint(at: revision)
         let rows = RowFingerprints(db, schema: schema)
         // The stored fingerprint does not cover other programs' changes that are not logged yet.
-        var unloggedChanges = Fingerprint.none
-        if let range = try ReduceCapture.pendingRange(in: db) {
-            try ReduceCapture.reduce(range, schema: schema, in: db)
-            unloggedChanges = try rows.reducedDifference()
-        }
-        computed = try rows.all() - unloggedChanges
+        var effects = RevisionEffects(revision: revision, schema)
+        try CapturedEffects(db, schema: schema).read { effects.take($0) }
+        computed = try rows.all() - effects.difference
         if repairing || expected != nil && expected != computed {
             try zone.keepFingerprint(computed, at: max(revision, repairing ? logEnd : 0))
         }

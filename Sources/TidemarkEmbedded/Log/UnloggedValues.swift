@@ -6,7 +6,7 @@ import TidemarkSQL
 /// value before it, and the entry of its deletion keeps all columns without an entry. A record that a logged change
 /// set created has none of these values: its first entry is a creation, which one look at the log's primary key finds.
 enum UnloggedValues {
-    /// The SQL of these values of `change`, a row of `temp.tidemark_reduced`: a JSON object, or NULL.
+    /// The SQL of these values of `change`, which has the names of changed `columns`, and the row `before`: a JSON object, or NULL.
     ///
     /// It looks for the last entry of a column first, so that a record with many entries costs little.
     static let sql = """
@@ -19,7 +19,7 @@ enum UnloggedValues {
         THEN (
             SELECT tidemark_pick(change.before, json_group_array(member.place))
             FROM (SELECT key, row_number() OVER () - 1 AS place FROM json_each(change.before)) AS member
-            WHERE (change.operation = 'delete' OR member.key IN (SELECT key FROM json_each(change.attributes)))
+            WHERE (change.operation = 'delete' OR \(MemberSQL.name(of: "member.key")) IN (SELECT value FROM json_each(change.columns)))
                 AND (
                     SELECT 1
                     FROM tidemark_log AS entry

@@ -1,5 +1,23 @@
 package import TidemarkCore
 
+/// What a transaction knows of a device and a revision; a commit knows it without a query.
+struct KnownState {
+    /// Returns the last exchange with a device.
+    let exchange: (String) throws -> Exchange?
+    /// Returns the fingerprint of the zone's rows at a revision.
+    let fingerprint: (Int64) throws -> Fingerprint?
+
+    init(_ transaction: some ZoneBooks) {
+        exchange = transaction.lastExchange
+        fingerprint = transaction.fingerprint
+    }
+
+    init(exchange: @escaping (String) throws -> Exchange?, fingerprint: @escaping (Int64) throws -> Fingerprint?) {
+        self.exchange = exchange
+        self.fingerprint = fingerprint
+    }
+}
+
 /// Checks that refuse a whole request before it has any effect.
 extension SyncHandler {
     /// Refuses a request that does not match the zone's state.
@@ -7,21 +25,22 @@ extension SyncHandler {
         _ request: SyncRequest,
         from caller: Caller,
         to zone: ZoneState,
-        in transaction: some StoreTransaction
+        knowing known: KnownState,
+        in transaction: some ZoneBooks
     ) throws {
-        try checkOwner(request, caller, in: transaction)
+        try checkOwner(request, caller, known)
         try check(request, against: zone, in: transaction)
-        try checkLap(request, in: transaction)
-        try compareFingerprint(request, against: zone, in: transaction)
+        try checkLap(request, known)
+        try compareFingerprint(request, against: zone, known)
     }
 
     /// Refuses a request that names a device of another user.
     ///
     /// A device's overruled values, temporary ids and verdicts are its user's alone. Another member who
     /// learns the device's id can neither read nor delete them.
-    func checkOwner(_ request: SyncRequest, _ caller: Caller, in transaction: some StoreTransaction) throws {
+    func checkOwner(_ request: SyncRequest, _ caller: Caller, _ known: KnownState) throws {
         guard let user = caller.userID, let device = request.device,
-            let owner = try transaction.lastExchange(with: device)?.user, owner != user,
+            let owner = try known.exchange(device)?.user, owner != user,
             !planted(PlantedBug.deviceOfAnybody)
         else { return }
         throw Self.deviceTaken
@@ -34,7 +53,7 @@ extension SyncHandler {
         fix: "The device takes a new identity and a new snapshot; the outbox is kept."
     )
 
-    private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some StoreTransaction) throws {
+    private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some ZoneBooks) throws {
         if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
             let end = try transaction.end(of: epoch)
             throw TidemarkError(
@@ -69,19 +88,24 @@ extension SyncHandler {
     /// Refuses a request whose session nonce does not follow the last one that the server answered.
     ///
     /// Two files with one identity are detected in this way.
-    private func checkLap(_ request: SyncRequest, in transaction: some StoreTransaction) throws {
+    private func checkLap(_ request: SyncRequest, _ known: KnownState) throws {
         guard let lap = request.lap, let device = request.device else { return }
         if planted(PlantedBug.believesAnyLap) { return }
-        guard lap.follows(try transaction.lastExchange(with: device)?.lap) else { throw Self.identityInUse }
+        guard lap.follows(try known.exchange(device)?.lap) else { throw Self.identityInUse }
     }
 
     /// Detects two files with one identity, and a forgotten device, when the request has no lap.
     ///
     /// A settled device has applied every revision of its own.
-    func checkSettled(_ request: SyncRequest, _ missed: CatchUp, in transaction: some StoreTransaction) throws {
+    func checkSettled(
+        _ request: SyncRequest,
+        _ missed: CatchUp,
+        knowing known: KnownState,
+        in transaction: some ZoneBooks
+    ) throws {
         guard request.isSettled, let device = request.device else { return }
         if try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)
-            || transaction.lastExchange(with: device)?.lap == Exchange.forgottenLap
+            || known.exchange(device)?.lap == Exchange.forgottenLap
         {
             throw Self.identityInUse
         }
@@ -95,13 +119,9 @@ extension SyncHandler {
     )
 
     /// Refuses a device whose rows differ from the zone's rows at the same revision.
-    private func compareFingerprint(
-        _ request: SyncRequest,
-        against zone: ZoneState,
-        in transaction: some StoreTransaction
-    ) throws {
+    private func compareFingerprint(_ request: SyncRequest, against zone: ZoneState, _ known: KnownState) throws {
         guard let fingerprint = request.fingerprint, hasShape(of: zone, request),
-            let expected = try transaction.fingerprint(at: request.maxRevision), fingerprint != expected
+            let expected = try known.fingerprint(request.maxRevision), fingerprint != expected
         else { return }
         throw TidemarkError(
             .fingerprintMismatch,

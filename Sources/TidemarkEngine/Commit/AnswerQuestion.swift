@@ -8,9 +8,9 @@ extension SyncHandler {
         _ question: SyncRequest.Question,
         of request: SyncRequest,
         from caller: Caller,
-        in transaction: some StoreTransaction
+        in transaction: some ZoneBooks
     ) throws -> String {
-        try checkOwner(request, caller, in: transaction)
+        try checkOwner(request, caller, KnownState(transaction))
         let zone = try transaction.zone()
         // The device receives the rows in a snapshot or a delta.
         let copies = try transaction.authorsCopies(of: question.recall, .ids)
@@ -18,7 +18,7 @@ extension SyncHandler {
         var asSent: [String] = []
         for id in question.recall {
             guard let copy = copies[id], let verdict = try transaction.verdict(of: id),
-                try isOwn(verdict, of: request, from: caller, in: transaction)
+                try isOwn(verdict, of: request, from: caller, KnownState(transaction))
             else { continue }
             verdicts.append(copy)
             if verdict.isAsSent { asSent.append("\"\(id)\"") }
@@ -43,7 +43,7 @@ extension SyncHandler {
     private func lastSharedRevision(
         with request: SyncRequest,
         at zone: ZoneState,
-        in transaction: some StoreTransaction
+        in transaction: some ZoneBooks
     ) throws -> Int64? {
         if let fingerprint = request.fingerprint, request.epoch == zone.epoch, hasShape(of: zone, request),
             request.maxRevision <= zone.revision, try transaction.fingerprint(at: request.maxRevision) == fingerprint

@@ -43,7 +43,7 @@ extension SyncHandler {
         if let id = envelope.id, let verdict = try transaction.verdict(of: id) {
             // Id and content identify the change set. The sender may have a new device id.
             guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash),
-                try isOwn(verdict, of: request, from: access.caller, in: transaction)
+                try isOwn(verdict, of: request, from: access.caller, KnownState(transaction))
             else {
                 throw TidemarkError(
                     .changeSetIdReused,
@@ -102,21 +102,16 @@ extension SyncHandler {
 
     /// Whether a stored verdict is about a change set of the caller: of this device, or of another
     /// device that belongs to the same user.
-    func isOwn(
-        _ verdict: Verdict,
-        of request: SyncRequest,
-        from caller: Caller,
-        in transaction: some StoreTransaction
-    ) throws -> Bool {
+    func isOwn(_ verdict: Verdict, of request: SyncRequest, from caller: Caller, _ known: KnownState) throws -> Bool {
         guard caller != .local, let device = verdict.device, device != request.device,
             !planted(PlantedBug.recallOfAnybody)
         else { return true }
-        let owner = try transaction.lastExchange(with: device)?.user
+        let owner = try known.exchange(device)?.user
         return owner == nil || owner == caller.userID
     }
 
     /// The most related records in a refusal.
-    private func relatedMax(_ request: SyncRequest) -> Int {
+    func relatedMax(_ request: SyncRequest) -> Int {
         let requestMax = request.echo == .verdicts ? 0 : request.related
         return min(requestMax ?? .max, limits.relatedRecordsMax)
     }

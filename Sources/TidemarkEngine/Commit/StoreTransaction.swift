@@ -6,7 +6,7 @@ package import TidemarkCore
 /// rows. All functions are synchronous and run on the store's own thread. A change set's number
 /// (`ord`) identifies its staged rows. A store throws ``TidemarkCore/TidemarkError`` or
 /// ``Violation``; any other error is a failure of the database.
-package protocol StoreTransaction {
+package protocol ZoneBooks {
     /// The server's wall clock, in milliseconds since 1970.
     var now: Int64 { get }
 
@@ -29,18 +29,6 @@ package protocol StoreTransaction {
 
     /// Compares key ranges of a device with the zone's rows.
     func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison
-
-    /// Parses a body, checks every name, key and value in it, and stages its rows.
-    func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
-
-    /// Stages several bodies together, with as many statements as for one.
-    ///
-    /// - Returns: Nil when one of them is faulty. The caller then stages each by itself, which
-    ///   throws the error.
-    func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]?
-
-    /// Begins a staged request.
-    func beginRequest(_ request: SyncRequest) throws
 
     /// Logs the changes that other programs made in the tables as one revision, if there are any.
     func absorbOutsideChanges() throws
@@ -70,9 +58,6 @@ package protocol StoreTransaction {
     /// - Throws: `predecessorMissing` when one is unknown.
     func ancestry(of ids: [String]) throws -> Ancestry
 
-    /// Loads the permanent ids for temporary ids of the device's earlier change sets.
-    func recallIdentities(_ request: SyncRequest) throws
-
     /// Lends ids of tables to a device, which no other device and no server assigns.
     ///
     /// - Returns: The lent ids of each table; none for a table whose ids the server cannot lend.
@@ -89,12 +74,47 @@ package protocol StoreTransaction {
     /// Runs `body` in a savepoint; if it throws, its effects are undone.
     func attempt<Result>(_ body: () throws -> Result) throws -> Result
 
+    /// Returns the notes of this device's overruled values up to a revision, oldest first, JSON each.
+    ///
+    /// Deletes the notes up to the number `cursor`, which the device has applied.
+    func overruledNotes(device: String, after cursor: Int64, through revision: Int64, limit: Int) throws -> [String]
+
+    /// Removes the bodies of revisions up to `horizon`, and the data that only they need.
+    ///
+    /// Older bases can still be judged: the log keeps the last author and time of each column of
+    /// each existing record.
+    func compact(to horizon: Int64) throws
+
+    /// Whether a change set of a device is among these revisions.
+    func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool
+
+    /// Returns the missed change sets, oldest first, as the device receives them.
+    func catchUp(_ missed: MissedRevisions) throws -> CatchUp
+}
+
+/// A transaction of a store that stages change sets in temporary tables.
+package protocol StoreTransaction: ZoneBooks {
+    /// Returns the conflict policies of a table and of its columns that have their own.
+    func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy])
+
+    /// Parses a body, checks every name, key and value in it, and stages its rows.
+    func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
+
+    /// Stages several bodies together, with as many statements as for one.
+    ///
+    /// - Returns: Nil when one of them is faulty. The caller then stages each by itself, which
+    ///   throws the error.
+    func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]?
+
+    /// Begins a staged request.
+    func beginRequest(_ request: SyncRequest) throws
+
+    /// Loads the permanent ids for temporary ids of the device's earlier change sets.
+    func recallIdentities(_ request: SyncRequest) throws
+
     /// Takes the next revision, assigns permanent ids to new records, and rewrites references to
     /// them.
     func begin(_ ord: Int, device: String?) throws -> Int64
-
-    /// Returns the conflict policies of a table and of its columns that have their own.
-    func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy])
 
     /// Returns the change set's records that another author changed after `base`.
     ///
@@ -132,29 +152,14 @@ package protocol StoreTransaction {
         reasons: [ConflictReason],
         relatedMax: Int
     ) throws -> String
+}
 
-    /// Returns the notes of this device's overruled values up to a revision, oldest first, JSON each.
-    ///
-    /// Deletes the notes up to the number `cursor`, which the device has applied.
-    func overruledNotes(device: String, after cursor: Int64, through revision: Int64, limit: Int) throws -> [String]
-
-    /// Removes the bodies of revisions up to `horizon`, and the data that only they need.
-    ///
-    /// Older bases can still be judged: the log keeps the last author and time of each column of
-    /// each existing record.
-    func compact(to horizon: Int64) throws
-
-    /// Whether a change set of a device is among these revisions.
-    func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool
-
-    /// Returns the missed change sets, oldest first, as the device receives them.
-    func catchUp(_ missed: MissedRevisions) throws -> CatchUp
+extension ZoneBooks {
+    /// Reads the fingerprint, which computes it if it is missing.
+    package func establishFingerprint() throws { _ = try fingerprint(at: zone().revision) }
 }
 
 extension StoreTransaction {
-    /// Reads the fingerprint, which computes it if it is missing.
-    package func establishFingerprint() throws { _ = try fingerprint(at: zone().revision) }
-
     /// Does nothing: only a planned transaction prepares a request.
     package func beginRequest(_ request: SyncRequest) throws {}
 }
@@ -179,6 +184,11 @@ public struct ZoneState: Hashable, Sendable {
         self.horizon = horizon
         self.schema = schema
         self.time = time
+    }
+
+    /// The same zone after more revisions.
+    package func with(revision: Int64, time: Int64) -> ZoneState {
+        ZoneState(epoch: epoch, revision: revision, horizon: horizon, schema: schema, time: time)
     }
 }
 

@@ -36,14 +36,14 @@ package struct SyncHandler: Sendable {
             return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
         }
         let start = try transaction.zone()
-        try admit(request, from: access.caller, to: start, in: transaction)
-        let missed = try catchUp(request, at: start, in: transaction)
+        try admit(request, from: access.caller, to: start, knowing: KnownState(transaction), in: transaction)
+        let missed = try catchUp(request, at: start, through: start.revision, in: transaction)
         if !request.changeSets.isEmpty { try transaction.establishFingerprint() }
         let echo = missed.isEmpty ? request.echo : .all
         try transaction.recallIdentities(request)
 
         let verdicts = try decideAll(request, from: access, echo: echo, since: start.time, in: transaction)
-        try checkSettled(request, missed, in: transaction)
+        try checkSettled(request, missed, knowing: KnownState(transaction), in: transaction)
         let last = try transaction.zone().revision
         let end = missed.hasMore || echo == .verdicts ? missed.revision : last
         let notes = try request.device.map {
@@ -63,7 +63,7 @@ package struct SyncHandler: Sendable {
         let isAsSent = !ids.isEmpty && ids.count == verdicts.count
         let changeSets = isAsSent ? ids : try mergeChangeSets(missed, verdicts, of: request, in: transaction)
         // Compact last: the answer may contain revisions before the new horizon.
-        try compact(transaction)
+        try compact(transaction, at: transaction.zone())
         let answer = SyncAnswer(
             maxRevision: end,
             zone: start,
@@ -115,11 +115,11 @@ package struct SyncHandler: Sendable {
     }
 
     /// Keeps the exchange with the request's device, which belongs to the request's user from now on.
-    private func keepExchange(
+    func keepExchange(
         _ request: SyncRequest,
         end: Int64,
         user: String?,
-        in transaction: some StoreTransaction
+        in transaction: some ZoneBooks
     ) throws {
         guard let device = request.device else { return }
         if let lap = request.lap {
@@ -133,13 +133,13 @@ package struct SyncHandler: Sendable {
     }
 
     /// Lends ids of the tables that a request names.
-    private func lend(_ request: SyncRequest, in transaction: some StoreTransaction) throws -> [String: [LentIDs]] {
+    func lend(_ request: SyncRequest, in transaction: some ZoneBooks) throws -> [String: [LentIDs]] {
         guard request.device != nil, !request.lend.isEmpty else { return [:] }
         guard limits.lendsIDs else { return Dictionary(uniqueKeysWithValues: request.lend.map { ($0, []) }) }
         return try transaction.lend(request.lend)
     }
 
-    private func tally(of verdicts: [Outcome], lag: Int64) -> SyncTally {
+    func tally(of verdicts: [Outcome], lag: Int64) -> SyncTally {
         var tally = SyncTally()
         for verdict in verdicts {
             if verdict.storedVerdict != nil {
@@ -158,10 +158,13 @@ package struct SyncHandler: Sendable {
     ///
     /// Such a device takes a delta instead: its size depends on the number of changed records, not
     /// of changes. No change set has been judged yet; the device sends them again after the delta.
-    private func catchUp(_ request: SyncRequest, at zone: ZoneState, in transaction: some StoreTransaction) throws
-        -> CatchUp
-    {
-        guard request.echo != .verdicts else {
+    func catchUp(
+        _ request: SyncRequest,
+        at zone: ZoneState,
+        through end: Int64,
+        in transaction: some ZoneBooks
+    ) throws -> CatchUp {
+        guard request.echo != .verdicts, request.maxRevision < end else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
         }
         let takesDelta = request.takesDelta && request.limit == nil && request.schema == zone.schema
@@ -170,7 +173,7 @@ package struct SyncHandler: Sendable {
         let missed = try transaction.catchUp(
             MissedRevisions(
                 after: request.maxRevision,
-                through: zone.revision,
+                through: end,
                 limit: limit,
                 bytesMax: bytesMax,
                 bringsFirst: !takesDelta,
@@ -188,16 +191,15 @@ package struct SyncHandler: Sendable {
     }
 
     /// Runs one compaction step if the log exceeds the limit by enough revisions.
-    private func compact(_ transaction: some StoreTransaction) throws {
+    func compact(_ transaction: some ZoneBooks, at zone: ZoneState) throws {
         guard let revisionsMax = limits.revisionsKept else { return }
-        let zone = try transaction.zone()
         let excess = zone.revision - Int64(revisionsMax) - zone.horizon
         guard excess >= Int64(max(1, limits.compactionStepMin)) else { return }
         try transaction.compact(to: zone.horizon + min(excess, Int64(limits.compactionStepMax)))
     }
 
     /// Adds the change set to the place of an error thrown by `body`.
-    private func placing<Result>(_ envelope: SyncRequest.Envelope, _ body: () throws -> Result) throws -> Result {
+    func placing<Result>(_ envelope: SyncRequest.Envelope, _ body: () throws -> Result) throws -> Result {
         do { return try body() } catch var error as TidemarkError {
             error.place.changeSet = envelope.index
             error.place.id = envelope.id
@@ -206,11 +208,11 @@ package struct SyncHandler: Sendable {
     }
 
     /// Returns the change sets of an answer: the missed revisions, then the device's own.
-    private func mergeChangeSets(
+    func mergeChangeSets(
         _ missed: CatchUp,
         _ verdicts: [Outcome],
         of request: SyncRequest,
-        in transaction: some StoreTransaction
+        in transaction: some ZoneBooks
     ) throws -> [String] {
         // A repeated change set may be among the missed revisions. If this device is its author,
         // the author's copy is already there; otherwise it replaces the body below. If more

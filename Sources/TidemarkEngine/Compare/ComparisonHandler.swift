@@ -16,7 +16,7 @@ package struct ComparisonHandler: Sendable {
     /// It writes only the server's own bookkeeping.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError``; the caller rolls back then.
-    package func handle(_ body: [UInt8], in transaction: some StoreTransaction) throws -> String {
+    package func handle(_ body: [UInt8], in transaction: some ZoneBooks) throws -> String {
         let request = try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
             var reader = try JSONReader(bytes, depthMax: limits.jsonDepthMax)
             return try ComparisonRequest.read(&reader, limits: limits)

@@ -116,9 +116,9 @@ extension PostgresTransaction {
         }
     }
 
-    private func broken(in table: SyncedTable, limit: Int = 20) throws -> [ForeignKeyCheck.BrokenReference] {
+    private func broken(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
         guard let child = self.table(table.name) else { return [] }
-        return try table.references.flatMap { reference -> [ForeignKeyCheck.BrokenReference] in
+        return try table.references.flatMap { reference -> [BrokenReference] in
             guard let parent = self.table(reference.parent) else { return [] }
             let columns = reference.columns.map { child.column($0, "child_row") }
             let match = zip(columns, reference.parentColumns).map { "\(parent.column($1, "parent_row")) = \($0)" }
@@ -139,7 +139,7 @@ extension PostgresTransaction {
                 """,
                 [zoneName]
             ).map {
-                ForeignKeyCheck.BrokenReference(
+                BrokenReference(
                     table: table.name,
                     key: $0.text(0),
                     column: reference.columns[0],

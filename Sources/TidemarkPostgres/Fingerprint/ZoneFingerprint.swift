@@ -81,7 +81,7 @@ extension PostgresTransaction {
             let dialect = PostgresDialect(table: stored, query: question, adopted: self.adopted)
             return try ReadFingerprints(pg: self.pg, zone: self.zoneName, dialect: dialect).sums(query)
         }
-        return try staged.compare(ranges, limits: limits, measure: rows.measure) { differing in
+        return try rows.compare(ranges, limits: limits) { differing in
             try rows.noteKeys(in: differing, db)
             try noteTruth()
             return try staged.renderTruth(nil)

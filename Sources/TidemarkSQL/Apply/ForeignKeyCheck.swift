@@ -4,32 +4,6 @@ package import TidemarkCore
 
 /// Finds broken references of staged records, and of children of deleted records.
 package struct ForeignKeyCheck {
-    /// A reference to a record that does not exist.
-    package struct BrokenReference: Hashable {
-        /// The child's table.
-        package let table: String
-        /// The child's key in canonical JSON.
-        package let key: String
-        /// The first column of the reference.
-        package let column: String
-        /// The referenced table.
-        package let parent: String
-        /// The referenced key or unique values in canonical JSON.
-        package let parentKey: String
-        /// Whether `parentKey` is the parent's primary key.
-        package let isToKey: Bool
-
-        /// Creates a broken reference.
-        package init(table: String, key: String, column: String, parent: String, parentKey: String, isToKey: Bool) {
-            self.table = table
-            self.key = key
-            self.column = column
-            self.parent = parent
-            self.parentKey = parentKey
-            self.isToKey = isToKey
-        }
-    }
-
     private let db: Database
     private let schema: SyncSchema
 
@@ -65,24 +39,30 @@ package struct ForeignKeyCheck {
         try brokenReferences(of: table, rows: "main.\(SQLText.name(table.name)) AS c", limit: limit)
     }
 
-    /// Returns the broken references of a table's records in `temp.tidemark_reduced`.
-    package func brokenReferencesOfReduced(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
+    /// Returns the broken references of records of a table.
+    package func brokenReferences(in table: SyncedTable, keys: [String], limit: Int = 20) throws -> [BrokenReference] {
         try brokenReferences(
             of: table,
             rows: """
-                temp.tidemark_reduced AS k CROSS JOIN main.\(SQLText.name(table.name)) AS c
-                    ON k.tbl = \(SQLText.literal(table.name)) AND k.operation <> 'delete'
-                        AND \(KeySQL.match(table, key: "k.key", alias: "c."))
+                json_each(?) AS k CROSS JOIN main.\(SQLText.name(table.name)) AS c
+                    ON \(KeySQL.match(table, key: "k.value", alias: "c."))
                 """,
+            arguments: [JSONText.array(keys.map(JSONText.quote))],
             limit: limit
         )
     }
 
-    private func brokenReferences(of table: SyncedTable, rows: String, limit: Int) throws -> [BrokenReference] {
+    private func brokenReferences(
+        of table: SyncedTable,
+        rows: String,
+        arguments: StatementArguments = [],
+        limit: Int
+    ) throws -> [BrokenReference] {
         try table.references.filter { $0.columns.count == 1 || !planted(PlantedBug.overlooksCompositeReferences) }
             .flatMap { reference in
                 try Row.fetchAll(
-                    db.cachedStatement(sql: sql(table, reference: reference, rows: rows) + " LIMIT \(limit)")
+                    db.cachedStatement(sql: sql(table, reference: reference, rows: rows) + " LIMIT \(limit)"),
+                    arguments: arguments
                 ).map {
                     BrokenReference(
                         table: table.name,

@@ -176,14 +176,6 @@ package struct RecordWriter {
     }
 }
 
-extension SyncedTable {
-    /// The clause with which a statement overrides the table's conflict clauses, such as `ON CONFLICT REPLACE`.
-    ///
-    /// It is empty for a table without such a clause. SQLite lets it override the clauses inside triggers
-    /// as well, so that an `INSERT OR REPLACE` of a program's trigger would fail.
-    package var abortClause: String { SQLText.hasKeyword("CONFLICT", in: sql) ? "OR ABORT" : "" }
-}
-
 /// A subquery that pivots the staged cells of one table into one row per record.
 ///
 /// Its column `v:name` is the value of the column `name`. Its column `h:name` says whether the record

@@ -182,14 +182,24 @@ package enum CaptureTables {
     ///
     /// Call this before coalescing captured changes, and only while no other statement runs.
     package static func captureLeftoverEvictions(_ schema: SyncSchema, in db: Database) throws {
-        for table in try tablesWithCaptures(schema, in: db) {
+        try captureLeftoverEvictions(of: tablesWithCaptures(schema, in: db), in: db)
+    }
+
+    /// Captures the evicted rows of tables with captured changes.
+    ///
+    /// - Returns: Whether there may have been any.
+    @discardableResult static func captureLeftoverEvictions(of tables: [SyncedTable], in db: Database) throws -> Bool {
+        var hasAny = false
+        for table in tables {
             let hasNotes = try Bool.fetchOne(
                 db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))")
             )
             guard hasNotes == true else { continue }
+            hasAny = true
             try db.execute(sql: triggers(of: table, in: db).captureAllEvicted)
             try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
         }
+        return hasAny
     }
 
     /// Returns the tables with captured changes.

@@ -16,7 +16,7 @@ package enum Digest {
         let tables = try schema.tables.sorted { $0.name < $1.name }.map { try digest($0, in: db) }
         var total = SHA256()
         for table in tables { total.update(data: "\(table.table)\t\(table.hash)\n".utf8.map { $0 }) }
-        return ZoneDigest(zone: zone, revision: revision, tables: tables, hash: hex(total.finalize()))
+        return ZoneDigest(zone: zone, revision: revision, tables: tables, hash: RunningHash.hex(total.finalize()))
     }
 
     private static func digest(_ table: SyncedTable, in db: Database) throws -> ZoneDigest.Table {
@@ -38,37 +38,7 @@ package enum Digest {
             hash.update(data: Array("\(key)\t\(object)\n".utf8))
             count += 1
         }
-        return ZoneDigest.Table(table: table.name, rows: count, hash: hex(hash.finalize()))
-    }
-
-    /// Returns lower-case hexadecimal digits.
-    static func hex(_ digest: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: digest.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-    }
-}
-
-/// The hash that identifies a change set's content.
-package enum ContentHash {
-    /// Returns the SHA-256 of a text in lower-case hexadecimal.
-    package static func of(_ text: String) -> String { of([text]) }
-
-    /// Returns the SHA-256 of a change set's text without white space between the values.
-    package static func of(_ set: ChangeSet, in reader: JSONReader) -> String {
-        var hash = RunningHash()
-        if set.hasWhiteSpace {
-            hash.take(set.text(in: reader))
-        } else {
-            hash.take(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: reader.bytes[set.range])))
-        }
-        return hash.text
-    }
-
-    /// Returns the SHA-256 of a text in pieces, which may be large.
-    package static func of(_ pieces: [String]) -> String {
-        var hash = RunningHash()
-        for var piece in pieces { piece.withUTF8 { hash.take(UnsafeRawBufferPointer($0)) } }
-        return hash.text
+        return ZoneDigest.Table(table: table.name, rows: count, hash: RunningHash.hex(hash.finalize()))
     }
 }
 

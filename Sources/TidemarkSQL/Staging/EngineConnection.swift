@@ -75,9 +75,6 @@ package enum Catalog {
         ) WITHOUT ROWID;
         """
 
-    /// The longest chain of references; references can form a cycle.
-    private static let referenceDepthMax = 16
-
     /// Fills the catalogue, unless it describes the same schema already.
     static func load(_ schema: SyncSchema, in db: Database) throws {
         guard
@@ -98,7 +95,7 @@ package enum Catalog {
                         addingColumns.contains(column.name),
                     ])
             }
-            for (column, parent) in integerReferences(of: table, in: schema) {
+            for (column, parent) in schema.integerReferences(of: table) {
                 try db.cachedStatement(sql: "INSERT OR IGNORE INTO temp.tidemark_reference VALUES (?, ?, ?)").execute(
                     arguments: [table.name, column, parent])
             }
@@ -106,33 +103,5 @@ package enum Catalog {
         try db.cachedStatement(sql: "INSERT INTO temp.tidemark_catalog VALUES (?)").execute(arguments: [
             schema.catalogText
         ])
-    }
-
-    /// Returns the columns that refer to an integer key, and so may contain a temporary id.
-    ///
-    /// A reference may be indirect: a composite key can consist of foreign keys.
-    package static func integerReferences(of table: SyncedTable, in schema: SyncSchema) -> [(
-        column: String, parent: String
-    )] {
-        table.references.flatMap { reference in
-            zip(reference.columns, reference.parentColumns).compactMap { column, target in
-                integerKeyedTable(of: target, in: reference.parent, schema: schema, depth: 0).map { (column, $0) }
-            }
-        }
-    }
-
-    /// Returns the integer-keyed table that a column refers to, directly or indirectly.
-    private static func integerKeyedTable(of column: String, in table: String, schema: SyncSchema, depth: Int)
-        -> String?
-    {
-        guard depth < referenceDepthMax, let table = schema.byName[table] else { return nil }
-        if table.keyKind == .integer, table.key == [column] { return table.name }
-        for reference in table.references {
-            for (child, target) in zip(reference.columns, reference.parentColumns) where child == column {
-                let parent = integerKeyedTable(of: target, in: reference.parent, schema: schema, depth: depth + 1)
-                if let parent { return parent }
-            }
-        }
-        return nil
     }
 }

@@ -67,7 +67,7 @@ package struct ChangeSetStaging {
                 row.bind(record.key, at: 4)
                 row.bind(record.attributes.map { reader.compactText(in: $0, of: set) }, at: 5)
                 row.bind(record.base, at: 6)
-                row.bind(record.oldKey, at: 7)
+                row.bind(record.authorsKey, at: 7)
             }
             let rec = db.lastInsertedRowID
             for value in set.values[record.values] {

@@ -1,16 +1,19 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
-import TidemarkCore
+package import TidemarkCore
 
 /// A cached statement to which values are bound without copies in between.
 ///
 /// GRDB's arguments are an array of `DatabaseValue`, which is as expensive as the insertion of a short row.
-struct BoundStatement {
+package struct BoundStatement {
     private let db: Database
     private let statement: OpaquePointer
     private let sql: String
 
-    init(_ sql: String, in db: Database) throws {
+    /// Compiles a statement, or finds it in the connection's cache.
+    ///
+    /// - Throws: `DatabaseError`.
+    package init(_ sql: String, in db: Database) throws {
         self.db = db
         self.sql = sql
         statement = try db.cachedStatement(sql: sql).sqliteStatement
@@ -21,14 +24,24 @@ struct BoundStatement {
     /// Runs the statement once with the values that `bind` binds; the others are NULL.
     ///
     /// - Throws: `DatabaseError`, or the error of `bind`.
-    func run(_ bind: (Self) throws -> Void) throws {
+    package func run(_ bind: (Self) throws -> Void) throws { try run(bind) { _ in } }
+
+    /// Runs the statement once, and passes it on at each row.
+    ///
+    /// - Throws: `DatabaseError`, or the error of `bind` or `row`.
+    package func run(_ bind: (Self) throws -> Void, row: (OpaquePointer) throws -> Void) throws {
         defer {
             sqlite3_reset(statement)
             sqlite3_clear_bindings(statement)
         }
         try bind(self)
-        let code = sqlite3_step(statement)
-        guard code == SQLITE_DONE || code == SQLITE_ROW else {
+        while true {
+            let code = sqlite3_step(statement)
+            if code == SQLITE_ROW {
+                try row(statement)
+                continue
+            }
+            if code == SQLITE_DONE { return }
             throw DatabaseError(
                 resultCode: ResultCode(rawValue: sqlite3_extended_errcode(db.sqliteConnection)),
                 message: String(cString: sqlite3_errmsg(db.sqliteConnection)),
@@ -37,34 +50,9 @@ struct BoundStatement {
         }
     }
 
-    func bind(_ value: Int, at index: Int32) { sqlite3_bind_int64(statement, index, Int64(value)) }
-
-    func bind(_ value: Int64?, at index: Int32) {
-        if let value { sqlite3_bind_int64(statement, index, value) }
-    }
-
-    func bind(_ value: Double?, at index: Int32) {
-        if let value { sqlite3_bind_double(statement, index, value) }
-    }
-
-    func bind(_ text: String?, at index: Int32) {
-        guard var text else { return }
-        text.withUTF8 { bind(text: $0, at: index, Self.transient) }
-    }
-
-    func bind(_ text: [UInt8]?, at index: Int32) {
-        text?.withUnsafeBufferPointer { bind(text: $0, at: index, Self.transient) }
-    }
-
-    /// Binds the value of a cell; the reader's text has to stay until the statement has run.
-    ///
-    /// - Throws: ``TidemarkCore/InvalidValue``.
-    func bind(_ cell: Cell, of reader: JSONReader, at index: Int32) throws(InvalidValue) {
-        if cell.kind == .text {
-            // SQLite copies the text into the row while the statement runs.
-            return bind(text: UnsafeBufferPointer(rebasing: reader.bytes[cell.range]), at: index, nil)
-        }
-        switch try reader.value(of: cell) {
+    /// Binds a value.
+    package func bind(_ value: Value, at index: Int32) {
+        switch value {
         case .null: break
         case .integer(let value): bind(value, at: index)
         case .real(let value): bind(value, at: index)
@@ -72,6 +60,41 @@ struct BoundStatement {
         case .rawText(let bytes): bind(bytes, at: index)
         case .blob(let bytes): bind(blob: bytes, at: index)
         }
+    }
+
+    /// Binds a number.
+    package func bind(_ value: Int, at index: Int32) { sqlite3_bind_int64(statement, index, Int64(value)) }
+
+    /// Binds a value; nil is NULL.
+    package func bind(_ value: Int64?, at index: Int32) {
+        if let value { sqlite3_bind_int64(statement, index, value) }
+    }
+
+    /// Binds a value; nil is NULL.
+    package func bind(_ value: Double?, at index: Int32) {
+        if let value { sqlite3_bind_double(statement, index, value) }
+    }
+
+    /// Binds a value; nil is NULL.
+    package func bind(_ text: String?, at index: Int32) {
+        guard var text else { return }
+        text.withUTF8 { bind(text: $0, at: index, Self.transient) }
+    }
+
+    /// Binds a value; nil is NULL.
+    package func bind(_ text: [UInt8]?, at index: Int32) {
+        text?.withUnsafeBufferPointer { bind(text: $0, at: index, Self.transient) }
+    }
+
+    /// Binds the value of a cell; the reader's text has to stay until the statement has run.
+    ///
+    /// - Throws: ``TidemarkCore/InvalidValue``.
+    package func bind(_ cell: Cell, of reader: JSONReader, at index: Int32) throws(InvalidValue) {
+        if cell.kind == .text {
+            // SQLite copies the text into the row while the statement runs.
+            return bind(text: UnsafeBufferPointer(rebasing: reader.bytes[cell.range]), at: index, nil)
+        }
+        bind(try reader.value(of: cell), at: index)
     }
 
     private func bind(blob: [UInt8], at index: Int32) {

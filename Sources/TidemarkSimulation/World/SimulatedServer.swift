@@ -23,10 +23,8 @@ final class SimulatedServer {
     private var schemaHash: String?
     /// The version of its tables.
     private(set) var version: Int
-    private let handler: GroupHandler
+    private let handler: CommitGroup
     private let limits: Limits
-    /// The number of answered requests.
-    private var answers = 0
     /// The change sets in memory to answer from.
     private var recent = RecentChangeSets()
     private(set) var database: DatabaseQueue
@@ -42,7 +40,7 @@ final class SimulatedServer {
         self.storage = storage
         self.schema = schema
         self.version = version
-        handler = GroupHandler(limits: limits)
+        handler = CommitGroup(limits: limits)
         self.limits = limits
         database = try storage.open(Self.fileName)
     }
@@ -92,18 +90,18 @@ final class SimulatedServer {
         var results: [Result<ZoneAnswer, any Error>] = []
         try inTransaction { db in
             let areFull = shorts.allSatisfy { $0 == nil }
-            let planned = areFull && group.count > 1 ? try plan(group, db) : nil
+            let together = areFull && group.count > 1 ? try answerTogether(group, db) : nil
             let transaction = try self.transaction(db)
             for (index, request) in group.enumerated() {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
                     results.append(try news(short, request: request, db: db))
                 } else {
-                    results += try pull(request, db) ?? answer(request, in: transaction)
+                    results += try pull(request, db) ?? handler.handle([request], in: transaction)
                 }
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
-            try compare(planned, results)
-            let isDone = crash != .beforeCommit && GroupHandler.isWorthCommitting(results)
+            try compare(together, results)
+            let isDone = crash != .beforeCommit && CommitGroup.isWorthCommitting(results)
             if !isDone { recent = RecentChangeSets() }
             return isDone ? .commit : .rollback
         }
@@ -111,47 +109,34 @@ final class SimulatedServer {
         return results
     }
 
-    /// Answers a request; every other one as if it were a group whose change sets are written
-    /// together.
-    private func answer(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> [Result<
-        ZoneAnswer, any Error
-    >] {
-        answers += 1
-        let planned = answers.isMultiple(of: 2) ? try plan([request], transaction.db, ending: .commit) : nil
-        return try planned ?? handler.handle([request], in: transaction)
-    }
-
-    /// Answers a group whose change sets are written together, if they can be.
+    /// Answers a group together, without an effect.
     ///
-    /// With a planted bug each is written in its turn.
-    private func plan(_ group: [ZoneRequest], _ db: Database, ending end: Database.TransactionCompletion = .rollback)
-        throws -> [Result<ZoneAnswer, any Error>]?
-    {
+    /// With a planted bug each is answered in its turn only.
+    private func answerTogether(_ group: [ZoneRequest], _ db: Database) throws -> [Result<ZoneAnswer, any Error>]? {
         guard !PlantedBug.isAnyPlanted else { return nil }
         var answers: [Result<ZoneAnswer, any Error>]?
         try db.inSavepoint {
-            let transaction = try self.transaction(db)
-            answers = try transaction.answer(group, planningBy: handler)
-            return GroupHandler.isWorthCommitting(answers ?? []) ? end : .rollback
+            answers = try handler.handle(group, in: transaction(db))
+            return .rollback
         }
         return answers
     }
 
     /// Checks that a group's answers equal those of the requests one by one.
-    private func compare(_ planned: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>]) throws
+    private func compare(_ together: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>]) throws
     {
-        for (planned, result) in zip(planned ?? [], results) {
+        for (together, result) in zip(together ?? [], results) {
             let isSame =
-                switch (planned, result) {
-                case (.success(let planned), .success(let result)): planned.body == result.body
-                case (.failure(let planned), .failure(let result)): "\(planned)" == "\(result)"
+                switch (together, result) {
+                case (.success(let together), .success(let result)): together.body == result.body
+                case (.failure(let together), .failure(let result)): "\(together)" == "\(result)"
                 default: false
                 }
             guard isSame else {
                 throw Finding(
                     "live",
                     actor: "server",
-                    detail: "a group was answered \(Self.text(planned)), and one by one \(Self.text(result))"
+                    detail: "a group was answered \(Self.text(together)), and one by one \(Self.text(result))"
                 )
             }
         }

@@ -1,6 +1,6 @@
 import GRDB
 import TidemarkCore
-import TidemarkEngine
+package import TidemarkEngine
 package import TidemarkSQL
 
 /// The short answer to a change set that was committed as sent: only the new ids.
@@ -84,7 +84,7 @@ extension StagedRequest {
     /// The attributes of a record of `staged` as sent, but with permanent ids in its references.
     private func stagedAttributesSQL(_ table: SyncedTable) -> String {
         let attributes = "json_remove(staged.attributes, '$.revision', '$.__oldId__')"
-        let columns = Set(Catalog.integerReferences(of: table, in: schema).map(\.column)).subtracting(table.key)
+        let columns = Set(schema.integerReferences(of: table).map(\.column)).subtracting(table.key)
             .sorted()
         guard !columns.isEmpty else { return attributes }
         let pairs = columns.map { column in

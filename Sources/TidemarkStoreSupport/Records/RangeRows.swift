@@ -3,7 +3,7 @@ package import TidemarkCore
 
 /// A store's rows in a device's ranges of keys, by the question that a client's comparison asks, too.
 package struct RangeRows {
-    private let schema: SyncSchema
+    let schema: SyncSchema
     private let sums: (FingerprintQuery) throws -> [RowSum]
 
     /// Makes them of a schema and of the store's answer to a ``TidemarkCore/FingerprintQuery``.
@@ -24,6 +24,21 @@ package struct RangeRows {
             }
         }
         return measured
+    }
+
+    /// Returns the records in the ranges.
+    package func names(in ranges: [KeyRange]) throws -> [RecordID] {
+        var names: [RecordID] = []
+        var known: Set<RecordID> = []
+        for (place, table) in schema.tables.enumerated() {
+            let own = ranges.filter { $0.table == table.name }
+            guard !own.isEmpty else { continue }
+            for key in try sums(FingerprintQuery(table, where: nil, in: own, rowsMax: .max)).compactMap(\.key) {
+                let name = RecordID(table: place, key: key)
+                if known.insert(name).inserted { names.append(name) }
+            }
+        }
+        return names
     }
 
     /// Replaces the records of `temp.tidemark_truth` with those in the ranges, without their content.

@@ -1,4 +1,5 @@
 import Foundation
+import TidemarkCore
 import TidemarkGzip
 package import TidemarkEngine
 package import TidemarkSQL

@@ -13,7 +13,7 @@ extension StagedRequest {
     /// `findBroken` returns the dangling references of a table.
     package func refuseBroken(
         _ ord: Int,
-        findBroken: (SyncedTable) throws -> [ForeignKeyCheck.BrokenReference],
+        findBroken: (SyncedTable) throws -> [BrokenReference],
         wasDeleted: WasDeleted
     ) throws {
         let touched = Set(try touchedTables(ord).map(\.name))
@@ -32,7 +32,7 @@ extension StagedRequest {
         )
     }
 
-    private func reason(for reference: ForeignKeyCheck.BrokenReference, _ ord: Int, _ wasDeleted: WasDeleted) throws
+    private func reason(for reference: BrokenReference, _ ord: Int, _ wasDeleted: WasDeleted) throws
         -> ConflictReason
     {
         let isStaged = try self.isStaged(reference.table, key: reference.key, ord: ord)

@@ -1,6 +1,4 @@
 import TidemarkCore
-package import TidemarkEngine
-import TidemarkSQL
 
 /// The envelope of a change set in an answer.
 package struct AnswerEnvelope {
@@ -36,9 +34,9 @@ package struct AnswerEnvelope {
     }
 
     private func json(_ reason: ConflictReason) -> String {
-        let columns = reason.columns.map(ChangeSetJSON.quote).joined(separator: ",")
+        let columns = reason.columns.map(JSONText.quote).joined(separator: ",")
         let key = reason.key.isEmpty ? "" : #""key":\#(reason.key),"#
-        return #"{"table":\#(ChangeSetJSON.quote(reason.table)),\#(key)"columns":[\#(columns)],"#
-            + #""rule":"\#(reason.rule)","message":\#(ChangeSetJSON.quote(reason.message))}"#
+        return #"{"table":\#(JSONText.quote(reason.table)),\#(key)"columns":[\#(columns)],"#
+            + #""rule":"\#(reason.rule)","message":\#(JSONText.quote(reason.message))}"#
     }
 }

@@ -1,7 +1,7 @@
 /// Names a record of a zone.
 ///
 /// Two names are equal if their bytes are: Unicode may call the texts of two keys equivalent, a database does not.
-package struct RecordName: Hashable, Sendable {
+package struct RecordID: Hashable, Sendable {
     /// The place of the table in ``SyncSchema/tables``.
     package let table: Int
     /// The key in canonical JSON.
@@ -14,7 +14,7 @@ package struct RecordName: Hashable, Sendable {
     }
 
     /// Whether two names are of one record.
-    package static func == (one: RecordName, other: RecordName) -> Bool {
+    package static func == (one: RecordID, other: RecordID) -> Bool {
         one.table == other.table && one.key.utf8.elementsEqual(other.key.utf8)
     }
 

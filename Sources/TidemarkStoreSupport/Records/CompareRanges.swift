@@ -3,15 +3,13 @@ package import TidemarkEngine
 import TidemarkSQL
 
 /// The ranges of keys in a request to compare rows.
-extension StagedRequest {
+extension RangeRows {
     /// Compares ranges of a device with the store's rows.
     ///
-    /// `measure` returns the ranges with the store's row counts and fingerprints. `changeSet` renders
-    /// the store's rows of ranges.
+    /// `changeSet` renders the store's rows of ranges.
     package func compare(
         _ ranges: [KeyRange],
         limits: Limits,
-        measure: ([KeyRange]) throws -> [KeyRange],
         changeSet: ([KeyRange]) throws -> String
     ) throws -> Comparison {
         try refuseForeign(ranges)

@@ -1,38 +1,80 @@
 import GRDB
-import TidemarkCore
-import TidemarkEngine
+package import TidemarkCore
+package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
+/// Writes change sets into a zone's tables.
 extension ZoneTransaction {
-    package func apply(_ ord: Int) throws {
-        do { try write(ord) } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-            throw violation(of: error, ord)
-        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
-            throw impossible(error, ord)
+    /// Whether a program's trigger runs at the server: its effect may depend on all earlier writes.
+    package var hasFarEffects: Bool {
+        get throws {
+            let trigger = try RowValues.first(
+                """
+                SELECT 1
+                FROM main.sqlite_master
+                WHERE type = 'trigger' AND name NOT LIKE 'tidemark\\_%' ESCAPE '\\'
+                LIMIT 1
+                """,
+                in: db
+            )
+            return trigger != nil
         }
-        let check = ForeignKeyCheck(db, schema: schema)
-        guard check.hasUnresolvedReferences || schema.hasZeroReferences else { return }
-        // SQLite counts a reference to 0 as broken, and the removal of one as mended.
-        if schema.hasZeroReferences, try check.all(limit: 1).isEmpty { return try check.forgetUnresolvedReferences() }
-        try staged.refuseBroken(ord, findBroken: { try check.brokenReferences(in: $0) }, wasDeleted: wasDeleted)
+    }
+
+    package func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws {
+        do { try writeRecords(of: changeSets) } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_CONSTRAINT
+        {
+            throw violation(of: error)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            throw impossible(error)
+        }
+        try checkReferences(changeSets)
+        let effects = CapturedEffects(db, schema: schema)
+        if try effects.read(effect) { try effects.delete() }
     }
 
     /// Writes the records; a trigger that runs at devices has left its effect in the change set.
-    private func write(_ ord: Int) throws {
-        let writer = RecordWriter(db, schema: schema, existing: .refuse)
-        guard schema.objects.hasDeviceTriggers else {
-            try writer.write(ord: ord)
-            return
-        }
+    private func writeRecords(of changeSets: [PendingChangeSet]) throws {
+        guard schema.objects.hasDeviceTriggers else { return try writeOrPark(changeSets) }
         try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)").execute()
-        try writer.write(ord: ord)
+        try writeOrPark(changeSets)
         try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
     }
 
-    /// The refusal of a change set that an expression of the file cannot take: a function that only the
-    /// program has, or one that fails on a value.
-    private func impossible(_ error: DatabaseError, _ ord: Int) -> Violation {
+    /// Writes the records; if a unique value stands in the way of another, first replaces those that go.
+    private func writeOrPark(_ changeSets: [PendingChangeSet]) throws {
+        let writer = ChangeWriter(db, schema: schema)
+        do { try writer.write(changeSets, parking: false) } catch let error as DatabaseError
+            where Self.isUnique(error) && leavesUniques(changeSets)
+        {
+            // The caller has begun the savepoint right before.
+            try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
+            try writer.write(changeSets, parking: true)
+        }
+    }
+
+    private static func isUnique(_ error: DatabaseError) -> Bool {
+        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
+            error.extendedResultCode
+        )
+    }
+
+    /// Whether a record of the change sets may leave a unique value to another one.
+    private func leavesUniques(_ changeSets: [PendingChangeSet]) -> Bool {
+        let records = changeSets.flatMap(\.records)
+        guard records.count > 1 else { return false }
+        return records.contains { record in
+            let table = schema.tables[record.table]
+            return record.operation != .create && (!table.uniques.isEmpty || table.hasComputedUniques)
+        }
+    }
+
+    // MARK: Constraints
+
+    /// The refusal of a change set that an expression of the file cannot take: a function that only the program has, or
+    /// one that fails on a value.
+    private func impossible(_ error: DatabaseError) -> Violation {
         let (table, columns) = place(of: error)
         return .refusal(
             TidemarkError(
@@ -42,17 +84,15 @@ extension ZoneTransaction {
                     Give other values; or at the server, drop the trigger or have it run at devices with \
                     `tidemark serve FILE --trigger NAME=device`, then retry.
                     """,
-                place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)
+                place: .init(table: table.isEmpty ? nil : table, column: columns.first)
             )
         )
     }
 
-    // MARK: Constraints
-
-    private func violation(of error: DatabaseError, _ ord: Int) -> Violation {
+    private func violation(of error: DatabaseError) -> Violation {
         let (table, columns) = place(of: error)
         switch error.extendedResultCode {
-        case .SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID:
+        case _ where Self.isUnique(error):
             return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
         case .SQLITE_CONSTRAINT_FOREIGNKEY:
             return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
@@ -66,7 +106,7 @@ extension ZoneTransaction {
                     have it.
                     """,
                     fix: "Update the app, then retry; or give the column a default at the server.",
-                    place: .init(changeSet: ord, table: table, column: column)
+                    place: .init(table: table, column: column)
                 )
             )
         default:
@@ -75,7 +115,7 @@ extension ZoneTransaction {
                     .constraintViolated,
                     "The table refuses a record: \(error.message ?? "a constraint failed").",
                     fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: columns.first)
+                    place: .init(table: table.isEmpty ? nil : table, column: columns.first)
                 )
             )
         }
@@ -97,6 +137,16 @@ extension ZoneTransaction {
     }
 
     // MARK: References
+
+    /// Refuses change sets that leave dangling references.
+    private func checkReferences(_ changeSets: [PendingChangeSet]) throws {
+        let check = ForeignKeyCheck(db, schema: schema)
+        guard check.hasUnresolvedReferences || schema.hasZeroReferences else { return }
+        // SQLite counts a reference to 0 as broken, and the removal of one as mended.
+        if schema.hasZeroReferences, try check.all(limit: 1).isEmpty { return try check.forgetUnresolvedReferences() }
+        let broken = BrokenReferences(schema: schema, changeSets: changeSets, wasDeleted: wasDeleted)
+        throw try broken.violation { try check.brokenReferences(in: $0) }
+    }
 
     private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
         try Bool.fetchOne(

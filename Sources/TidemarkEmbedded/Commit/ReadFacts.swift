@@ -1,0 +1,296 @@
+import GRDB
+package import TidemarkCore
+package import TidemarkEngine
+import TidemarkSQL
+
+/// What a commit asks of a zone's file: a cached statement a record, which in one process is the fastest there is.
+extension ZoneTransaction {
+    package func facts(_ query: FactsQuery) throws -> Facts {
+        var facts = Facts()
+        for id in query.changeSets {
+            if let verdict = try verdict(of: id) { facts.verdicts[id] = verdict }
+        }
+        for device in query.devices {
+            if let exchange = try lastExchange(with: device) { facts.exchanges[device] = exchange }
+            let hasNotes = try RowValues.first(
+                "SELECT 1 FROM tidemark_overruled WHERE device = ? LIMIT 1",
+                [.text(device)],
+                in: db
+            )
+            if hasNotes != nil { facts.devicesWithNotes.insert(device) }
+        }
+        for (device, names) in query.temporaryIDs {
+            for name in names {
+                let permanent = try RowValues.first(
+                    "SELECT permanent FROM tidemark_idmap WHERE device = ? AND tbl = ? AND temporary = ?",
+                    [.text(device), .text(schema.tables[name.table].name), .integer(name.id)],
+                    in: db
+                )
+                if case .integer(let id)? = permanent?.first {
+                    facts.permanentIDs[device, default: [:]][name] = id
+                }
+            }
+        }
+        return facts
+    }
+
+    // MARK: Records
+
+    package func respells(_ table: SyncedTable) -> Bool { KeySQL.hasSpellings(table) }
+
+    /// The row's spelling is the author's, too: the same columns compare the same keys as equal.
+    package var tellsSpelling: Bool { false }
+
+    package func storedKeys(_ names: [RecordID]) throws -> [RecordID: String] {
+        var stored: [RecordID: String] = [:]
+        for name in names {
+            let table = schema.tables[name.table]
+            let row = try RowValues.first(
+                "SELECT \(RowJSON.key(table)) FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table))",
+                Value.parts(ofKey: name.key),
+                in: db
+            )
+            guard case .text(let key)? = row?.first, !key.utf8.elementsEqual(name.key.utf8) else { continue }
+            stored[name] = key
+        }
+        return stored
+    }
+
+    package func contended(_ changes: [BasedChange]) throws -> [Int: ContendedRecord] {
+        var contended: [Int: ContendedRecord] = [:]
+        var statements: [Int: (isNew: BoundStatement, isChanged: BoundStatement)] = [:]
+        for (index, change) in changes.enumerated() {
+            let table = schema.tables[change.name.table]
+            let pair = try statements[change.name.table] ?? existence(in: table)
+            statements[change.name.table] = pair
+            let isNew = change.operation == .create
+            var flags = (exists: false, isLater: false)
+            try (isNew ? pair.isNew : pair.isChanged).run { statement in
+                bindKey(change.name, of: table, to: statement)
+                guard !isNew else { return }
+                statement.bind(change.name.key, at: Int32(table.key.count + 1))
+                statement.bind(change.base, at: Int32(table.key.count + 2))
+            } row: { row in
+                flags.exists = RowValues.value(of: 0, in: row) == .integer(1)
+                flags.isLater = !isNew && RowValues.value(of: 1, in: row) == .integer(1)
+            }
+            guard isNew ? flags.exists : flags.isLater || !flags.exists else { continue }
+            contended[index] = ContendedRecord(
+                exists: flags.exists,
+                row: try flags.exists && change.operation != .delete ? row(change.name) : nil,
+                changes: try self.changes(of: change.name, after: change.base)
+            )
+        }
+        return contended
+    }
+
+    private func existence(in table: SyncedTable) throws -> (isNew: BoundStatement, isChanged: BoundStatement) {
+        let exists = "EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table)))"
+        let count = table.key.count
+        return (
+            try BoundStatement("SELECT \(exists)", in: db),
+            try BoundStatement(
+                """
+                SELECT \(exists), EXISTS (
+                    SELECT 1
+                    FROM tidemark_log
+                    WHERE tbl = \(SQLText.literal(table.name)) AND key = ?\(count + 1) AND revision > ?\(count + 2))
+                """,
+                in: db
+            )
+        )
+    }
+
+    private func bindKey(_ name: RecordID, of table: SyncedTable, to statement: BoundStatement) {
+        if table.keyKind == .integer { return statement.bind(Int64(name.key), at: 1) }
+        for (place, part) in Value.parts(ofKey: name.key).enumerated() { statement.bind(part, at: Int32(place + 1)) }
+    }
+
+    /// The condition that a row has a key, whose values are the first parameters, as the columns compare values.
+    static func keyMatch(_ table: SyncedTable) -> String {
+        table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
+    }
+
+    package func laterChanges(_ changes: [BasedChange]) throws -> [Int: ContendedRecord] {
+        var later: [Int: ContendedRecord] = [:]
+        for (index, change) in changes.enumerated() {
+            let entries = try self.changes(of: change.name, after: change.base)
+            if !entries.isEmpty { later[index] = ContendedRecord(exists: true, row: nil, changes: entries) }
+        }
+        return later
+    }
+
+    /// Returns the log's entries of a record after a revision, oldest first.
+    private func changes(of name: RecordID, after base: Int64) throws -> [LoggedChange] {
+        var changes: [LoggedChange] = []
+        try RowValues.read(
+            """
+            SELECT entry.revision, entry.operation, entry.columns, entry.merged, committed.time, committed.device
+            FROM tidemark_log AS entry
+            LEFT JOIN tidemark_revision AS committed USING (revision)
+            WHERE entry.tbl = ? AND entry.key = ? AND entry.revision > ?
+            ORDER BY entry.revision
+            """,
+            [.text(schema.tables[name.table].name), .text(name.key), .integer(base)],
+            in: db
+        ) { row in
+            guard let revision = row[0].asInteger, let operation = row[1].asText.flatMap(Operation.init(rawValue:))
+            else { throw TidemarkError.unreadable("The log") }
+            let columns = row[2].asText.map { Value.parts(ofKey: $0).compactMap(\.asText) } ?? []
+            changes.append(
+                LoggedChange(
+                    revision: revision,
+                    isMerged: row[3] != .integer(0),
+                    change: UnseenChange(
+                        operation: operation,
+                        columns: Set(columns),
+                        stamp: Stamp(time: row[4].asInteger ?? 0, device: row[5].asText)
+                    )
+                )
+            )
+        }
+        return changes
+    }
+
+    // MARK: Rows
+
+    package func rows(_ names: [RecordID]) throws -> [RecordID: [Value]] {
+        var rows: [RecordID: [Value]] = [:]
+        for name in names { rows[name] = try row(name) }
+        return rows
+    }
+
+    /// Returns the row whose key is spelled like the record's.
+    private func row(_ name: RecordID) throws -> [Value]? {
+        let table = schema.tables[name.table]
+        let row = try RowValues.first(
+            """
+            SELECT \(SQLText.names(table.columns.map(\.name)))
+            FROM main.\(SQLText.name(table.name))
+            WHERE \(Self.keyMatch(table))
+            """,
+            Value.parts(ofKey: name.key),
+            in: db
+        )
+        guard let row, schema.layouts[name.table].key(of: row).utf8.elementsEqual(name.key.utf8) else { return nil }
+        return row
+    }
+
+    package func revisions(of names: [RecordID]) throws -> [RecordID: Int64] {
+        var revisions: [RecordID: Int64] = [:]
+        for name in names {
+            let row = try RowValues.first(
+                """
+                SELECT coalesce(
+                    (SELECT max(revision) FROM tidemark_log WHERE tbl = ? AND key = ?),
+                    (SELECT adopted FROM tidemark_zone))
+                """,
+                [.text(schema.tables[name.table].name), .text(name.key)],
+                in: db
+            )
+            revisions[name] = row?.first?.asInteger
+        }
+        return revisions
+    }
+
+    package func children(of names: [RecordID], max: Int) throws -> [RecordID] {
+        var children: [RecordID] = []
+        for name in names {
+            let parent = schema.tables[name.table]
+            for (place, child) in schema.tables.enumerated() {
+                for reference in child.references where reference.parent == parent.name {
+                    let columns = zip(reference.columns, reference.parentColumns).map {
+                        "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"
+                    }
+                    let key = parent.key.enumerated().map { "parent_row.\(SQLText.name($1)) = ?\($0 + 1)" }
+                    try RowValues.read(
+                        """
+                        SELECT \(RowJSON.key(child, alias: "child_row."))
+                        FROM main.\(SQLText.name(parent.name)) AS parent_row
+                        JOIN main.\(SQLText.name(child.name)) AS child_row ON \(columns.joined(separator: " AND "))
+                        WHERE \(key.joined(separator: " AND "))
+                        LIMIT \(max)
+                        """,
+                        Value.parts(ofKey: name.key),
+                        in: db
+                    ) { row in
+                        if let key = row[0].asText ?? row[0].asInteger.map(String.init) {
+                            children.append(RecordID(table: place, key: key))
+                        }
+                    }
+                }
+            }
+        }
+        return children
+    }
+
+    package func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> [String] {
+        let table = schema.tables[place]
+        let own = changeSet.records.filter { $0.table == place }
+        let setting = Set(columns)
+        // A record that the change set deletes, or gives another value, holds nothing any more.
+        let leaving = Set(
+            own.filter { record in
+                record.operation == .delete
+                    || record.operation == .update
+                        && changeSet.columns(of: record).contains { setting.contains($0.column.name) }
+            }.map(\.key)
+        )
+        var holders: Set<String> = []
+        for record in own where record.operation != .delete {
+            let given = Dictionary(
+                changeSet.columns(of: record).map { ($0.column.name, $0.place) },
+                uniquingKeysWith: { first, _ in first }
+            )
+            var values: [Value] = []
+            var conditions: [String] = []
+            for column in columns {
+                if let place = given[column], changeSet.delta(at: place) == nil {
+                    values.append(try changeSet.value(at: place))
+                    conditions.append("holder_row.\(SQLText.name(column)) = ?\(values.count)")
+                } else if record.operation == .create {
+                    let fill = table.columns.first { $0.name == column }?.defaultSQL ?? "NULL"
+                    conditions.append("holder_row.\(SQLText.name(column)) = (\(fill))")
+                } else {
+                    // A record that sets only some columns keeps its row's values in the others.
+                    let parts = Value.parts(ofKey: record.key)
+                    let key = zip(table.key, parts.indices).map {
+                        "own_row.\(SQLText.name($0)) = ?\(values.count + $1 + 1)"
+                    }
+                    values += parts
+                    conditions.append(
+                        """
+                        holder_row.\(SQLText.name(column)) = (
+                            SELECT own_row.\(SQLText.name(column))
+                            FROM main.\(SQLText.name(table.name)) AS own_row
+                            WHERE \(key.joined(separator: " AND ")))
+                        """
+                    )
+                }
+            }
+            try RowValues.read(
+                """
+                SELECT \(RowJSON.key(table, alias: "holder_row."))
+                FROM main.\(SQLText.name(table.name)) AS holder_row
+                WHERE \(conditions.joined(separator: " AND "))
+                """,
+                values,
+                in: db
+            ) { row in
+                guard let key = row[0].asText, !key.utf8.elementsEqual(record.key.utf8), !leaving.contains(key) else {
+                    return
+                }
+                holders.insert(key)
+            }
+        }
+        return holders.sorted { ($0.count, $0) < ($1.count, $1) }
+    }
+}
+
+extension Value {
+    /// The number, if it is an integer.
+    var asInteger: Int64? { if case .integer(let number) = self { number } else { nil } }
+
+    /// The text, if it is one without NUL.
+    var asText: String? { if case .text(let text) = self { text } else { nil } }
+}

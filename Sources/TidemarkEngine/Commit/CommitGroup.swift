@@ -1,0 +1,546 @@
+package import TidemarkCore
+
+/// Answers the requests of a group in one transaction: out of the requests values, out of the values decisions, out of
+/// the decisions rows and revisions.
+///
+/// The life of a change set:
+///
+/// 1. It is read once, into the positions of its values (``TidemarkCore/PendingChangeSet``).
+/// 2. It is decided (``DecideChangeSet``): its temporary ids get permanent ones, and its records are judged by facts.
+///    A conflict is found before anything is written.
+/// 3. It joins a run: the longest series of change sets of which none reads or writes what an earlier one writes
+///    (``Footprint``). A run is written with the statements of one change set.
+/// 4. The effects on the rows, as capture triggers saw them, become its revision (``BuildRevision``): they are the only
+///    source of what other devices get.
+/// 5. The answers are made after the write.
+///
+/// Requests join one run, too. If a request does not fit, or one of its change sets is refused, it is answered alone in
+/// a savepoint; its change sets still form runs. If the database refuses a run, its savepoint is undone, and each of its
+/// change sets is written by itself. No request of a group has an answer when the transaction fails.
+///
+/// The commit uses no clock, randomness or network. The same requests in the same order, at the same times, give the
+/// same bytes.
+package struct CommitGroup {
+    /// The bounds on requests and answers.
+    package let limits: Limits
+
+    /// Makes a group's rules.
+    package init(limits: Limits = .standard) { self.limits = limits }
+
+    /// Answers a group in its order.
+    ///
+    /// - Returns: An answer or an error for each request. When the answers reach the byte limit, the remaining requests
+    ///   have no effect and no result; they join the next group.
+    /// - Throws: The error that failed the whole transaction.
+    package func handle(_ group: [ZoneRequest], in transaction: some CommitTransaction) throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
+        try withReaders(of: group[...], []) { readers in
+            var run = GroupRun(group, readers, in: transaction, limits: limits)
+            return try run.answer()
+        }
+    }
+
+    /// Whether a transaction with these results has any effect.
+    ///
+    /// If every request was refused, the caller rolls back, which needs no flush.
+    package static func isWorthCommitting(_ results: [Result<ZoneAnswer, any Error>]) -> Bool {
+        results.contains { if case .success = $0 { true } else { false } }
+    }
+
+    /// Keeps the texts of all requests in memory while `body` runs.
+    private func withReaders<Success>(
+        of group: ArraySlice<ZoneRequest>,
+        _ readers: [Result<JSONReader, TidemarkError>],
+        _ body: ([Result<JSONReader, TidemarkError>]) throws -> Success
+    ) throws -> Success {
+        guard let request = group.first else { return try body(readers) }
+        return try request.body.withUnsafeBufferPointer { bytes in
+            let reader = Result { () throws(TidemarkError) in
+                try JSONReader(bytes, depthMax: limits.jsonDepthMax, stringMax: ValueBound(limits).stringMax)
+            }
+            return try withReaders(of: group.dropFirst(), readers + [reader], body)
+        }
+    }
+}
+
+/// A change set is not separate from the others of its run.
+struct NotSeparate: Error {}
+
+/// A request of a group, as it was read.
+struct Incoming {
+    let request: SyncRequest
+    let access: ZoneAccess
+    let changeSets: [PendingChangeSet]
+}
+
+/// A request whose change sets are being decided.
+struct Turn {
+    let incoming: Incoming
+    /// The place of the request in its group.
+    let place: Int
+    /// The zone's state when its turn came.
+    let start: ZoneState
+    /// The revisions that it misses, as far as they are written.
+    let missed: CatchUp
+    /// The author and the time of each change set.
+    let stamps: [Stamp]
+    /// The outcome of each change set.
+    var outcomes: [SyncHandler.Outcome?]
+    /// The revisions of its own change sets.
+    var accepted: [Int64] = []
+    /// The number of revisions that it adds.
+    var addedCount: Int64 = 0
+    /// The revisions of each change set of this request and of its ancestors, by id.
+    var ancestors: [String: [Int64]] = [:]
+    /// The permanent ids of its temporary ones.
+    var ids: [TemporaryName: Int64]
+
+    var request: SyncRequest { incoming.request }
+    /// How much of its change sets the answer repeats: with revisions of others, it has them whole.
+    var echo: SyncRequest.Echo { missed.isEmpty && missed.revision == start.revision ? request.echo : .all }
+}
+
+/// What a commit knows of the zone; a value, so that an attempt can be taken back.
+struct Ledger {
+    /// The zone's state after the last written revision.
+    var state: ZoneState
+    /// The hash of the history up to there.
+    var chain: String
+    /// The known fingerprints, by revision.
+    var fingerprints: [Int64: Fingerprint] = [:]
+    var assigner = Identities.Assigner()
+    var facts = Facts()
+    /// The exchanges that are not stored yet.
+    var exchanges: [String: Exchange] = [:]
+    /// The texts of the revisions that this group has written, for the answers to others of it.
+    var texts: [Int64: [String]] = [:]
+}
+
+/// Change sets that are decided and will be written together.
+struct Run {
+    /// A change set with the places of its request and of itself.
+    struct Element {
+        let turn: Int
+        let index: Int
+        let decided: BuildRevision.Decided
+    }
+
+    var elements: [Element] = []
+    var footprint: Footprint
+    var ids: Set<String> = []
+    /// The latest time of its change sets.
+    var time: Int64 = 0
+
+    var isEmpty: Bool { elements.isEmpty }
+}
+
+/// The way of a group through its transaction.
+struct GroupRun<Transaction: CommitTransaction> {
+    let zone: Transaction
+    let limits: Limits
+    let sync: SyncHandler
+    let schema: SyncSchema
+    let rules: Footprint.Rules
+    let identities: Identities
+    let group: [ZoneRequest]
+    /// What was read of each request; nil for a request of another kind.
+    private let incoming: [Result<Incoming, any Error>?]
+    /// Whether a write may change any record.
+    private var hasFarEffects = true
+    var ledger: Ledger
+    var run: Run
+    /// The requests that have joined the run.
+    var turns: [Turn] = []
+
+    init(_ group: [ZoneRequest], _ readers: [Result<JSONReader, TidemarkError>], in zone: Transaction, limits: Limits) {
+        self.zone = zone
+        self.limits = limits
+        self.group = group
+        sync = SyncHandler(limits: limits)
+        schema = zone.schema
+        rules = Footprint.Rules(zone.schema, respelling: zone.respells)
+        identities = Identities(zone.schema, rules)
+        run = Run(footprint: Footprint(rules))
+        ledger = Ledger(state: ZoneState(epoch: "", revision: 0, horizon: 0, schema: ""), chain: "")
+        let schema = zone.schema
+        incoming = zip(group, readers).map { request, reader in
+            guard request.kind == .sync else { return nil }
+            return Result { try Self.read(reader, schema, limits: limits, from: request.access) }
+        }
+    }
+
+    private static func read(
+        _ reader: Result<JSONReader, TidemarkError>,
+        _ schema: SyncSchema,
+        limits: Limits,
+        from access: ZoneAccess
+    ) throws -> Incoming {
+        var reader = try reader.get()
+        let names = schema.wireNames
+        let (request, changeSets) = try SyncRequest.read(&reader, names: names, limits: limits)
+        let envelopes = try changeSets.map { changeSet in
+            try SyncRequest.Envelope(
+                changeSet,
+                ord: changeSet.index,
+                hash: ContentHash.of(changeSet, in: reader),
+                names: names,
+                reader
+            )
+        }
+        let whole = request.with(changeSets: envelopes)
+        return Incoming(
+            request: access.caller == .anonymous ? whole.withoutDevice : whole,
+            access: access,
+            changeSets: changeSets.map { PendingChangeSet($0, reader) }
+        )
+    }
+
+    // MARK: The group
+
+    mutating func answer() throws -> [Result<ZoneAnswer, any Error>] {
+        do { try begin() } catch let error as TidemarkError {
+            // Every request meets the rows of which the error tells.
+            return group.map { _ in .failure(error) }
+        }
+        var results: [Result<ZoneAnswer, any Error>?] = group.map { _ in nil }
+        var bytes = 0
+        for place in group.indices {
+            guard bytes < limits.groupBytesMax else { break }
+            if group.count > 1, try join(place) {
+                bytes += turns.last?.missed.bodies.reduce(0) { $0 + $1.utf8.count } ?? 0
+            } else {
+                try finishTurns(&results)
+                let result = try answerAlone(place)
+                if case .success(let answer) = result { bytes += answer.body.count }
+                results[place] = result
+            }
+        }
+        try finishTurns(&results)
+        return results.prefix { $0 != nil }.compactMap { $0 }
+    }
+
+    /// Reads what the books say about all requests.
+    private mutating func begin() throws {
+        try zone.absorbOutsideChanges()
+        var query = FactsQuery()
+        var hasChangeSets = false
+        for case .success(let request)? in incoming {
+            query.changeSets += request.request.changeSets.compactMap(\.id)
+            hasChangeSets = hasChangeSets || !request.changeSets.isEmpty
+            guard let device = request.request.device else { continue }
+            query.devices.insert(device)
+            for changeSet in request.changeSets {
+                let wanted = identities.wanted(by: changeSet)
+                if !wanted.isEmpty { query.temporaryIDs[device, default: []].formUnion(wanted) }
+            }
+        }
+        ledger.state = try zone.zone()
+        ledger.facts = try zone.facts(query)
+        guard hasChangeSets else { return }
+        hasFarEffects = try schema.hasZeroReferences || zone.hasFarEffects
+        ledger.chain = try zone.chain(at: ledger.state.revision)
+    }
+
+    /// What the commit knows without a query.
+    var known: KnownState {
+        let (ledger, zone) = (ledger, zone)
+        let asked = Set(group.indices.compactMap { request(at: $0)?.request.device })
+        return KnownState(
+            exchange: { device in
+                if let exchange = ledger.exchanges[device] ?? ledger.facts.exchanges[device] { return exchange }
+                return asked.contains(device) ? nil : try zone.lastExchange(with: device)
+            },
+            fingerprint: { try ledger.fingerprints[$0] ?? zone.fingerprint(at: $0) }
+        )
+    }
+
+    /// The requests with change sets that were read.
+    var requests: [Incoming] { group.indices.compactMap(request) }
+
+    /// Adds the change set to the place of an error that `body` throws.
+    private func placing(_ envelope: SyncRequest.Envelope, _ body: () throws -> Void) throws {
+        do { try body() } catch var error as TidemarkError where error.place.changeSet == nil {
+            error.place.changeSet = envelope.index
+            error.place.id = envelope.id
+            throw error
+        }
+    }
+
+    private func request(at place: Int) -> Incoming? {
+        if case .success(let request)? = incoming[place] { request } else { nil }
+    }
+
+    /// The zone's state after the run.
+    private var upcoming: ZoneState {
+        ledger.state.with(
+            revision: ledger.state.revision + Int64(run.elements.count),
+            time: max(ledger.state.time, run.time)
+        )
+    }
+
+    // MARK: Requests that join a run
+
+    /// Decides a request and lets it join the run, if all its change sets are accepted and separate from the others'.
+    private mutating func join(_ place: Int) throws -> Bool {
+        guard let request = request(at: place), request.request.question == nil,
+            !turns.contains(where: { $0.request.device == request.request.device && $0.request.device != nil })
+        else { return false }
+        let before = (ledger: ledger, run: run)
+        do {
+            var turn = try begin(request, at: place)
+            for index in request.changeSets.indices {
+                if try takeStored(index, &turn) { continue }
+                guard case .accept(let decided) = try decide(index, turn), !isOwnRun(decided) else {
+                    throw NotSeparate()
+                }
+                add(decided, index, turns.count, &turn)
+            }
+            turns.append(turn)
+            return true
+        } catch let error where error is NotSeparate || error is TidemarkError || error is Violation {
+            // Alone, the request is answered or refused by itself.
+            (ledger, run) = before
+            return false
+        }
+    }
+
+    /// Writes the run, and answers its requests; if that fails, answers each alone.
+    private mutating func finishTurns(_ results: inout [Result<ZoneAnswer, any Error>?]) throws {
+        let waiting = turns
+        guard !waiting.isEmpty else { return }
+        let zone = zone
+        let before = ledger
+        let outcome = try zone.isolated { try writeTurns() }
+        turns = []
+        run = Run(footprint: Footprint(rules))
+        switch outcome {
+        case .success(let answers):
+            for (turn, answer) in zip(waiting, answers) { results[turn.place] = .success(answer) }
+        case .failure:
+            // The error is about one of them.
+            ledger = before
+            ledger.assigner = Identities.Assigner()
+            for turn in waiting { results[turn.place] = try answerAlone(turn.place) }
+        }
+    }
+
+    private mutating func writeTurns() throws -> [ZoneAnswer] {
+        var turns = turns
+        let elements = run.elements
+        run = Run(footprint: Footprint(rules))
+        if !elements.isEmpty {
+            let zone = zone
+            let written = try zone.attempt { try write(elements.map(\.decided)) }
+            for (element, written) in zip(elements, written) { record(written, element.index, &turns[element.turn]) }
+        }
+        let answers = try turns.map { try render($0, missed: extended($0)) }
+        try keepExchanges()
+        return answers
+    }
+
+    /// Returns the revisions that a request misses, with those that earlier requests of the run have added.
+    private func extended(_ turn: Turn) throws -> CatchUp {
+        let missed = turn.missed
+        guard turn.request.echo != .verdicts, !missed.hasMore, missed.revision < turn.start.revision else {
+            return missed
+        }
+        let bodies = ((missed.revision + 1)...turn.start.revision).compactMap { ledger.texts[$0]?.joined() }
+        let bytes = (missed.bodies + bodies).reduce(0) { $0 + $1.utf8.count }
+        let countMax = min(turn.request.limit ?? .max, limits.revisionsPerAnswerMax)
+        let isWhole = bodies.count == Int(turn.start.revision - missed.revision)
+        let bytesMax = turn.request.takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
+        guard isWhole, bytes <= bytesMax, missed.bodies.count + bodies.count <= countMax else { throw NotSeparate() }
+        return CatchUp(bodies: missed.bodies + bodies, revision: turn.start.revision, hasMore: false)
+    }
+
+    // MARK: A request alone
+
+    private mutating func answerAlone(_ place: Int) throws -> Result<ZoneAnswer, any Error> {
+        if case .failure(let error)? = incoming[place] { return .failure(error) }
+        let before = ledger
+        let zone = zone
+        let result = try zone.isolated { try answerOne(place) }
+        if case .failure = result {
+            ledger = before
+            run = Run(footprint: Footprint(rules))
+        }
+        return result
+    }
+
+    private mutating func answerOne(_ place: Int) throws -> ZoneAnswer {
+        guard let incoming = request(at: place) else {
+            let text = try ComparisonHandler(limits: limits).handle(group[place].body, in: zone)
+            // It may have computed them again.
+            ledger.fingerprints = [:]
+            return ZoneAnswer(body: Array(text.utf8))
+        }
+        let request = incoming.request
+        if let question = request.question {
+            let text = try sync.answer(question, of: request, from: incoming.access.caller, in: zone)
+            return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
+        }
+        var turn = try begin(incoming, at: place)
+        for index in incoming.changeSets.indices { try settle(index, &turn) }
+        try writeRun(&turn)
+        let answer = try render(turn, missed: turn.missed)
+        try keepExchanges()
+        return answer
+    }
+
+    /// Decides a change set, and lets it join the run of its request, if it can.
+    private mutating func settle(_ index: Int, _ turn: inout Turn) throws {
+        try placing(turn.request.changeSets[index]) {
+            if run.ids.contains(turn.request.changeSets[index].id ?? "") { try writeRun(&turn) }
+            if try takeStored(index, &turn) { return }
+            while true {
+                let isFirst = run.isEmpty
+                do {
+                    let decision = try decide(index, turn)
+                    if case .accept(let decided) = decision, !isOwnRun(decided) || isFirst {
+                        add(decided, index, 0, &turn)
+                        if isOwnRun(decided) { try writeRun(&turn) }
+                        return
+                    }
+                    if case .refuse(let reasons) = decision, isFirst {
+                        return try refuse(index, reasons, &turn)
+                    }
+                } catch is NotSeparate where !isFirst {}
+                // After the write of the others, its facts are others.
+                try writeRun(&turn)
+            }
+        }
+    }
+
+    /// Writes the run of a request; if the database refuses it, writes its change sets one by one.
+    private mutating func writeRun(_ turn: inout Turn) throws {
+        let elements = run.elements
+        guard let first = elements.first else { return }
+        let zone = zone
+        let before = ledger
+        run = Run(footprint: Footprint(rules))
+        do {
+            let written = try zone.attempt { try write(elements.map(\.decided)) }
+            for (element, written) in zip(elements, written) { record(written, element.index, &turn) }
+        } catch let error where error is NotSeparate || error is Violation {
+            ledger = before
+            for element in elements { withdraw(element.decided, from: &turn) }
+            if elements.count == 1 { return try takeRefusal(error, first.index, &turn) }
+            for element in elements {
+                try settle(element.index, &turn)
+                try writeRun(&turn)
+            }
+        }
+    }
+
+    /// Refuses a change set that the database has refused.
+    private mutating func takeRefusal(_ error: any Error, _ index: Int, _ turn: inout Turn) throws {
+        switch error {
+        case Violation.conflict(let reasons): try refuse(index, reasons, &turn)
+        case Violation.refusal(let error):
+            if planted(PlantedBug.swallowsRefusal) {
+                turn.outcomes[index] = SyncHandler.Outcome(body: "{}", revision: nil)
+                return
+            }
+            var placed = error
+            placed.place.changeSet = index
+            placed.place.id = turn.request.changeSets[index].id
+            throw placed
+        default: throw error
+        }
+    }
+
+    // MARK: Turns
+
+    private mutating func begin(_ incoming: Incoming, at place: Int) throws -> Turn {
+        let request = incoming.request
+        let written = ledger.state.revision
+        if !request.changeSets.isEmpty, ledger.fingerprints[written] == nil {
+            ledger.fingerprints[written] = try zone.fingerprint(at: written)
+        }
+        let start = upcoming
+        try sync.admit(request, from: incoming.access.caller, to: start, knowing: known, in: zone)
+        let missed = try sync.catchUp(
+            request,
+            at: start,
+            through: ledger.state.revision,
+            in: zone
+        )
+        var clock = HybridClock(last: start.time)
+        return Turn(
+            incoming: incoming,
+            place: place,
+            start: start,
+            missed: missed,
+            stamps: request.changeSets.map {
+                sync.stamp(for: $0, of: request, from: incoming.access, clock: &clock, at: zone.now)
+            },
+            outcomes: request.changeSets.map { _ in nil },
+            ids: request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:]
+        )
+    }
+
+    /// Repeats the stored verdict of a change set that was decided before.
+    ///
+    /// - Throws: ``NotSeparate`` for a change set of the run.
+    private func takeStored(_ index: Int, _ turn: inout Turn) throws -> Bool {
+        let envelope = turn.request.changeSets[index]
+        guard let id = envelope.id else { return false }
+        if run.ids.contains(id) { throw NotSeparate() }
+        guard let verdict = ledger.facts.verdicts[id] else { return false }
+        if planted(PlantedBug.forgetsVerdictOfSums), turn.incoming.changeSets[index].hasSums { return false }
+        // Id and content identify the change set. The sender may have a new device id.
+        guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash),
+            try sync.isOwn(verdict, of: turn.request, from: turn.incoming.access.caller, known)
+        else {
+            throw TidemarkError(
+                .changeSetIdReused,
+                "This change set id stands for another content.",
+                fix: "Give every change set 128 new random bits as its id."
+            )
+        }
+        turn.outcomes[index] = SyncHandler.Outcome(body: nil, revision: verdict.revision, storedVerdict: verdict)
+        if let revision = verdict.revision { turn.accepted.append(revision) }
+        return true
+    }
+
+    /// Adds an accepted change set to the run.
+    private mutating func add(
+        _ decided: BuildRevision.Decided,
+        _ index: Int,
+        _ place: Int,
+        _ turn: inout Turn
+    ) {
+        run.elements.append(Run.Element(turn: place, index: index, decided: decided))
+        run.footprint.add(decided.changeSet)
+        run.time = max(run.time, decided.stamp.time)
+        if let id = decided.envelope.id {
+            run.ids.insert(id)
+            turn.ancestors[id] = decided.ancestors + [decided.revision]
+        }
+        turn.accepted.append(decided.revision)
+        turn.addedCount += 1
+        for assigned in decided.permanentIDs { turn.ids[assigned.name] = assigned.id }
+    }
+
+    /// Takes a change set that was not written out of its turn.
+    private func withdraw(_ decided: BuildRevision.Decided, from turn: inout Turn) {
+        if let id = decided.envelope.id { turn.ancestors[id] = nil }
+        turn.accepted.removeAll { $0 == decided.revision }
+        turn.addedCount -= 1
+        for assigned in decided.permanentIDs { turn.ids[assigned.name] = nil }
+    }
+
+    /// Whether a change set is written by itself, because it may change records that it does not name.
+    private func isOwnRun(_ decided: BuildRevision.Decided) -> Bool {
+        hasFarEffects || !decided.overrulings.isEmpty
+            || decided.changeSet.records.contains { rules.reachesFar($0.table, $0.operation) }
+    }
+
+    private mutating func keepExchanges() throws {
+        guard !ledger.exchanges.isEmpty else { return }
+        try zone.keep(ledger.exchanges)
+        ledger.facts.exchanges.merge(ledger.exchanges) { $1 }
+        ledger.exchanges = [:]
+    }
+}

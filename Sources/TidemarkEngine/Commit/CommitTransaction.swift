@@ -1,0 +1,241 @@
+package import TidemarkCore
+
+/// One transaction on one zone, as a commit uses it: facts out of the database, and rows into it.
+///
+/// The rules are in ``CommitGroup``. Every function works on sets, so that a store on a network needs a statement a
+/// table, not a row. All functions are synchronous and run on the store's own thread. A store throws
+/// ``TidemarkCore/TidemarkError`` or ``Violation``; any other error is a failure of the database.
+package protocol CommitTransaction: ZoneBooks {
+    /// The zone's tables and policies.
+    var schema: SyncSchema { get }
+
+    /// Whether a write may change records that no foreign key action explains: the tables have triggers of a program.
+    var hasFarEffects: Bool { get throws }
+
+    /// Whether the rows of a table may spell a key in another way than a change set: as 9.0, or in capitals.
+    func respells(_ table: SyncedTable) -> Bool
+
+    /// Whether the author of a change set is told that the row spells its key in another way.
+    var tellsSpelling: Bool { get }
+
+    /// Returns the hash of the history up to a revision; empty if there is none.
+    func chain(at revision: Int64) throws -> String
+
+    /// Reads what the books say about several requests.
+    func facts(_ query: FactsQuery) throws -> Facts
+
+    /// Returns the keys of records whose rows spell them in another way, such as `"abc"` for `"ABC"`.
+    func storedKeys(_ names: [RecordID]) throws -> [RecordID: String]
+
+    /// Returns the records about which the author of a change does not know everything.
+    ///
+    /// These are creations of records that exist, and updates and deletions of records that do not exist or have
+    /// changed after their base. The index of a change is the key.
+    func contended(_ changes: [BasedChange]) throws -> [Int: ContendedRecord]
+
+    /// Returns those of changed records that have changed after a base, without their rows.
+    ///
+    /// The index of a change is the key.
+    func laterChanges(_ changes: [BasedChange]) throws -> [Int: ContendedRecord]
+
+    /// Returns the next ids of a table: no record has or had one of them, and none is lent to a device.
+    ///
+    /// - Returns: The ids up to the end of a range of the server's; nil if none are left.
+    func nextIDs(of table: Int, from least: Int64) throws -> ClosedRange<Int64>?
+
+    /// Writes change sets that name no record twice, and passes on the effect on each record.
+    ///
+    /// - Throws: ``Violation`` when a constraint fails or a reference dangles.
+    func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws
+
+    /// Returns the values of records that exist, in the order of ``TidemarkCore/SyncedTable/columns``.
+    func rows(_ names: [RecordID]) throws -> [RecordID: [Value]]
+
+    /// Returns the last revision of each record; for a record without one, that of the zone's first rows.
+    func revisions(of names: [RecordID]) throws -> [RecordID: Int64]
+
+    /// Returns the records that refer to others, at most `max`.
+    func children(of names: [RecordID], max: Int) throws -> [RecordID]
+
+    /// Returns the records of a table that hold unique values of a change set.
+    ///
+    /// A record that the change set deletes or gives another value does not count.
+    func holders(of columns: [String], in table: Int, _ changeSet: PendingChangeSet) throws -> [String]
+
+    /// Stores revisions and their verdicts.
+    ///
+    /// No new record gets the id of one that the revisions have changed: a device that still refers to a deleted record
+    /// must not reach another one.
+    ///
+    /// - Throws: ``Violation`` when a temporary id was used before.
+    func append(_ commit: ZoneCommit) throws
+
+    /// Stores the verdict on a refused change set, and what its author sent, for people who look at conflicts.
+    func keep(_ refusal: Refusal) throws
+
+    /// Stores the last exchange with each device.
+    func keep(_ exchanges: [String: Exchange]) throws
+}
+
+/// What a group of requests asks of the books.
+package struct FactsQuery: Sendable {
+    /// The ids of change sets.
+    package var changeSets: [String] = []
+    /// The devices.
+    package var devices: Set<String> = []
+    /// The temporary ids that devices name without creating their records in the same change set.
+    package var temporaryIDs: [DeviceID: Set<TemporaryName>] = [:]
+
+    /// A device.
+    package typealias DeviceID = String
+
+    /// Makes an empty query.
+    package init() {}
+}
+
+/// A temporary id.
+package struct TemporaryName: Hashable, Sendable {
+    /// The place of the table in ``TidemarkCore/SyncSchema/tables``.
+    package let table: Int
+    /// The temporary id, as the wire has it: negative.
+    package let id: Int64
+
+    /// Makes a name.
+    package init(table: Int, id: Int64) {
+        self.table = table
+        self.id = id
+    }
+}
+
+/// What the books say about a group of requests.
+package struct Facts: Sendable {
+    /// The stored verdicts, by the id of the change set.
+    package var verdicts: [String: Verdict] = [:]
+    /// The last exchange with each device that had one.
+    package var exchanges: [String: Exchange] = [:]
+    /// The devices with notes of overruled values.
+    package var devicesWithNotes: Set<String> = []
+    /// The permanent ids that devices got for temporary ones.
+    package var permanentIDs: [FactsQuery.DeviceID: [TemporaryName: Int64]] = [:]
+
+    /// Makes empty facts.
+    package init() {}
+}
+
+/// A change to a record, and the revision on which it is based.
+package struct BasedChange: Sendable {
+    /// The record.
+    package let name: RecordID
+    /// The kind of change.
+    package let operation: Operation
+    /// The revision.
+    package let base: Int64
+
+    /// Makes a change.
+    package init(name: RecordID, operation: Operation, base: Int64) {
+        self.name = name
+        self.operation = operation
+        self.base = base
+    }
+}
+
+/// A record that has changed after the base of a change to it, or is missing, or exists already.
+package struct ContendedRecord: Sendable {
+    /// Whether a row has its key, perhaps in another spelling.
+    package let exists: Bool
+    /// Its present row; nil if there is none, or it was not asked for.
+    package let row: [Value]?
+    /// The changes after the base, oldest first.
+    package let changes: [LoggedChange]
+
+    /// Makes a record.
+    package init(exists: Bool, row: [Value]?, changes: [LoggedChange]) {
+        self.exists = exists
+        self.row = row
+        self.changes = changes
+    }
+}
+
+/// An entry of the log about a record.
+package struct LoggedChange: Sendable {
+    /// The revision.
+    package let revision: Int64
+    /// Whether compaction has merged several changes into the entry, so that it is nobody's own.
+    package let isMerged: Bool
+    /// What the change did.
+    package let change: UnseenChange
+
+    /// Makes an entry.
+    package init(revision: Int64, isMerged: Bool, change: UnseenChange) {
+        self.revision = revision
+        self.isMerged = isMerged
+        self.change = change
+    }
+}
+
+/// Revisions to store.
+package struct ZoneCommit {
+    /// The revisions, in their order.
+    package var revisions: [CommittedRevision] = []
+    /// The ids from which the next ones are sought, by the place of the table: the server has assigned lower ones.
+    package var nextIDs: [Int: Int64] = [:]
+    /// The zone's state afterwards.
+    package let zone: ZoneState
+
+    /// Makes a commit without revisions.
+    package init(zone: ZoneState) { self.zone = zone }
+}
+
+/// A revision to store.
+package struct CommittedRevision {
+    /// The change of a record.
+    package struct Entry {
+        /// The record.
+        package let name: RecordID
+        /// The kind of change.
+        package let operation: Operation
+        /// The places of the columns that an update changed.
+        package let columns: [Int]
+        /// The row before; nil for a creation.
+        package let before: [Value]?
+    }
+
+    /// The revision.
+    package let revision: Int64
+    /// The change set; nil for the changes of other programs.
+    package let envelope: SyncRequest.Envelope?
+    /// The author and time.
+    package let stamp: Stamp
+    /// The changes.
+    package var entries: [Entry]
+    /// The text that devices get, in pieces of some 64 KiB.
+    package let text: [String]
+    /// The hash of the history up to this revision.
+    package let chain: String
+    /// The fingerprint of the rows at this revision, if that of the previous one is known.
+    package let fingerprint: Fingerprint?
+    /// The change set with only the ids of its new records, JSON.
+    package let ids: String
+    /// The whole author's copy; only for a change set with overruled values.
+    package let authorsCopy: String?
+    /// Whether it was committed as sent, so that its author only needs ``ids``.
+    package let isAsSent: Bool
+    /// The permanent ids of its new records.
+    package let permanentIDs: [(name: TemporaryName, id: Int64)]
+    /// The overruled values of other devices: a JSON array of records each.
+    package let notes: [(device: String, records: String)]
+}
+
+/// The verdict on a refused change set.
+package struct Refusal: Sendable {
+    /// The change set.
+    package let envelope: SyncRequest.Envelope
+    /// The device that sent it.
+    package let device: String?
+    /// The device's revision.
+    package let base: Int64
+    /// The answer that a retry gets again, JSON.
+    package let text: String
+    /// The records as the author sent them, JSON; nil if they are too long to be kept for people.
+    package let sent: String?
+}

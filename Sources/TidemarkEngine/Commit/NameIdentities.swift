@@ -1,0 +1,265 @@
+package import TidemarkCore
+
+/// Gives new records permanent ids, and replaces temporary ids by permanent ones.
+///
+/// A device counts temporary ids down from -1, or takes them from the reserved region, in which an id means nothing
+/// else. So small negative ids are followed in keys and declared references only, and ids of the reserved region in
+/// every column: a generic relation, a log or a column without a foreign key holds a record's id as well.
+package struct Identities {
+    /// The permanent ids that the next new records get.
+    ///
+    /// A value, so that the ids of a change set that is not committed are free again.
+    struct Assigner {
+        private struct Table {
+            var place: ClosedRange<Int64>?
+            var next: Int64
+            let chosen: Set<Int64>
+        }
+
+        private var tables: [Int: Table] = [:]
+
+        /// The ids from which the next ones are sought, of the tables that have got some.
+        private(set) var nextIDs: [Int: Int64] = [:]
+
+        /// Whether it knows the ids of a table that change sets choose.
+        func knows(_ table: Int) -> Bool { tables[table] != nil }
+
+        /// Forgets the next ids of a table, because others have taken some.
+        mutating func forget(_ table: Int) { tables[table] = nil }
+
+        /// Takes the next id of a table: no record has had it, and no change set of the group chooses it.
+        ///
+        /// `chosen` has the ids that change sets choose, the first time.
+        mutating func take(of table: Int, chosen: Set<Int64>, in transaction: some CommitTransaction) throws -> Int64 {
+            var entry = tables.removeValue(forKey: table) ?? Table(place: nil, next: 1, chosen: chosen)
+            while true {
+                if entry.place.map({ entry.next > $0.upperBound }) ?? true {
+                    guard let place = try transaction.nextIDs(of: table, from: entry.next) else {
+                        throw Self.exhausted(transaction.schema.tables[table])
+                    }
+                    entry.place = place
+                    entry.next = place.lowerBound
+                }
+                let id = entry.next
+                entry.next += 1
+                if entry.chosen.contains(id) { continue }
+                tables[table] = entry
+                nextIDs[table] = entry.next
+                return id
+            }
+        }
+
+        private static func exhausted(_ table: SyncedTable) -> TidemarkError {
+            TidemarkError(
+                .unavailable,
+                "The table has no ids left for new records: they end at 2^51 - 1.",
+                fix: """
+                    Give its highest rows lower ids in the file, and serve a copy made with .dump of the app's tables.
+                    """,
+                place: .init(table: table.name)
+            )
+        }
+    }
+
+    private let schema: SyncSchema
+    private let rules: Footprint.Rules
+
+    init(_ schema: SyncSchema, _ rules: Footprint.Rules) {
+        self.schema = schema
+        self.rules = rules
+    }
+
+    // MARK: Temporary ids
+
+    /// Returns the temporary ids that a change set refers to or names without creating their records.
+    func wanted(by changeSet: PendingChangeSet) -> Set<TemporaryName> {
+        var wanted: Set<TemporaryName> = []
+        for record in changeSet.records {
+            if record.operation != .create, let name = temporaryKey(record) { wanted.insert(name) }
+            for (_, names) in references(of: record, in: changeSet) { wanted.formUnion(names) }
+            for (_, names) in keyReferences(of: record) { wanted.formUnion(names) }
+            for stray in strays(of: record, in: changeSet) { wanted.formUnion(stray.names) }
+        }
+        return wanted
+    }
+
+    /// Returns the temporary id that is a record's key.
+    func temporaryKey(_ record: PendingChangeSet.Record) -> TemporaryName? {
+        let table = schema.tables[record.table]
+        guard table.keyKind == .integer, record.key.utf8.first == UInt8(ascii: "-"), let id = Int64(record.key),
+            id < table.lowestID
+        else { return nil }
+        return TemporaryName(table: record.table, id: id)
+    }
+
+    /// Returns the references of a record to temporary ids: the places of the values, and what each may name.
+    private func references(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet)
+        -> [(place: Int, names: [TemporaryName])]
+    {
+        guard let references = rules.integerReferences[record.table], record.operation != .delete else { return [] }
+        return changeSet.columns(of: record).compactMap { place, column in
+            guard let parents = references[column.place], changeSet.delta(at: place) == nil,
+                let id = changeSet.integer(at: place), id < 0
+            else { return nil }
+            let names = parents.filter { id < schema.tables[$0].lowestID }.map { TemporaryName(table: $0, id: id) }
+            return names.isEmpty ? nil : (place, names)
+        }
+    }
+
+    /// Returns the references in a record's composite key: the parts, and what each may name.
+    private func keyReferences(of record: PendingChangeSet.Record) -> [(part: Int, names: [TemporaryName])] {
+        let table = schema.tables[record.table]
+        guard table.keyKind == .general, let references = rules.integerReferences[record.table],
+            record.key.utf8.contains(UInt8(ascii: "-"))
+        else { return [] }
+        let places = schema.layouts[record.table].keyPlaces
+        return keyParts(of: record.key).enumerated().compactMap { part, value in
+            guard case .integer(let id) = value, id < 0, let parents = references[places[part]] else { return nil }
+            let names = parents.filter { id < schema.tables[$0].lowestID }.map { TemporaryName(table: $0, id: id) }
+            return names.isEmpty ? nil : (part, names)
+        }
+    }
+
+    /// Returns the values of a record that may be temporary ids of the reserved region in other columns.
+    ///
+    /// A device negates temporary ids in keys and declared references only. In other columns they are as its file
+    /// holds them, as integers or as whole texts.
+    private func strays(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet)
+        -> [(place: Int, names: [TemporaryName], isText: Bool)]
+    {
+        changeSet.columns(of: record).compactMap { place, _ in
+            guard changeSet.delta(at: place) == nil, let cell = changeSet.cell(at: place), cell.range.count == 16,
+                cell.kind == .integer || cell.kind == .text,
+                changeSet.reader.bytes[cell.range].allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+                let id = changeSet.reader.integer(in: cell.range),
+                (TemporaryID.reservedMin...TemporaryID.reservedMax).contains(id)
+            else { return nil }
+            let names = schema.tables.indices.filter { schema.tables[$0].keyKind == .integer }.map {
+                TemporaryName(table: $0, id: -id)
+            }
+            return (place, names, cell.kind == .text)
+        }
+    }
+
+    private func keyParts(of key: String) -> [Value] { Value.parts(ofKey: key) }
+
+    // MARK: Renaming
+
+    /// Assigns ids to the new records of a change set.
+    ///
+    /// - Returns: The permanent ids of the new records with temporary ones, in their order.
+    /// - Throws: ``Violation`` when a temporary id stands for two records.
+    func assign(
+        to changeSet: PendingChangeSet,
+        known: [TemporaryName: Int64],
+        take: (_ table: Int) throws -> Int64
+    ) throws -> [(name: TemporaryName, id: Int64)] {
+        var assigned: [(name: TemporaryName, id: Int64)] = []
+        for record in changeSet.records where record.operation == .create {
+            guard let name = temporaryKey(record) else { continue }
+            guard known[name] == nil else { throw Self.usedTemporaryID(schema.tables[name.table]) }
+            assigned.append((name, try take(name.table)))
+        }
+        return assigned
+    }
+
+    /// Replaces the temporary ids of a change set.
+    ///
+    /// `requiresAll` refuses unknown ones; else they stay, as in the answer to a refused change set.
+    ///
+    /// - Throws: ``Violation`` when a temporary id is unknown, or a record is named twice.
+    func rename(_ changeSet: inout PendingChangeSet, _ ids: [TemporaryName: Int64], requiresAll: Bool) throws {
+        var hasRenamed = false
+        for index in changeSet.records.indices {
+            let record = changeSet.records[index]
+            if let name = temporaryKey(record) {
+                if let id = ids[name] {
+                    changeSet.records[index].authorsKey = record.key
+                    changeSet.records[index].key = String(id)
+                    hasRenamed = true
+                } else if requiresAll {
+                    throw unknown(record, column: nil)
+                }
+            }
+            if try renameKey(&changeSet.records[index], ids, requiresAll: requiresAll) { hasRenamed = true }
+            for (place, names) in references(of: record, in: changeSet) {
+                if let id = names.lazy.compactMap({ ids[$0] }).first {
+                    changeSet.replace(at: place, by: .integer(id))
+                } else if requiresAll {
+                    throw unknown(record, column: changeSet.changeSet.values[place].column.name)
+                }
+            }
+            for stray in strays(of: record, in: changeSet) {
+                guard let id = stray.names.lazy.compactMap({ ids[$0] }).first else { continue }
+                changeSet.replace(at: stray.place, by: stray.isText ? .text(String(id)) : .integer(id))
+            }
+        }
+        guard hasRenamed else { return }
+        var names: Set<RecordID> = []
+        for record in changeSet.records
+        where !names.insert(RecordID(table: record.table, key: record.key)).inserted { throw Self.duplicateRecord }
+    }
+
+    /// Replaces the temporary ids in a composite key.
+    private func renameKey(
+        _ record: inout PendingChangeSet.Record,
+        _ ids: [TemporaryName: Int64],
+        requiresAll: Bool
+    ) throws -> Bool {
+        let references = keyReferences(of: record)
+        guard !references.isEmpty else { return false }
+        var parts = keyParts(of: record.key)
+        var hasRenamed = false
+        for (part, names) in references {
+            if let id = names.lazy.compactMap({ ids[$0] }).first {
+                parts[part] = .integer(id)
+                hasRenamed = true
+            } else if requiresAll {
+                let column = schema.layouts[record.table].keyPlaces[part]
+                throw unknown(record, column: schema.tables[record.table].columns[column].name)
+            }
+        }
+        guard hasRenamed else { return false }
+        record.authorsKey = record.authorsKey ?? record.key
+        record.key = Value.key(ofParts: parts)
+        return true
+    }
+
+    // MARK: Refusals
+
+    /// The refusal of a temporary id that stands for two records.
+    package static func usedTemporaryID(_ table: SyncedTable) -> Violation {
+        .refusal(
+            TidemarkError(
+                .invalidKey,
+                "A temporary id was used for a record before.",
+                fix: "Count down for each new record, and keep the counter.",
+                place: .init(table: table.name)
+            )
+        )
+    }
+
+    /// The refusal of a record that a change set names by its permanent and by a temporary id.
+    private static let duplicateRecord = Violation.refusal(
+        TidemarkError(
+            .invalidKey,
+            "A change set names a record twice: by a temporary id, and by the id that it has, or now gets.",
+            fix: "Name each record once, and use only ids that the server has assigned."
+        )
+    )
+
+    private func unknown(_ record: PendingChangeSet.Record, column: String?) -> Violation {
+        .refusal(
+            TidemarkError(
+                .unknownTemporaryId,
+                "A negative id stands for no record that this device created.",
+                fix: "Create the record in this change set or in an earlier one of the same device.",
+                place: .init(
+                    table: schema.tables[record.table].name,
+                    key: record.authorsKey ?? record.key,
+                    column: column
+                )
+            )
+        )
+    }
+}

@@ -1,0 +1,364 @@
+package import GRDB
+import GRDBSQLite
+package import TidemarkCore
+
+/// Writes change sets into the tables of a zone, with a cached statement a record.
+///
+/// SQLite rejects no intermediate state, because of the order: create records (parents first), update records, delete
+/// records (children first). So a child can move away from a parent that the same change set deletes. Records to which
+/// no table refers are deleted before all that, so that their values are free, and a program's triggers see nothing
+/// else.
+///
+/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order. With `parking`,
+/// placeholders replace the values that records leave first, and SQLite compares final values only.
+package struct ChangeWriter {
+    private let db: Database
+    private let schema: SyncSchema
+
+    /// Makes a writer for a prepared connection.
+    package init(_ db: Database, schema: SyncSchema) {
+        self.db = db
+        self.schema = schema
+    }
+
+    /// A record with its change set.
+    fileprivate typealias Item = (changeSet: Int, record: Int)
+
+    /// Writes change sets that together name no record twice.
+    ///
+    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls its savepoint back.
+    package func write(_ changeSets: [PendingChangeSet], parking: Bool) throws {
+        var work: [Int: [Operation: [Item]]] = [:]
+        for (place, changeSet) in changeSets.enumerated() {
+            for (index, record) in changeSet.records.enumerated() {
+                work[record.table, default: [:]][record.operation, default: []].append((place, index))
+            }
+        }
+        let tables = work.keys.sorted()
+        let keepsDeleted = planted(PlantedBug.commitsWithoutDeletions)
+        let parents = Set(schema.tables.flatMap(\.references).map(\.parent))
+        let deletesLast = { (table: Int) in parents.contains(schema.tables[table].name) }
+        for table in tables.reversed() where !keepsDeleted && !deletesLast(table) {
+            try delete(work[table]?[.delete] ?? [], from: table, changeSets)
+        }
+        var kept: [RecordID: [Int: Value]] = [:]
+        if parking, !planted(PlantedBug.swapsWithoutParking) {
+            for table in tables {
+                let operations: [Operation] = deletesLast(table) ? [.update, .delete] : [.update]
+                let leaving = operations.flatMap { work[table]?[$0] ?? [] }
+                let taking = [Operation.create, .update].flatMap { work[table]?[$0] ?? [] }
+                let parking = ParkValues(db, schema, table: table, changeSets)
+                kept.merge(try parking.park(leaving, taking: taking)) { first, _ in first }
+            }
+        }
+        for table in tables { try create(work[table]?[.create] ?? [], in: table, changeSets) }
+        for table in tables { try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: kept) }
+        for table in tables.reversed() where !keepsDeleted && deletesLast(table) {
+            try delete(work[table]?[.delete] ?? [], from: table, changeSets)
+        }
+    }
+
+    private func create(_ items: [Item], in place: Int, _ changeSets: [PendingChangeSet]) throws {
+        let table = schema.tables[place]
+        let verb = planted(PlantedBug.evictsUniqueHolder) ? "OR REPLACE" : table.abortClause
+        let keyCount = Int32(table.key.count)
+        var statement: (columns: [Int], bound: BoundStatement)?
+        for item in items {
+            let changeSet = changeSets[item.changeSet]
+            let record = changeSet.records[item.record]
+            let columns = changeSet.columns(of: record).map(\.column.place)
+            if statement?.columns != columns {
+                let names = table.key + columns.map { table.columns[$0].name }
+                let marks = Array(repeating: "?", count: names.count).joined(separator: ", ")
+                let sql = """
+                    INSERT \(verb) INTO main.\(SQLText.name(table.name)) (\(SQLText.names(names))) VALUES (\(marks))
+                    """
+                statement = (columns, try BoundStatement(sql, in: db))
+            }
+            try statement?.bound.run { row in
+                bindKey(record.key, of: table, from: 1, to: row)
+                var index = keyCount
+                for (place, _) in changeSet.columns(of: record) {
+                    index += 1
+                    try bind(changeSet, place, at: index, to: row)
+                }
+            }
+        }
+    }
+
+    private func update(
+        _ items: [Item],
+        in place: Int,
+        _ changeSets: [PendingChangeSet],
+        restoring kept: [RecordID: [Int: Value]]
+    ) throws {
+        let table = schema.tables[place]
+        var statement: (targets: [String], bound: BoundStatement)?
+        for item in items {
+            let changeSet = changeSets[item.changeSet]
+            let record = changeSet.records[item.record]
+            let columns = Array(changeSet.columns(of: record))
+            let set = Set(columns.map(\.column.place))
+            let parked = kept.isEmpty ? [:] : kept[RecordID(table: place, key: record.key)] ?? [:]
+            let restored = parked.filter { !set.contains($0.key) }.sorted { $0.key < $1.key }
+            let targets = columns.map { place, column in
+                let name = SQLText.name(column.name)
+                return changeSet.delta(at: place) == nil ? "\(name) = ?" : "\(name) = tidemark_add(\(name), ?)"
+            } + restored.map { "\(SQLText.name(table.columns[$0.key].name)) = ?" }
+            guard !targets.isEmpty else { continue }
+            if statement?.targets != targets {
+                let sql = """
+                    UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
+                    SET \(targets.joined(separator: ", "))
+                    WHERE \(Self.keyMatch(table))
+                    """
+                statement = (targets, try BoundStatement(sql, in: db))
+            }
+            try statement?.bound.run { row in
+                var index: Int32 = 0
+                for (place, _) in columns {
+                    index += 1
+                    try bind(changeSet, place, at: index, to: row)
+                }
+                for (_, value) in restored {
+                    index += 1
+                    row.bind(value, at: index)
+                }
+                bindKey(record.key, of: table, from: index + 1, to: row)
+            }
+        }
+    }
+
+    private func delete(_ items: [Item], from place: Int, _ changeSets: [PendingChangeSet]) throws {
+        guard !items.isEmpty else { return }
+        let table = schema.tables[place]
+        let sql = "DELETE FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table))"
+        let statement = try BoundStatement(sql, in: db)
+        for item in items {
+            let key = changeSets[item.changeSet].records[item.record].key
+            try statement.run { bindKey(key, of: table, from: 1, to: $0) }
+        }
+    }
+
+    /// The condition that a row has a key, whose values are the next parameters.
+    fileprivate static func keyMatch(_ table: SyncedTable) -> String {
+        table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
+    }
+
+    private func bind(_ changeSet: PendingChangeSet, _ place: Int, at index: Int32, to row: BoundStatement) throws {
+        if let delta = changeSet.delta(at: place) { return row.bind(delta, at: index) }
+        if let cell = changeSet.cell(at: place) { return try row.bind(cell, of: changeSet.reader, at: index) }
+        row.bind(try changeSet.value(at: place), at: index)
+    }
+
+    private func bindKey(_ key: String, of table: SyncedTable, from index: Int32, to row: BoundStatement) {
+        if table.keyKind == .integer { return row.bind(Int64(key), at: index) }
+        for (place, part) in Value.parts(ofKey: key).enumerated() { row.bind(part, at: index + Int32(place)) }
+    }
+}
+
+extension SyncedTable {
+    /// The clause with which a statement overrides the table's conflict clauses, such as `ON CONFLICT REPLACE`.
+    ///
+    /// It is empty for a table without such a clause. SQLite lets it override the clauses inside triggers
+    /// as well, so that an `INSERT OR REPLACE` of a program's trigger would fail.
+    package var abortClause: String { SQLText.hasKeyword("CONFLICT", in: sql) ? "OR ABORT" : "" }
+}
+
+/// Replaces unique values that other records take by placeholders, before the records change or go.
+///
+/// Records whose values nobody takes stay as they are, because a program's triggers see each update.
+private struct ParkValues {
+    private let db: Database
+    private let schema: SyncSchema
+    private let place: Int
+    private let table: SyncedTable
+    private let changeSets: [PendingChangeSet]
+
+    init(_ db: Database, _ schema: SyncSchema, table place: Int, _ changeSets: [PendingChangeSet]) {
+        self.db = db
+        self.schema = schema
+        self.place = place
+        table = schema.tables[place]
+        self.changeSets = changeSets
+    }
+
+    /// The lowest placeholder of REAL columns, -2^53.
+    private static let realPlaceholderMin: Int64 = -(1 << 53)
+    /// The lowest placeholder of integer columns, -2^62.
+    private static let integerPlaceholderMin: Int64 = -(1 << 62)
+
+    /// Parks unique values that a record leaves and another one takes.
+    ///
+    /// - Returns: The present values of columns that were parked, by record.
+    func park(_ leaving: [ChangeWriter.Item], taking: [ChangeWriter.Item]) throws -> [RecordID: [Int: Value]] {
+        guard !leaving.isEmpty, !taking.isEmpty, !table.uniques.isEmpty || table.hasComputedUniques else { return [:] }
+        let adding = Set(
+            taking.flatMap { item in
+                let changeSet = changeSets[item.changeSet]
+                return changeSet.columns(of: changeSet.records[item.record]).filter {
+                    changeSet.delta(at: $0.place) != nil
+                }.map(\.column.place)
+            }
+        )
+        let uniqueNames = Set(table.uniques.flatMap { $0 })
+        let parkable = schema.layouts[place].valuePlaces.filter { !adding.contains($0) }
+        let constrained = parkable.filter { uniqueNames.contains(table.columns[$0].name) }
+        // A computed value may depend on any column.
+        let columns = table.hasComputedUniques ? parkable : constrained
+        guard !columns.isEmpty else { return [:] }
+        let taken = try takenValues(taking, adding)
+        guard table.sql.uppercased().contains("CHECK") else {
+            return try park(leaving, columns, orElse: constrained, taken)
+        }
+        try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
+        let outcome = Result { try park(leaving, columns, orElse: constrained, taken) }
+        try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
+        return try outcome.get()
+    }
+
+    /// Returns the values that records take, as printed, by column; nil where they are hard to tell.
+    private func takenValues(_ taking: [ChangeWriter.Item], _ adding: Set<Int>) throws -> [Int: Set<String>]? {
+        let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
+        let addingNames = Set(adding.map { table.columns[$0].name })
+        let hasSums = table.uniques.contains { !addingNames.isDisjoint(with: $0) }
+        guard !table.hasComputedUniques, !hasOwnCollation, !hasSums else { return nil }
+        var taken: [Int: Set<String>] = [:]
+        let uniqueNames = Set(table.uniques.flatMap { $0 })
+        let filled = table.columns.indices.filter {
+            uniqueNames.contains(table.columns[$0].name) && table.columns[$0].defaultSQL != nil
+        }
+        for item in taking {
+            let changeSet = changeSets[item.changeSet]
+            let record = changeSet.records[item.record]
+            var given: Set<Int> = []
+            for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
+                given.insert(column.place)
+                taken[column.place, default: []].insert(Self.printed(try changeSet.value(at: place)))
+            }
+            if record.operation == .create, !filled.allSatisfy(given.contains) { return nil }
+        }
+        return taken
+    }
+
+    /// Returns a value as text, so that 5, 5.0 and "5" are the same.
+    private static func printed(_ value: Value) -> String {
+        switch value {
+        case .integer(let number): String(number)
+        case .real(let number): Int64(exactly: number).map(String.init) ?? String(number)
+        case .text(let text): text
+        case .null, .rawText, .blob: String(decoding: value.canonicalJSON, as: UTF8.self)
+        }
+    }
+
+    /// Parks `columns`, or only `fallback` if a computed value rejects the placeholders.
+    ///
+    /// Then computed values are not parked, so only a swap of computed values fails.
+    private func park(
+        _ leaving: [ChangeWriter.Item],
+        _ columns: [Int],
+        orElse fallback: [Int],
+        _ taken: [Int: Set<String>]?
+    ) throws -> [RecordID: [Int: Value]] {
+        var kept: [RecordID: [Int: Value]] = [:]
+        for (number, item) in leaving.enumerated() {
+            let changeSet = changeSets[item.changeSet]
+            let record = changeSet.records[item.record]
+            guard let row = try presentRow(record) else { continue }
+            let moving = try moving(columns, record, changeSet, row)
+            let isTaken = { (column: Int) in
+                guard let taken else { return true }
+                return taken[column]?.contains(Self.printed(row[column])) ?? false
+            }
+            guard moving.contains(where: isTaken) else { continue }
+            do { try park(record, moving, number: number) } catch let error as DatabaseError
+                where table.hasComputedUniques && Self.isPlaceholderRejection(error)
+            {
+                // The failed statement has no effect.
+                try park(record, moving.filter(fallback.contains), number: number)
+            }
+            for column in moving where record.operation == .update {
+                kept[RecordID(table: place, key: record.key), default: [:]][column] = row[column]
+            }
+        }
+        return kept
+    }
+
+    private func presentRow(_ record: PendingChangeSet.Record) throws -> [Value]? {
+        try RowValues.first(
+            """
+            SELECT \(SQLText.names(table.columns.map(\.name)))
+            FROM main.\(SQLText.name(table.name))
+            WHERE \(ChangeWriter.keyMatch(table))
+            """,
+            Value.parts(ofKey: record.key),
+            in: db
+        )
+    }
+
+    /// Returns the columns whose values a record leaves; those of a partial index leave with any other column.
+    private func moving(
+        _ columns: [Int],
+        _ record: PendingChangeSet.Record,
+        _ changeSet: PendingChangeSet,
+        _ row: [Value]
+    ) throws -> [Int] {
+        guard record.operation == .update else { return columns }
+        var given: [Int: Value] = [:]
+        for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
+            given[column.place] = try changeSet.value(at: place)
+        }
+        return columns.filter { column in
+            isPartial(column) || given[column].map { !$0.isSame(as: row[column]) } ?? false
+        }
+    }
+
+    /// Whether a column is unique in some rows only, so that a change to other columns can collide.
+    private func isPartial(_ column: Int) -> Bool {
+        if planted(PlantedBug.overlooksPartialIndexes) { return false }
+        return table.partiallyUnique?.contains(table.columns[column].name) ?? false
+    }
+
+    /// Whether an expression, or a constraint on its result, failed.
+    ///
+    /// A trigger's failure does not count: the trigger may have ended the transaction.
+    private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
+        switch error.resultCode {
+        case .SQLITE_ERROR: true
+        case .SQLITE_CONSTRAINT: error.extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
+        default: false
+        }
+    }
+
+    private func park(_ record: PendingChangeSet.Record, _ columns: [Int], number: Int) throws {
+        guard !columns.isEmpty else { return }
+        let targets = columns.map { "\(SQLText.name(table.columns[$0].name)) = \(placeholder(for: $0, number))" }
+        let sql = """
+            UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
+            SET \(targets.joined(separator: ", "))
+            WHERE \(ChangeWriter.keyMatch(table))
+            """
+        try RowValues.read(sql, Value.parts(ofKey: record.key), in: db) { _ in }
+    }
+
+    /// Returns the SQL of a placeholder that fits the column's type and equals no other value.
+    ///
+    /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference.
+    /// Text placeholders are JSON, because expressions may read JSON.
+    private func placeholder(for place: Int, _ number: Int) -> String {
+        let column = table.columns[place]
+        let referenced = schema.references(to: table.name).contains {
+            $0.reference.parentColumns.contains(column.name)
+        }
+        guard column.isNotNull || referenced else { return "NULL" }
+        let type = column.type.uppercased()
+        if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
+            return String(Self.realPlaceholderMin + Int64(number))
+        }
+        if ["INT", "NUM", "DEC"].contains(where: type.contains) {
+            return String(Self.integerPlaceholderMin + Int64(number))
+        }
+        let text = #"'"tidemark parked \#(number)"'"#
+        return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
+    }
+}
