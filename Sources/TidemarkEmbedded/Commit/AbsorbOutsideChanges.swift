@@ -9,6 +9,10 @@ import TidemarkSQL
 /// The file does not tell where the programs' transactions ended. So all captured changes become one
 /// revision, which is still atomic.
 extension ZoneTransaction {
+    package var hasOutsideChanges: Bool {
+        get throws { try RowValues.first("SELECT 1 FROM tidemark_capture LIMIT 1", in: db) != nil }
+    }
+
     package func absorbOutsideChanges() throws {
         let captured = CapturedEffects(db, schema: schema)
         let state = try zone()

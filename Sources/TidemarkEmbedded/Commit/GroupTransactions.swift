@@ -25,7 +25,7 @@ extension ZoneFile {
         try await inTransaction { transaction, _ in
             let answers = try handler.handle(group, in: transaction)
             if group.count > 1, let damage = answers.compactMap(Self.damage).first { throw damage }
-            return (answers, Self.end(of: answers))
+            return (answers, CommitGroup.isWorthCommitting(answers) ? .commit : .rollback)
         }
     }
 
@@ -45,10 +45,5 @@ extension ZoneFile {
     private static func damage(_ answer: Result<ZoneAnswer, any Error>) -> TidemarkError? {
         guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged else { return nil }
         return error
-    }
-
-    /// Commits if the answers are worth it, and rolls back otherwise.
-    private static func end(of answers: [Result<ZoneAnswer, any Error>]) -> Database.TransactionCompletion {
-        CommitGroup.isWorthCommitting(answers) ? .commit : .rollback
     }
 }

@@ -19,7 +19,10 @@ extension GroupRun {
         let isAsSent = !ids.isEmpty && ids.count == outcomes.count
         let changeSets = isAsSent ? ids : try sync.mergeChangeSets(missed, outcomes, of: request, in: zone)
         // Compact last: the answer may contain revisions before the new horizon.
-        try sync.compact(zone, at: ledger.state)
+        if sync.compactsLog(at: ledger.state) {
+            try sync.compact(zone, at: ledger.state)
+            ledger.state = try zone.zone()
+        }
         let answer = SyncAnswer(
             maxRevision: end,
             zone: turn.start,

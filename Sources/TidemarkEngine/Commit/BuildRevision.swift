@@ -101,7 +101,7 @@ struct BuildRevision {
             text: pieces,
             chain: hash.text(device: decided.stamp.device),
             fingerprint: fingerprint.map(effects.carried),
-            ids: idsText.text(members.members, forAuthor: true),
+            ids: idsText.text(authors.members, forAuthor: true),
             authorsCopy: hasOverruled ? copy() : nil,
             isAsSent: isAsSent && !hasOverruled && touched.count == decided.changeSet.records.count,
             permanentIDs: decided.permanentIDs,

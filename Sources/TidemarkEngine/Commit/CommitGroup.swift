@@ -98,7 +98,10 @@ struct Turn {
 
     var request: SyncRequest { incoming.request }
     /// How much of its change sets the answer repeats: with revisions of others, it has them whole.
-    var echo: SyncRequest.Echo { missed.isEmpty && missed.revision == start.revision ? request.echo : .all }
+    var echo: SyncRequest.Echo {
+        let hasMissed = !missed.isEmpty || missed.revision < start.revision
+        return hasMissed && request.echo != .verdicts ? .all : request.echo
+    }
 }
 
 /// What a commit knows of the zone; a value, so that an attempt can be taken back.
@@ -128,6 +131,8 @@ struct Run {
 
     var elements: [Element] = []
     var footprint: Footprint
+    /// The ids of new records before it.
+    var assigner = Identities.Assigner()
     var ids: Set<String> = []
     /// The latest time of its change sets.
     var time: Int64 = 0
@@ -199,14 +204,36 @@ struct GroupRun<Transaction: CommitTransaction> {
     // MARK: The group
 
     mutating func answer() throws -> [Result<ZoneAnswer, any Error>] {
-        do { try begin() } catch let error as TidemarkError {
+        let zone = zone
+        guard try zone.hasOutsideChanges else { return try answerAll() }
+        do {
+            return try zone.attempt {
+                try zone.absorbOutsideChanges()
+                let results = try answerAll()
+                guard CommitGroup.isWorthCommitting(results) else { throw AllRefused(results: results) }
+                return results
+            }
+        } catch let refused as AllRefused {
+            return refused.results
+        } catch let error as TidemarkError {
             // Every request meets the rows of which the error tells.
             return group.map { _ in .failure(error) }
         }
+    }
+
+    /// No request has an effect, so the changes of other programs have none either.
+    private struct AllRefused: Error {
+        let results: [Result<ZoneAnswer, any Error>]
+    }
+
+    private mutating func answerAll() throws -> [Result<ZoneAnswer, any Error>] {
+        try begin()
         var results: [Result<ZoneAnswer, any Error>?] = group.map { _ in nil }
         var bytes = 0
         for place in group.indices {
             guard bytes < limits.groupBytesMax else { break }
+            // An answer may compact the log, and the next request then meets another horizon.
+            if !turns.isEmpty, sync.compactsLog(at: upcoming) { try finishTurns(&results) }
             if group.count > 1, try join(place) {
                 bytes += turns.last?.missed.bodies.reduce(0) { $0 + $1.utf8.count } ?? 0
             } else {
@@ -222,7 +249,6 @@ struct GroupRun<Transaction: CommitTransaction> {
 
     /// Reads what the books say about all requests.
     private mutating func begin() throws {
-        try zone.absorbOutsideChanges()
         var query = FactsQuery()
         var hasChangeSets = false
         for case .success(let request)? in incoming {
@@ -395,6 +421,8 @@ struct GroupRun<Transaction: CommitTransaction> {
             if try takeStored(index, &turn) { return }
             while true {
                 let isFirst = run.isEmpty
+                let assigner = ledger.assigner
+                if isFirst { run.assigner = assigner }
                 do {
                     let decision = try decide(index, turn)
                     if case .accept(let decided) = decision, !isOwnRun(decided) || isFirst {
@@ -405,8 +433,11 @@ struct GroupRun<Transaction: CommitTransaction> {
                     if case .refuse(let reasons) = decision, isFirst {
                         return try refuse(index, reasons, &turn)
                     }
-                } catch is NotSeparate where !isFirst {}
+                } catch let error where !isFirst && (error is NotSeparate || error is TidemarkError) {
+                    // The first fault of a request is the one that is told.
+                }
                 // After the write of the others, its facts are others.
+                ledger.assigner = assigner
                 try writeRun(&turn)
             }
         }
@@ -417,7 +448,8 @@ struct GroupRun<Transaction: CommitTransaction> {
         let elements = run.elements
         guard let first = elements.first else { return }
         let zone = zone
-        let before = ledger
+        var before = ledger
+        before.assigner = run.assigner
         run = Run(footprint: Footprint(rules))
         do {
             let written = try zone.attempt { try write(elements.map(\.decided)) }

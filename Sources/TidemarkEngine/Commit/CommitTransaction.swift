@@ -9,6 +9,9 @@ package protocol CommitTransaction: ZoneBooks {
     /// The zone's tables and policies.
     var schema: SyncSchema { get }
 
+    /// Whether other programs have changed rows that no revision has.
+    var hasOutsideChanges: Bool { get throws }
+
     /// Whether a write may change records that no foreign key action explains: the tables have triggers of a program.
     var hasFarEffects: Bool { get throws }
 

@@ -192,10 +192,17 @@ package struct SyncHandler: Sendable {
 
     /// Runs one compaction step if the log exceeds the limit by enough revisions.
     func compact(_ transaction: some ZoneBooks, at zone: ZoneState) throws {
-        guard let revisionsMax = limits.revisionsKept else { return }
-        let excess = zone.revision - Int64(revisionsMax) - zone.horizon
-        guard excess >= Int64(max(1, limits.compactionStepMin)) else { return }
+        guard compactsLog(at: zone), let excess = excess(at: zone) else { return }
         try transaction.compact(to: zone.horizon + min(excess, Int64(limits.compactionStepMax)))
+    }
+
+    /// Whether the log exceeds the limit by enough revisions.
+    func compactsLog(at zone: ZoneState) -> Bool {
+        excess(at: zone).map { $0 >= Int64(max(1, limits.compactionStepMin)) } ?? false
+    }
+
+    private func excess(at zone: ZoneState) -> Int64? {
+        limits.revisionsKept.map { zone.revision - Int64($0) - zone.horizon }
     }
 
     /// Adds the change set to the place of an error thrown by `body`.
