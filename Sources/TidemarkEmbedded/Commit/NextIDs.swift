@@ -10,10 +10,16 @@ extension ZoneTransaction {
     /// - Returns: The ids up to the end of the server's place; nil if none are left.
     package func nextIDs(of place: Int, from least: Int64) throws -> ClosedRange<Int64>? {
         let table = schema.tables[place]
-        let stored = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT next FROM tidemark_identity WHERE tbl = ?"),
-            arguments: [table.name]
+        let known = try RowValues.first(
+            """
+            SELECT (SELECT next FROM tidemark_identity WHERE tbl = ?),
+                (SELECT number > 0 FROM tidemark_lent WHERE id = 1)
+            """,
+            [.text(table.name)],
+            in: db
         )
+        let stored = known?[0].asInteger
+        let lends = known?[1] == .integer(1)
         let first: Int64
         if planted(PlantedBug.reusesIds) {
             first = least
@@ -25,9 +31,9 @@ extension ZoneTransaction {
             let highest = try highestID(of: table, in: 1...TemporaryID.assignedMax)
             first = max(least, (highest ?? 0) + 1)
         }
-        var ids = try lendsIDs ? IDLayout.wide.own(from: first) : Self.all(from: first)
+        var ids = lends ? IDLayout.wide.own(from: first) : Self.all(from: first)
         while let place = ids, let highest = try highestID(of: table, in: place) {
-            ids = try lendsIDs ? IDLayout.wide.own(from: highest + 1) : Self.all(from: highest + 1)
+            ids = lends ? IDLayout.wide.own(from: highest + 1) : Self.all(from: highest + 1)
         }
         return ids
     }

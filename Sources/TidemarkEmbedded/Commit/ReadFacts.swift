@@ -11,13 +11,20 @@ extension ZoneTransaction {
             if let verdict = try verdict(of: id) { facts.verdicts[id] = verdict }
         }
         for device in query.devices {
-            if let exchange = try lastExchange(with: device) { facts.exchanges[device] = exchange }
-            let hasNotes = try RowValues.first(
-                "SELECT 1 FROM tidemark_overruled WHERE device = ? LIMIT 1",
+            let row = try RowValues.first(
+                """
+                SELECT lap.lap, lap.revision, lap.user_id, EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?1)
+                FROM (SELECT ?1 AS device) AS asked
+                LEFT JOIN tidemark_lap AS lap USING (device)
+                """,
                 [.text(device)],
                 in: db
             )
-            if hasNotes != nil { facts.devicesWithNotes.insert(device) }
+            guard let row else { continue }
+            if let lap = row[0].asText, let revision = row[1].asInteger {
+                facts.exchanges[device] = Exchange(lap: lap, revision: revision, user: row[2].asText)
+            }
+            if row[3] == .integer(1) { facts.devicesWithNotes.insert(device) }
         }
         for (device, names) in query.temporaryIDs {
             for name in names {
@@ -56,10 +63,10 @@ extension ZoneTransaction {
         return stored
     }
 
-    package func contended(_ changes: [BasedChange]) throws -> [Int: ContendedRecord] {
+    package func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord] {
         var contended: [Int: ContendedRecord] = [:]
         var statements: [Int: (isNew: BoundStatement, isChanged: BoundStatement)] = [:]
-        for (index, change) in changes.enumerated() {
+        for (index, change) in changes {
             let table = schema.tables[change.name.table]
             let pair = try statements[change.name.table] ?? existence(in: table)
             statements[change.name.table] = pair

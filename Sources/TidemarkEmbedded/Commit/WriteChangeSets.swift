@@ -31,7 +31,8 @@ extension ZoneTransaction {
         }
         try checkReferences(changeSets)
         let effects = CapturedEffects(db, schema: schema)
-        if try effects.read(effect) { try effects.delete() }
+        let tables = try effects.read(effect)
+        if !tables.isEmpty { try effects.delete(of: tables) }
     }
 
     /// Writes the records; a trigger that runs at devices has left its effect in the change set.

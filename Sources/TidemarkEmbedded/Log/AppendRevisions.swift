@@ -179,11 +179,11 @@ extension ZoneTransaction {
     /// Ids that the store never assigns do not count.
     private func retireIDs(_ commit: ZoneCommit) throws {
         var next = commit.nextIDs
-        let lends = try lendsIDs
+        lazy var lends = Result { try lendsIDs }
         for revision in commit.revisions {
             for entry in revision.entries where schema.tables[entry.name.table].keyKind == .integer {
                 guard let id = Int64(entry.name.key), id <= TemporaryID.assignedMax, id >= next[entry.name.table] ?? .min,
-                    !lends || IDLayout.isOwn(id)
+                    try !lends.get() || IDLayout.isOwn(id)
                 else { continue }
                 next[entry.name.table] = id + 1
             }

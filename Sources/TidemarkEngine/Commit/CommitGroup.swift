@@ -256,15 +256,22 @@ struct GroupRun<Transaction: CommitTransaction> {
             hasChangeSets = hasChangeSets || !request.changeSets.isEmpty
             guard let device = request.request.device else { continue }
             query.devices.insert(device)
+            var created: Set<TemporaryName> = []
             for changeSet in request.changeSets {
-                let wanted = identities.wanted(by: changeSet)
+                for record in changeSet.records where record.operation == .create {
+                    if let name = identities.temporaryKey(record) { created.insert(name) }
+                }
+                let wanted = identities.wanted(by: changeSet).subtracting(created)
                 if !wanted.isEmpty { query.temporaryIDs[device, default: []].formUnion(wanted) }
             }
         }
         ledger.state = try zone.zone()
         ledger.facts = try zone.facts(query)
         guard hasChangeSets else { return }
-        hasFarEffects = try schema.hasZeroReferences || zone.hasFarEffects
+        // A single change set is a run of its own anyway.
+        if requests.reduce(0, { $0 + $1.changeSets.count }) > 1 {
+            hasFarEffects = try schema.hasZeroReferences || zone.hasFarEffects
+        }
         ledger.chain = try zone.chain(at: ledger.state.revision)
     }
 

@@ -33,8 +33,8 @@ package protocol CommitTransaction: ZoneBooks {
     /// Returns the records about which the author of a change does not know everything.
     ///
     /// These are creations of records that exist, and updates and deletions of records that do not exist or have
-    /// changed after their base. The index of a change is the key.
-    func contended(_ changes: [BasedChange]) throws -> [Int: ContendedRecord]
+    /// changed after their base. Changes and records are by the same index.
+    func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord]
 
     /// Returns those of changed records that have changed after a base, without their rows.
     ///

@@ -132,7 +132,7 @@ extension GroupRun {
         stamp: Stamp
     ) throws -> [Contention] {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
-        let contended = try zone.contended(FindContentions.based(changeSet, base: base))
+        let contended = try zone.contended(FindContentions.based(changeSet, base: base, in: schema))
         guard !contended.isEmpty else { return [] }
         return try FindContentions(schema: schema, seen: seen).contentions(of: changeSet, contended, stamp: stamp)
     }

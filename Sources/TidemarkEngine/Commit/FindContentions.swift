@@ -6,16 +6,22 @@ struct FindContentions {
     /// The revisions of the author's own earlier change sets.
     let seen: Set<Int64>
 
-    /// Returns the changes of a change set with their bases, where the database may know of later ones.
-    static func based(_ changeSet: PendingChangeSet, base: Int64) -> [BasedChange] {
-        changeSet.records.map { record in
+    /// Returns the changes of a change set with their bases, by index, where the database may know of later ones.
+    ///
+    /// Nobody knows a record that has just got its id.
+    static func based(_ changeSet: PendingChangeSet, base: Int64, in schema: SyncSchema) -> [Int: BasedChange] {
+        var changes: [Int: BasedChange] = [:]
+        for (index, record) in changeSet.records.enumerated() {
+            let isNumbered = schema.tables[record.table].keyKind == .integer
+            if record.operation == .create, isNumbered, record.authorsKey != nil { continue }
             let own = planted(PlantedBug.ignoresRecordBase) ? base : min(record.base ?? base, base)
-            return BasedChange(
+            changes[index] = BasedChange(
                 name: RecordID(table: record.table, key: record.key),
                 operation: record.operation,
                 base: own
             )
         }
+        return changes
     }
 
     /// Returns the contended records of a change set with the changes that their author has not seen.

@@ -189,17 +189,20 @@ package enum CaptureTables {
     ///
     /// - Returns: Whether there may have been any.
     @discardableResult static func captureLeftoverEvictions(of tables: [SyncedTable], in db: Database) throws -> Bool {
-        var hasAny = false
+        let notes = tables.map { "EXISTS (SELECT 1 FROM \(SQLText.name(evicted($0))))" }
+        let hasAny = try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT \((["false"] + notes).joined(separator: " OR "))")
+        )
+        guard hasAny == true else { return false }
         for table in tables {
             let hasNotes = try Bool.fetchOne(
                 db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))")
             )
             guard hasNotes == true else { continue }
-            hasAny = true
             try db.execute(sql: triggers(of: table, in: db).captureAllEvicted)
             try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
         }
-        return hasAny
+        return true
     }
 
     /// Returns the tables with captured changes.

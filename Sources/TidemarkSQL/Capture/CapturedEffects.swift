@@ -24,21 +24,22 @@ package struct CapturedEffects {
 
     /// Passes on each record's effect: tables in the schema's order, records that changed once first.
     ///
-    /// - Returns: Whether anything was captured.
+    /// - Returns: The tables with captured changes.
     /// - Throws: `DatabaseError`, or the error of `body`.
-    @discardableResult package func read(_ body: (Effect) throws -> Void) throws -> Bool {
-        guard let counts = try counts() else { return false }
+    @discardableResult package func read(_ body: (Effect) throws -> Void) throws -> [SyncedTable] {
+        guard let counts = try counts() else { return [] }
+        var tables: [SyncedTable] = []
         for (place, table) in schema.tables.enumerated() {
             guard let count = counts[table.name], count > 0 else { continue }
             try read(place, count: count, body)
+            tables.append(table)
         }
-        return true
+        return tables
     }
 
-    /// Deletes all captured changes.
-    package func delete() throws {
-        guard let counts = try countsByTable() else { return }
-        for table in schema.tables where counts[table.name] != nil {
+    /// Deletes the captured changes of tables, which are all that have some.
+    package func delete(of tables: [SyncedTable]) throws {
+        for table in tables {
             try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(CaptureTables.shadow(table)))").execute()
         }
         try db.cachedStatement(sql: "DELETE FROM tidemark_capture").execute()
