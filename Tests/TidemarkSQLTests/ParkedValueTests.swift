@@ -289,7 +289,7 @@ import TidemarkCore
         let list = ids.map(String.init).joined(separator: ",")
         try bench.write(#"{"t":{"create":[\#(list)],"attributes":{\#(attributes(0))}}}"#)
         let statements = Mutex<Set<String>>([])
-        try bench.queue.writeWithoutTransaction { db in
+        bench.queue.writeWithoutTransaction { db in
             db.trace { event in
                 guard case .statement(let statement) = event, statement.sql.contains(#"main."t""#) else { return }
                 statements.withLock { _ = $0.insert(statement.sql) }

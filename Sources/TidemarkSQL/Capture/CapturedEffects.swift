@@ -8,13 +8,17 @@ package import TidemarkCore
 /// nothing. A changed key is a deletion and a creation.
 ///
 /// Capture order does not tell which row is first or last. SQLite does not promise the order in which it runs the
-/// triggers of an event: if the app's own trigger updates the row again before the capture trigger runs, the inner change
-/// is captured before the outer one. But the changes of a record always form a path from state to state. An intermediate
-/// state is left as often as it is entered; the first state is left once more, and the last state is entered once more.
-/// If all states are balanced, the record did not change.
+/// triggers of an event: if the app's own trigger updates the row again before the capture trigger runs, the inner
+/// change is captured before the outer one. But the changes of a record always form a path from state to state. An
+/// intermediate state is left as often as it is entered; the first state is left once more, and the last state is
+/// entered once more. If all states are balanced, the record did not change.
 package struct CapturedEffects {
     private let db: Database
     private let schema: SyncSchema
+    private let found = Found()
+
+    /// The tables in which the last reading found captured changes.
+    private final class Found { var tables: [SyncedTable] = [] }
 
     /// Makes them of a prepared connection, on which no other statement runs.
     package init(_ db: Database, schema: SyncSchema) {
@@ -27,7 +31,9 @@ package struct CapturedEffects {
     /// - Returns: Whether anything was captured.
     /// - Throws: `DatabaseError`, or the error of `body`.
     @discardableResult package func read(_ body: (Effect) throws -> Void) throws -> Bool {
+        found.tables = []
         guard let counts = try counts() else { return false }
+        found.tables = schema.tables.filter { counts[$0.name] != nil }
         for (place, table) in schema.tables.enumerated() {
             guard let count = counts[table.name], count > 0 else { continue }
             try read(place, count: count, body)
@@ -35,10 +41,9 @@ package struct CapturedEffects {
         return true
     }
 
-    /// Deletes all captured changes.
+    /// Deletes the captured changes that the last ``read(_:)`` has found; nothing may be captured in between.
     package func delete() throws {
-        guard let counts = try countsByTable() else { return }
-        for table in schema.tables where counts[table.name] != nil {
+        for table in found.tables {
             try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(CaptureTables.shadow(table)))").execute()
         }
         try db.cachedStatement(sql: "DELETE FROM tidemark_capture").execute()
@@ -47,10 +52,8 @@ package struct CapturedEffects {
     /// Counts the captured changes by table, also of rows that were evicted without a trigger; nil without any.
     private func counts() throws -> [String: Int]? {
         guard let counts = try countsByTable() else { return nil }
-        guard try CaptureTables.captureLeftoverEvictions(of: counts.keys.compactMap { schema.byName[$0] }, in: db) else {
-            return counts
-        }
-        return try countsByTable()
+        let tables = counts.keys.compactMap { schema.byName[$0] }
+        return try CaptureTables.captureLeftoverEvictions(of: tables, in: db) ? try countsByTable() : counts
     }
 
     private func countsByTable() throws -> [String: Int]? {
@@ -145,7 +148,9 @@ package struct CapturedEffects {
     /// Two keys of one hash count as one: then both stay in memory until the end, which does no harm.
     private func repeatedKeys(of table: SyncedTable) throws -> Set<Int> {
         let layout = schema.layouts[schema.tables.firstIndex(of: table) ?? 0]
-        let columns = ["old_", "new_"].flatMap { side in layout.keyPlaces.map { SQLText.name(side + table.columns[$0].name) } }
+        let columns = ["old_", "new_"].flatMap { side in
+            layout.keyPlaces.map { SQLText.name(side + table.columns[$0].name) }
+        }
         var seen: Set<Int> = []
         var repeated: Set<Int> = []
         let count = table.key.count
@@ -165,15 +170,29 @@ package struct CapturedEffects {
         return repeated
     }
 
+    /// A state of a record, with the balance of how often it was left and entered.
+    private struct State {
+        let row: [Value]?
+        var balance = 0
+        var firstLeft = Int.max
+        var lastEntered = Int.min
+    }
+
     /// Returns the first and the last state of a record; nil if it did not change.
     private static func ends(of events: [(event: Event, seq: Int)]) -> (first: [Value]?, last: [Value]?)? {
         guard events.count > 1 else { return events.first.map { ($0.event.old, $0.event.new) } }
-        var states: [(state: [Value]?, balance: Int, firstLeft: Int, lastEntered: Int)] = []
-        func note(_ state: [Value]?, _ side: Int, _ seq: Int) {
-            let index = states.firstIndex { isSame($0.state, state) } ?? {
-                states.append((state, 0, .max, .min))
-                return states.count - 1
-            }()
+        var states: [State] = []
+        // Equal rows have one hash, but rows that are equal may differ in bytes.
+        var places: [[Value]?: [Int]] = [:]
+        func note(_ row: [Value]?, _ side: Int, _ seq: Int) {
+            let index: Int
+            if let place = places[row]?.first(where: { isSame(states[$0].row, row) }) {
+                index = place
+            } else {
+                index = states.count
+                states.append(State(row: row))
+                places[row, default: []].append(index)
+            }
             states[index].balance += side
             if side > 0 { states[index].firstLeft = min(states[index].firstLeft, seq) }
             if side < 0 { states[index].lastEntered = max(states[index].lastEntered, seq) }
@@ -185,7 +204,7 @@ package struct CapturedEffects {
         let first = states.filter { $0.balance > 0 }.min { $0.firstLeft < $1.firstLeft }
         let last = states.filter { $0.balance < 0 }.max { $0.lastEntered < $1.lastEntered }
         guard let first, let last else { return nil }
-        return (first.state, last.state)
+        return (first.row, last.row)
     }
 
     private static func isSame(_ one: [Value]?, _ other: [Value]?) -> Bool {
