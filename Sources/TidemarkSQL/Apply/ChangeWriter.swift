@@ -41,18 +41,18 @@ package struct ChangeWriter {
         for table in tables.reversed() where !keepsDeleted && !deletesLast(table) {
             try delete(work[table]?[.delete] ?? [], from: table, changeSets)
         }
-        var kept: [RecordID: [Int: Value]] = [:]
+        var parkedValues: [RecordID: [Int: Value]] = [:]
         if parking, !planted(PlantedBug.swapsWithoutParking) {
             for table in tables {
                 let operations: [Operation] = deletesLast(table) ? [.update, .delete] : [.update]
                 let leaving = operations.flatMap { work[table]?[$0] ?? [] }
                 let taking = [Operation.create, .update].flatMap { work[table]?[$0] ?? [] }
-                let parking = ParkValues(db, schema, table: table, changeSets)
-                kept.merge(try parking.park(leaving, taking: taking)) { first, _ in first }
+                let parking = ParkValues(db, schema: schema, table: table, changeSets: changeSets)
+                parkedValues.merge(try parking.park(leaving, taking: taking)) { first, _ in first }
             }
         }
         for table in tables { try create(work[table]?[.create] ?? [], in: table, changeSets) }
-        for table in tables { try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: kept) }
+        for table in tables { try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: parkedValues) }
         for table in tables.reversed() where !keepsDeleted && deletesLast(table) {
             try delete(work[table]?[.delete] ?? [], from: table, changeSets)
         }
@@ -91,7 +91,7 @@ package struct ChangeWriter {
         _ items: [Item],
         in place: Int,
         _ changeSets: [PendingChangeSet],
-        restoring kept: [RecordID: [Int: Value]]
+        restoring parkedValues: [RecordID: [Int: Value]]
     ) throws {
         let table = schema.tables[place]
         var statement: (targets: [Target], bound: BoundStatement)?
@@ -101,7 +101,7 @@ package struct ChangeWriter {
             var targets = changeSet.columns(of: record).map {
                 Target(column: $0.column.place, adds: changeSet.delta(at: $0.place) != nil)
             }
-            let parked = kept.isEmpty ? [:] : kept[RecordID(table: place, key: record.key)] ?? [:]
+            let parked = parkedValues.isEmpty ? [:] : parkedValues[RecordID(table: place, key: record.key)] ?? [:]
             let restored = parked.filter { column, _ in !targets.contains { $0.column == column } }.sorted {
                 $0.key < $1.key
             }
@@ -189,7 +189,7 @@ private struct ParkValues {
     /// The columns that foreign keys refer to.
     private let referencedColumns: Set<String>
 
-    init(_ db: Database, _ schema: SyncSchema, table place: Int, _ changeSets: [PendingChangeSet]) {
+    init(_ db: Database, schema: SyncSchema, table place: Int, changeSets: [PendingChangeSet]) {
         self.db = db
         self.schema = schema
         self.place = place
@@ -222,18 +222,18 @@ private struct ParkValues {
         // A computed value may depend on any column.
         let columns = table.hasComputedUniques ? parkable : constrained
         guard !columns.isEmpty else { return [:] }
-        let taken = try takenValues(taking, of: constrained, adding)
+        let taken = try takenValues(taking, of: constrained, adding: adding)
         guard table.sql.uppercased().contains("CHECK") else {
-            return try park(leaving, columns, orElse: constrained, taken)
+            return try park(leaving, columns: columns, orElse: constrained, taken: taken)
         }
         try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
-        let outcome = Result { try park(leaving, columns, orElse: constrained, taken) }
+        let outcome = Result { try park(leaving, columns: columns, orElse: constrained, taken: taken) }
         try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
         return try outcome.get()
     }
 
     /// Returns the values that records take, in canonical JSON, by column; nil where they are hard to tell.
-    private func takenValues(_ taking: [ChangeWriter.Item], of constrained: [Int], _ adding: Set<Int>) throws
+    private func takenValues(_ taking: [ChangeWriter.Item], of constrained: [Int], adding: Set<Int>) throws
         -> [Int: Set<[UInt8]>]?
     {
         let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
@@ -246,15 +246,15 @@ private struct ParkValues {
         for item in taking {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
-            let given = try given(by: record, of: changeSet)
-            for (column, value) in given where taken[column] != nil {
+            let newValues = try newValues(of: record, in: changeSet)
+            for (column, value) in newValues where taken[column] != nil {
                 guard let value = stored(value, in: column) else { return nil }
                 if let form = Self.form(value) { taken[column]?.insert(form) }
             }
-            if record.operation == .create, !filled.allSatisfy({ given[$0] != nil }) { return nil }
+            if record.operation == .create, !filled.allSatisfy({ newValues[$0] != nil }) { return nil }
             // A change to another column can bring a present value into a partial index.
             guard record.operation == .update, !partial.isEmpty, let row = try presentRow(record) else { continue }
-            for column in partial where given[column] == nil {
+            for column in partial where newValues[column] == nil {
                 if let form = Self.form(row[column]) { taken[column]?.insert(form) }
             }
         }
@@ -262,12 +262,12 @@ private struct ParkValues {
     }
 
     /// The values that a record sets, by column.
-    private func given(by record: PendingChangeSet.Record, of changeSet: PendingChangeSet) throws -> [Int: Value] {
-        var given: [Int: Value] = [:]
+    private func newValues(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet) throws -> [Int: Value] {
+        var values: [Int: Value] = [:]
         for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
-            given[column.place] = try changeSet.value(at: place)
+            values[column.place] = try changeSet.value(at: place)
         }
-        return given
+        return values
     }
 
     /// Returns a value as the column stores it; nil where that is hard to tell.
@@ -296,17 +296,17 @@ private struct ParkValues {
     /// Then computed values are not parked, so only a swap of computed values fails.
     private func park(
         _ leaving: [ChangeWriter.Item],
-        _ columns: [Int],
+        columns: [Int],
         orElse fallback: [Int],
-        _ taken: [Int: Set<[UInt8]>]?
+        taken: [Int: Set<[UInt8]>]?
     ) throws -> [RecordID: [Int: Value]] {
-        var kept: [RecordID: [Int: Value]] = [:]
+        var parkedValues: [RecordID: [Int: Value]] = [:]
         for (number, item) in leaving.enumerated() {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
             guard let row = try presentRow(record) else { continue }
-            let moving = try moving(columns, record, changeSet, row)
-            // Another record may take the rest of a unique pair, of which this one leaves only a half.
+            let moving = try moving(columns, by: record, of: changeSet, from: row)
+            // Another record may take a unique pair, although this one leaves only half of the pair.
             let isTaken = taken?.contains { column, values in Self.form(row[column]).map(values.contains) ?? false }
             guard !moving.isEmpty, isTaken ?? true else { continue }
             do { try park(record, moving, number: number) } catch let error as DatabaseError
@@ -316,10 +316,10 @@ private struct ParkValues {
                 try park(record, moving.filter(fallback.contains), number: number)
             }
             for column in moving where record.operation == .update {
-                kept[RecordID(table: place, key: record.key), default: [:]][column] = row[column]
+                parkedValues[RecordID(table: place, key: record.key), default: [:]][column] = row[column]
             }
         }
-        return kept
+        return parkedValues
     }
 
     private func presentRow(_ record: PendingChangeSet.Record) throws -> [Value]? {
@@ -337,14 +337,14 @@ private struct ParkValues {
     /// Returns the columns whose values a record leaves; those of a partial index leave with any other column.
     private func moving(
         _ columns: [Int],
-        _ record: PendingChangeSet.Record,
-        _ changeSet: PendingChangeSet,
-        _ row: [Value]
+        by record: PendingChangeSet.Record,
+        of changeSet: PendingChangeSet,
+        from row: [Value]
     ) throws -> [Int] {
         guard record.operation == .update else { return columns }
-        let given = try given(by: record, of: changeSet)
+        let newValues = try newValues(of: record, in: changeSet)
         return columns.filter { column in
-            isPartial(column) || given[column].map { !$0.isSame(as: row[column]) } ?? false
+            isPartial(column) || newValues[column].map { !$0.isSame(as: row[column]) } ?? false
         }
     }
 
