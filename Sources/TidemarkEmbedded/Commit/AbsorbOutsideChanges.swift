@@ -17,12 +17,12 @@ extension ZoneTransaction {
         let captured = CapturedEffects(db, schema: schema)
         let state = try zone()
         var effects = RevisionEffects(revision: state.revision + 1, schema)
-        let tables = try captured.read { effect in
+        let hasCaptured = try captured.read { effect in
             try refuseUnusableKey(effect)
             effects.take(effect)
         }
-        guard !tables.isEmpty else { return }
-        guard !effects.entries.isEmpty else { return try captured.delete(of: tables) }
+        guard hasCaptured else { return }
+        guard !effects.entries.isEmpty else { return try captured.delete() }
         try refuseBrokenReferences(effects.entries)
         try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)
         var clock = HybridClock(last: state.time)
@@ -35,7 +35,7 @@ extension ZoneTransaction {
         var commit = ZoneCommit(zone: state.with(revision: state.revision + 1, time: stamp.time))
         commit.revisions = [revision]
         try append(commit)
-        try captured.delete(of: tables)
+        try captured.delete()
     }
 
     package func chain(at revision: Int64) throws -> String {

@@ -1,6 +1,6 @@
 import GRDB
 package import TidemarkCore
-package import TidemarkEngine
+import TidemarkEngine
 import TidemarkSQL
 
 /// Writes change sets into a zone's tables.
@@ -31,8 +31,7 @@ extension ZoneTransaction {
         }
         try checkReferences(changeSets)
         let effects = CapturedEffects(db, schema: schema)
-        let tables = try effects.read(effect)
-        if !tables.isEmpty { try effects.delete(of: tables) }
+        if try effects.read(effect) { try effects.delete() }
     }
 
     /// Writes the records; a trigger that runs at devices has left its effect in the change set.

@@ -2,7 +2,7 @@ package import GRDB
 package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
-package import TidemarkStoreSupport
+import TidemarkStoreSupport
 
 /// The server engine's view of one transaction on a zone's SQLite file.
 ///

@@ -1,5 +1,5 @@
 import GRDB
-package import TidemarkCore
+import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 import TidemarkStoreSupport

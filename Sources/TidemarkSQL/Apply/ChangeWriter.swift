@@ -41,18 +41,18 @@ package struct ChangeWriter {
         for table in tables.reversed() where !keepsDeleted && !deletesLast(table) {
             try delete(work[table]?[.delete] ?? [], from: table, changeSets)
         }
-        var kept: [RecordID: [Int: Value]] = [:]
+        var parkedValues: [RecordID: [Int: Value]] = [:]
         if parking, !planted(PlantedBug.swapsWithoutParking) {
             for table in tables {
                 let operations: [Operation] = deletesLast(table) ? [.update, .delete] : [.update]
                 let leaving = operations.flatMap { work[table]?[$0] ?? [] }
                 let taking = [Operation.create, .update].flatMap { work[table]?[$0] ?? [] }
-                let parking = ParkValues(db, schema, table: table, changeSets)
-                kept.merge(try parking.park(leaving, taking: taking)) { first, _ in first }
+                let parking = ParkValues(db, schema: schema, table: table, changeSets: changeSets)
+                parkedValues.merge(try parking.park(leaving, taking: taking)) { first, _ in first }
             }
         }
         for table in tables { try create(work[table]?[.create] ?? [], in: table, changeSets) }
-        for table in tables { try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: kept) }
+        for table in tables { try update(work[table]?[.update] ?? [], in: table, changeSets, restoring: parkedValues) }
         for table in tables.reversed() where !keepsDeleted && deletesLast(table) {
             try delete(work[table]?[.delete] ?? [], from: table, changeSets)
         }
@@ -67,6 +67,7 @@ package struct ChangeWriter {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
             let columns = changeSet.columns(of: record).map(\.column.place)
+            // Most records have the columns of the one before.
             if statement?.columns != columns {
                 let names = table.key + columns.map { table.columns[$0].name }
                 let marks = Array(repeating: "?", count: names.count).joined(separator: ", ")
@@ -90,33 +91,37 @@ package struct ChangeWriter {
         _ items: [Item],
         in place: Int,
         _ changeSets: [PendingChangeSet],
-        restoring kept: [RecordID: [Int: Value]]
+        restoring parkedValues: [RecordID: [Int: Value]]
     ) throws {
         let table = schema.tables[place]
-        var statement: (targets: [String], bound: BoundStatement)?
+        var statement: (targets: [Target], bound: BoundStatement)?
         for item in items {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
-            let columns = Array(changeSet.columns(of: record))
-            let set = Set(columns.map(\.column.place))
-            let parked = kept.isEmpty ? [:] : kept[RecordID(table: place, key: record.key)] ?? [:]
-            let restored = parked.filter { !set.contains($0.key) }.sorted { $0.key < $1.key }
-            let targets = columns.map { place, column in
-                let name = SQLText.name(column.name)
-                return changeSet.delta(at: place) == nil ? "\(name) = ?" : "\(name) = tidemark_add(\(name), ?)"
-            } + restored.map { "\(SQLText.name(table.columns[$0.key].name)) = ?" }
+            var targets = changeSet.columns(of: record).map {
+                Target(column: $0.column.place, adds: changeSet.delta(at: $0.place) != nil)
+            }
+            let parked = parkedValues.isEmpty ? [:] : parkedValues[RecordID(table: place, key: record.key)] ?? [:]
+            let restored = parked.filter { column, _ in !targets.contains { $0.column == column } }.sorted {
+                $0.key < $1.key
+            }
+            targets += restored.map { Target(column: $0.key, adds: false) }
             guard !targets.isEmpty else { continue }
             if statement?.targets != targets {
+                let assignments = targets.map { target in
+                    let name = SQLText.name(table.columns[target.column].name)
+                    return target.adds ? "\(name) = tidemark_add(\(name), ?)" : "\(name) = ?"
+                }
                 let sql = """
                     UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
-                    SET \(targets.joined(separator: ", "))
+                    SET \(assignments.joined(separator: ", "))
                     WHERE \(Self.keyMatch(table))
                     """
                 statement = (targets, try BoundStatement(sql, in: db))
             }
             try statement?.bound.run { row in
                 var index: Int32 = 0
-                for (place, _) in columns {
+                for (place, _) in changeSet.columns(of: record) {
                     index += 1
                     try bind(changeSet, place, at: index, to: row)
                 }
@@ -127,6 +132,12 @@ package struct ChangeWriter {
                 bindKey(record.key, of: table, from: index + 1, to: row)
             }
         }
+    }
+
+    /// A column that an update sets or adds to.
+    private struct Target: Equatable {
+        let column: Int
+        let adds: Bool
     }
 
     private func delete(_ items: [Item], from place: Int, _ changeSets: [PendingChangeSet]) throws {
@@ -171,16 +182,20 @@ extension SyncedTable {
 private struct ParkValues {
     private let db: Database
     private let schema: SyncSchema
+    /// The place of the table.
     private let place: Int
     private let table: SyncedTable
     private let changeSets: [PendingChangeSet]
+    /// The columns that foreign keys refer to.
+    private let referencedColumns: Set<String>
 
-    init(_ db: Database, _ schema: SyncSchema, table place: Int, _ changeSets: [PendingChangeSet]) {
+    init(_ db: Database, schema: SyncSchema, table place: Int, changeSets: [PendingChangeSet]) {
         self.db = db
         self.schema = schema
         self.place = place
         table = schema.tables[place]
         self.changeSets = changeSets
+        referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
     }
 
     /// The lowest placeholder of REAL columns, -2^53.
@@ -207,47 +222,72 @@ private struct ParkValues {
         // A computed value may depend on any column.
         let columns = table.hasComputedUniques ? parkable : constrained
         guard !columns.isEmpty else { return [:] }
-        let taken = try takenValues(taking, adding)
+        let taken = try takenValues(taking, of: constrained, adding: adding)
         guard table.sql.uppercased().contains("CHECK") else {
-            return try park(leaving, columns, orElse: constrained, taken)
+            return try park(leaving, columns: columns, orElse: constrained, taken: taken)
         }
         try ConnectionFlag.ignoreCheckConstraints.set(true, in: db)
-        let outcome = Result { try park(leaving, columns, orElse: constrained, taken) }
+        let outcome = Result { try park(leaving, columns: columns, orElse: constrained, taken: taken) }
         try ConnectionFlag.ignoreCheckConstraints.set(false, in: db)
         return try outcome.get()
     }
 
-    /// Returns the values that records take, as printed, by column; nil where they are hard to tell.
-    private func takenValues(_ taking: [ChangeWriter.Item], _ adding: Set<Int>) throws -> [Int: Set<String>]? {
+    /// Returns the values that records take, in canonical JSON, by column; nil where they are hard to tell.
+    private func takenValues(_ taking: [ChangeWriter.Item], of constrained: [Int], adding: Set<Int>) throws
+        -> [Int: Set<[UInt8]>]?
+    {
         let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
         let addingNames = Set(adding.map { table.columns[$0].name })
         let hasSums = table.uniques.contains { !addingNames.isDisjoint(with: $0) }
         guard !table.hasComputedUniques, !hasOwnCollation, !hasSums else { return nil }
-        var taken: [Int: Set<String>] = [:]
-        let uniqueNames = Set(table.uniques.flatMap { $0 })
-        let filled = table.columns.indices.filter {
-            uniqueNames.contains(table.columns[$0].name) && table.columns[$0].defaultSQL != nil
-        }
+        var taken = Dictionary(uniqueKeysWithValues: constrained.map { ($0, Set<[UInt8]>()) })
+        let filled = constrained.filter { table.columns[$0].defaultSQL != nil }
+        let partial = constrained.filter(isPartial)
         for item in taking {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
-            var given: Set<Int> = []
-            for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
-                given.insert(column.place)
-                taken[column.place, default: []].insert(Self.printed(try changeSet.value(at: place)))
+            let newValues = try newValues(of: record, in: changeSet)
+            for (column, value) in newValues where taken[column] != nil {
+                guard let value = stored(value, in: column) else { return nil }
+                if let form = Self.form(value) { taken[column]?.insert(form) }
             }
-            if record.operation == .create, !filled.allSatisfy(given.contains) { return nil }
+            if record.operation == .create, !filled.allSatisfy({ newValues[$0] != nil }) { return nil }
+            // A change to another column can bring a present value into a partial index.
+            guard record.operation == .update, !partial.isEmpty, let row = try presentRow(record) else { continue }
+            for column in partial where newValues[column] == nil {
+                if let form = Self.form(row[column]) { taken[column]?.insert(form) }
+            }
         }
         return taken
     }
 
-    /// Returns a value as text, so that 5, 5.0 and "5" are the same.
-    private static func printed(_ value: Value) -> String {
+    /// The values that a record sets, by column.
+    private func newValues(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet) throws -> [Int: Value] {
+        var values: [Int: Value] = [:]
+        for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
+            values[column.place] = try changeSet.value(at: place)
+        }
+        return values
+    }
+
+    /// Returns a value as the column stores it; nil where that is hard to tell.
+    private func stored(_ value: Value, in column: Int) -> Value? {
+        switch (value, table.columns[column].affinity) {
+        case (.integer(let number), "REAL"): .real(Double(number))
+        case (.integer, "TEXT"), (.real, "TEXT"): nil
+        case (.text(let text), "INTEGER"), (.text(let text), "REAL"), (.text(let text), "NUMERIC"):
+            // SQLite makes a number of it.
+            Double(text.filter { !$0.isWhitespace }) == nil ? value : nil
+        default: value
+        }
+    }
+
+    /// Returns a stored value as text in which 5 and 5.0 are the same; nil for NULL, which equals no value.
+    private static func form(_ value: Value) -> [UInt8]? {
         switch value {
-        case .integer(let number): String(number)
-        case .real(let number): Int64(exactly: number).map(String.init) ?? String(number)
-        case .text(let text): text
-        case .null, .rawText, .blob: String(decoding: value.canonicalJSON, as: UTF8.self)
+        case .null: nil
+        case .real(let number): (Int64(exactly: number).map(Value.integer) ?? value).canonicalJSON
+        case .integer, .text, .rawText, .blob: value.canonicalJSON
         }
     }
 
@@ -256,21 +296,19 @@ private struct ParkValues {
     /// Then computed values are not parked, so only a swap of computed values fails.
     private func park(
         _ leaving: [ChangeWriter.Item],
-        _ columns: [Int],
+        columns: [Int],
         orElse fallback: [Int],
-        _ taken: [Int: Set<String>]?
+        taken: [Int: Set<[UInt8]>]?
     ) throws -> [RecordID: [Int: Value]] {
-        var kept: [RecordID: [Int: Value]] = [:]
+        var parkedValues: [RecordID: [Int: Value]] = [:]
         for (number, item) in leaving.enumerated() {
             let changeSet = changeSets[item.changeSet]
             let record = changeSet.records[item.record]
             guard let row = try presentRow(record) else { continue }
-            let moving = try moving(columns, record, changeSet, row)
-            let isTaken = { (column: Int) in
-                guard let taken else { return true }
-                return taken[column]?.contains(Self.printed(row[column])) ?? false
-            }
-            guard moving.contains(where: isTaken) else { continue }
+            let moving = try moving(columns, by: record, of: changeSet, from: row)
+            // Another record may take a unique pair, although this one leaves only half of the pair.
+            let isTaken = taken?.contains { column, values in Self.form(row[column]).map(values.contains) ?? false }
+            guard !moving.isEmpty, isTaken ?? true else { continue }
             do { try park(record, moving, number: number) } catch let error as DatabaseError
                 where table.hasComputedUniques && Self.isPlaceholderRejection(error)
             {
@@ -278,10 +316,10 @@ private struct ParkValues {
                 try park(record, moving.filter(fallback.contains), number: number)
             }
             for column in moving where record.operation == .update {
-                kept[RecordID(table: place, key: record.key), default: [:]][column] = row[column]
+                parkedValues[RecordID(table: place, key: record.key), default: [:]][column] = row[column]
             }
         }
-        return kept
+        return parkedValues
     }
 
     private func presentRow(_ record: PendingChangeSet.Record) throws -> [Value]? {
@@ -299,17 +337,14 @@ private struct ParkValues {
     /// Returns the columns whose values a record leaves; those of a partial index leave with any other column.
     private func moving(
         _ columns: [Int],
-        _ record: PendingChangeSet.Record,
-        _ changeSet: PendingChangeSet,
-        _ row: [Value]
+        by record: PendingChangeSet.Record,
+        of changeSet: PendingChangeSet,
+        from row: [Value]
     ) throws -> [Int] {
         guard record.operation == .update else { return columns }
-        var given: [Int: Value] = [:]
-        for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
-            given[column.place] = try changeSet.value(at: place)
-        }
+        let newValues = try newValues(of: record, in: changeSet)
         return columns.filter { column in
-            isPartial(column) || given[column].map { !$0.isSame(as: row[column]) } ?? false
+            isPartial(column) || newValues[column].map { !$0.isSame(as: row[column]) } ?? false
         }
     }
 
@@ -332,33 +367,30 @@ private struct ParkValues {
 
     private func park(_ record: PendingChangeSet.Record, _ columns: [Int], number: Int) throws {
         guard !columns.isEmpty else { return }
-        let targets = columns.map { "\(SQLText.name(table.columns[$0].name)) = \(placeholder(for: $0, number))" }
+        let targets = columns.map { "\(SQLText.name(table.columns[$0].name)) = \(placeholder(for: table.columns[$0]))" }
+        let match = table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 2)" }
         let sql = """
             UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
             SET \(targets.joined(separator: ", "))
-            WHERE \(ChangeWriter.keyMatch(table))
+            WHERE \(match.joined(separator: " AND "))
             """
-        try RowValues.read(sql, Value.parts(ofKey: record.key), in: db) { _ in }
+        let key = Value.parts(ofKey: record.key)
+        try RowValues.read(sql, [.integer(Int64(number))] + key, in: db) { _ in }
     }
 
-    /// Returns the SQL of a placeholder that fits the column's type and equals no other value.
+    /// Returns the SQL of a placeholder that fits the column's type and equals no other value; `?1` is its number.
     ///
     /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference.
-    /// Text placeholders are JSON, because expressions may read JSON.
-    private func placeholder(for place: Int, _ number: Int) -> String {
-        let column = table.columns[place]
-        let referenced = schema.references(to: table.name).contains {
-            $0.reference.parentColumns.contains(column.name)
-        }
-        guard column.isNotNull || referenced else { return "NULL" }
+    /// Text placeholders are JSON, because expressions may read JSON. No placeholder is a mere parameter: the text of a
+    /// statement without CHECK constraints must differ from that of an update, which shares the cache.
+    private func placeholder(for column: SyncedTable.Column) -> String {
+        guard column.isNotNull || referencedColumns.contains(column.name) else { return "NULL" }
         let type = column.type.uppercased()
         if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
-            return String(Self.realPlaceholderMin + Int64(number))
+            return "\(Self.realPlaceholderMin) + ?1"
         }
-        if ["INT", "NUM", "DEC"].contains(where: type.contains) {
-            return String(Self.integerPlaceholderMin + Int64(number))
-        }
-        let text = #"'"tidemark parked \#(number)"'"#
+        if ["INT", "NUM", "DEC"].contains(where: type.contains) { return "\(Self.integerPlaceholderMin) + ?1" }
+        let text = #"'"tidemark parked ' || ?1 || '"'"#
         return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
     }
 }

@@ -8,13 +8,17 @@ package import TidemarkCore
 /// nothing. A changed key is a deletion and a creation.
 ///
 /// Capture order does not tell which row is first or last. SQLite does not promise the order in which it runs the
-/// triggers of an event: if the app's own trigger updates the row again before the capture trigger runs, the inner change
-/// is captured before the outer one. But the changes of a record always form a path from state to state. An intermediate
-/// state is left as often as it is entered; the first state is left once more, and the last state is entered once more.
-/// If all states are balanced, the record did not change.
+/// triggers of an event: if the app's own trigger updates the row again before the capture trigger runs, the inner
+/// change is captured before the outer one. But the changes of a record always form a path from state to state. An
+/// intermediate state is left as often as it is entered; the first state is left once more, and the last state is
+/// entered once more. If all states are balanced, the record did not change.
 package struct CapturedEffects {
     private let db: Database
     private let schema: SyncSchema
+    private let found = Found()
+
+    /// The tables in which the last reading found captured changes.
+    private final class Found { var tables: [SyncedTable] = [] }
 
     /// Makes them of a prepared connection, on which no other statement runs.
     package init(_ db: Database, schema: SyncSchema) {
@@ -24,22 +28,22 @@ package struct CapturedEffects {
 
     /// Passes on each record's effect: tables in the schema's order, records that changed once first.
     ///
-    /// - Returns: The tables with captured changes.
+    /// - Returns: Whether anything was captured.
     /// - Throws: `DatabaseError`, or the error of `body`.
-    @discardableResult package func read(_ body: (Effect) throws -> Void) throws -> [SyncedTable] {
-        guard let counts = try counts() else { return [] }
-        var tables: [SyncedTable] = []
+    @discardableResult package func read(_ body: (Effect) throws -> Void) throws -> Bool {
+        found.tables = []
+        guard let counts = try counts() else { return false }
+        found.tables = schema.tables.filter { counts[$0.name] != nil }
         for (place, table) in schema.tables.enumerated() {
             guard let count = counts[table.name], count > 0 else { continue }
             try read(place, count: count, body)
-            tables.append(table)
         }
-        return tables
+        return true
     }
 
-    /// Deletes the captured changes of tables, which are all that have some.
-    package func delete(of tables: [SyncedTable]) throws {
-        for table in tables {
+    /// Deletes the captured changes that the last ``read(_:)`` has found; nothing may be captured in between.
+    package func delete() throws {
+        for table in found.tables {
             try db.cachedStatement(sql: "DELETE FROM \(SQLText.name(CaptureTables.shadow(table)))").execute()
         }
         try db.cachedStatement(sql: "DELETE FROM tidemark_capture").execute()
@@ -48,16 +52,14 @@ package struct CapturedEffects {
     /// Counts the captured changes by table, also of rows that were evicted without a trigger; nil without any.
     private func counts() throws -> [String: Int]? {
         guard let counts = try countsByTable() else { return nil }
-        guard try CaptureTables.captureLeftoverEvictions(of: counts.keys.compactMap { schema.byName[$0] }, in: db) else {
-            return counts
-        }
-        return try countsByTable()
+        let tables = counts.keys.compactMap { schema.byName[$0] }
+        return try CaptureTables.captureLeftoverEvictions(of: tables, in: db) ? try countsByTable() : counts
     }
 
     private func countsByTable() throws -> [String: Int]? {
         var counts: [String: Int] = [:]
-        try RowValues.read("SELECT tbl, count(*) FROM tidemark_capture GROUP BY tbl", in: db) { row in
-            guard case .text(let table) = row[0], case .integer(let count) = row[1] else {
+        try RowValues.read("SELECT tbl, count(*) FROM tidemark_capture GROUP BY tbl", in: db) { values in
+            guard case .text(let table) = values[0], case .integer(let count) = values[1] else {
                 throw TidemarkError.unreadable("The list of captured changes")
             }
             counts[table] = Int(count)
@@ -78,7 +80,7 @@ package struct CapturedEffects {
         let layout = schema.layouts[place]
         let columns = ["old_", "new_"].flatMap { side in table.columns.map { SQLText.name(side + $0.name) } }
         // Most records change once, and pass on without staying in memory.
-        let repeated = count > 1 ? try repeatedKeys(of: table) : []
+        let repeated = count > 1 ? try repeatedKeys(of: place) : []
         var events: [RecordID: [(event: Event, seq: Int)]] = [:]
         var order: [RecordID] = []
         var number = 0
@@ -91,11 +93,11 @@ package struct CapturedEffects {
             in: db
         ) { row in
             number += 1
-            let (old, new) = try Self.sides(row, table)
-            for (key, event) in Self.events(old, new, layout) {
+            let (old, new) = try Self.sides(row, of: table)
+            for (key, event) in Self.events(from: old, to: new, layout) {
                 let name = RecordID(table: place, key: key)
                 guard repeated.contains(name.key.utf8.hashed) else {
-                    if let effect = Self.effect(name, event.old, event.new) { try body(effect) }
+                    if let effect = Self.effect(name, from: event.old, to: event.new) { try body(effect) }
                     continue
                 }
                 if events[name] == nil { order.append(name) }
@@ -104,16 +106,16 @@ package struct CapturedEffects {
         }
         for name in order {
             guard let (first, last) = Self.ends(of: events[name] ?? []) else { continue }
-            if let effect = Self.effect(name, first, last) { try body(effect) }
+            if let effect = Self.effect(name, from: first, to: last) { try body(effect) }
         }
     }
 
     /// Divides a captured row into the old and the new one.
-    private static func sides(_ row: [Value], _ table: SyncedTable) throws -> (old: [Value]?, new: [Value]?) {
+    private static func sides(_ values: [Value], of table: SyncedTable) throws -> (old: [Value]?, new: [Value]?) {
         let count = table.columns.count
-        let old = Array(row[1...count])
-        let new = Array(row[(count + 1)...])
-        switch row[0] {
+        let old = Array(values[1...count])
+        let new = Array(values[(count + 1)...])
+        switch values[0] {
         case .text("insert"): return (nil, new)
         case .text("update"): return (old, new)
         case .text("delete"): return (old, nil)
@@ -122,7 +124,9 @@ package struct CapturedEffects {
     }
 
     /// Returns the events of each key; an update that changes the key is a deletion and a creation.
-    private static func events(_ old: [Value]?, _ new: [Value]?, _ layout: RowLayout) -> [(key: String, event: Event)] {
+    private static func events(from old: [Value]?, to new: [Value]?, _ layout: RowLayout) -> [(
+        key: String, event: Event
+    )] {
         let oldKey = old.map(layout.key)
         let newKey = new.map(layout.key)
         if let oldKey, let newKey, !oldKey.utf8.elementsEqual(newKey.utf8) {
@@ -131,7 +135,7 @@ package struct CapturedEffects {
         return (oldKey ?? newKey).map { [($0, Event(old: old, new: new))] } ?? []
     }
 
-    private static func effect(_ name: RecordID, _ before: [Value]?, _ after: [Value]?) -> Effect? {
+    private static func effect(_ name: RecordID, from before: [Value]?, to after: [Value]?) -> Effect? {
         if let before, let after {
             let isSame = zip(before, after).allSatisfy { $0.isSame(as: $1) }
             if isSame { return nil }
@@ -144,18 +148,21 @@ package struct CapturedEffects {
     /// Returns the hashes of the keys that captured changes of a table name more than once.
     ///
     /// Two keys of one hash count as one: then both stay in memory until the end, which does no harm.
-    private func repeatedKeys(of table: SyncedTable) throws -> Set<Int> {
-        let layout = schema.layouts[schema.tables.firstIndex(of: table) ?? 0]
-        let columns = ["old_", "new_"].flatMap { side in layout.keyPlaces.map { SQLText.name(side + table.columns[$0].name) } }
+    private func repeatedKeys(of place: Int) throws -> Set<Int> {
+        let table = schema.tables[place]
+        let layout = schema.layouts[place]
+        let columns = ["old_", "new_"].flatMap { side in
+            layout.keyPlaces.map { SQLText.name(side + table.columns[$0].name) }
+        }
         var seen: Set<Int> = []
         var repeated: Set<Int> = []
         let count = table.key.count
         try RowValues.read(
             "SELECT kind, \(columns.joined(separator: ", ")) FROM \(SQLText.name(CaptureTables.shadow(table)))",
             in: db
-        ) { row in
-            let old = row[0] == .text("insert") ? nil : Value.key(ofParts: Array(row[1...count]))
-            let new = row[0] == .text("delete") ? nil : Value.key(ofParts: Array(row[(count + 1)...]))
+        ) { values in
+            let old = values[0] == .text("insert") ? nil : Value.key(ofParts: Array(values[1...count]))
+            let new = values[0] == .text("delete") ? nil : Value.key(ofParts: Array(values[(count + 1)...]))
             let isMoved = old != nil && new != nil && !(old ?? "").utf8.elementsEqual((new ?? "").utf8)
             for key in isMoved ? [old, new] : [old ?? new] {
                 guard let key else { continue }
@@ -166,27 +173,41 @@ package struct CapturedEffects {
         return repeated
     }
 
+    /// A state of a record, with the balance of how often it was left and entered.
+    private struct State {
+        let row: [Value]?
+        var balance = 0
+        var firstLeft = Int.max
+        var lastEntered = Int.min
+    }
+
     /// Returns the first and the last state of a record; nil if it did not change.
     private static func ends(of events: [(event: Event, seq: Int)]) -> (first: [Value]?, last: [Value]?)? {
         guard events.count > 1 else { return events.first.map { ($0.event.old, $0.event.new) } }
-        var states: [(state: [Value]?, balance: Int, firstLeft: Int, lastEntered: Int)] = []
-        func note(_ state: [Value]?, _ side: Int, _ seq: Int) {
-            let index = states.firstIndex { isSame($0.state, state) } ?? {
-                states.append((state, 0, .max, .min))
-                return states.count - 1
-            }()
+        var states: [State] = []
+        // Equal rows have one hash, but rows that are equal may differ in bytes.
+        var places: [[Value]?: [Int]] = [:]
+        func note(_ row: [Value]?, side: Int, seq: Int) {
+            let index: Int
+            if let place = places[row]?.first(where: { isSame(states[$0].row, row) }) {
+                index = place
+            } else {
+                index = states.count
+                states.append(State(row: row))
+                places[row, default: []].append(index)
+            }
             states[index].balance += side
             if side > 0 { states[index].firstLeft = min(states[index].firstLeft, seq) }
             if side < 0 { states[index].lastEntered = max(states[index].lastEntered, seq) }
         }
         for (event, seq) in events {
-            note(event.old, 1, seq)
-            note(event.new, -1, seq)
+            note(event.old, side: 1, seq: seq)
+            note(event.new, side: -1, seq: seq)
         }
         let first = states.filter { $0.balance > 0 }.min { $0.firstLeft < $1.firstLeft }
         let last = states.filter { $0.balance < 0 }.max { $0.lastEntered < $1.lastEntered }
         guard let first, let last else { return nil }
-        return (first.state, last.state)
+        return (first.row, last.row)
     }
 
     private static func isSame(_ one: [Value]?, _ other: [Value]?) -> Bool {

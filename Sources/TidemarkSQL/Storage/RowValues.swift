@@ -11,7 +11,7 @@ package enum RowValues {
         _ sql: String,
         _ arguments: [Value] = [],
         in db: Database,
-        _ row: ([Value]) throws -> Void
+        row: ([Value]) throws -> Void
     ) throws {
         let statement = try BoundStatement(sql, in: db)
         try statement.run { bound in
