@@ -42,8 +42,8 @@ extension Budget {
 
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [
-        "a push of two records": statements(106), "a refused push of two records": statements(112),
-        "a pull of one revision": statements(39), "an idle sync of a device": statements(86),
+        "a push of two records": statements(37), "a refused push of two records": statements(25),
+        "a pull of one revision": statements(22), "an idle sync of a device": statements(86),
         "opening a device's file and one idle sync": statements(234),
     ]
     private static func statements(_ count: Int) -> Budget {

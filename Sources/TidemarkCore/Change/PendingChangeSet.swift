@@ -28,7 +28,9 @@ package struct PendingChangeSet {
 
     /// The columns that a record sets or adds to, with the places of their values.
     package func columns(of record: Record) -> some Sequence<(place: Int, column: WireNames.Column)> {
-        record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map { ($0, changeSet.values[$0].column) }
+        record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map {
+            ($0, changeSet.values[$0].column)
+        }
     }
 
     /// Returns the number that a change adds to its column; nil for a value.

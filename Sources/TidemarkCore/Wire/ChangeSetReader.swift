@@ -142,7 +142,7 @@ package struct ChangeSetReader {
     {
         guard try reader.kind() == .object else { throw Self.wrongPart }
         let first = set.records.count
-        var places: [String: Int] = [:]
+        var places: [RecordID: Int] = [:]
         var attributes: [(name: JSONReader.Text, attributes: RecordAttributes)] = []
         layout.removeAll(keepingCapacity: true)
         try reader.object { (reader, name) throws(TidemarkError) in
@@ -158,7 +158,8 @@ package struct ChangeSetReader {
             }
             try reader.array { (reader) throws(TidemarkError) in
                 let key = try RecordKeyReader(names.tables[place]).key(&reader, bound)
-                guard places.updateValue(set.records.count, forKey: key) == nil else { throw Self.repeated(key) }
+                let id = RecordID(table: place, key: key)
+                guard places.updateValue(set.records.count, forKey: id) == nil else { throw Self.repeated(key) }
                 set.records.append(ChangeSet.Record(table: place, operation: operation, key: key))
             }
         }
@@ -177,7 +178,7 @@ package struct ChangeSetReader {
     /// Gives the records of a table's part their attributes.
     private func match(
         _ list: [(name: JSONReader.Text, attributes: RecordAttributes)],
-        to places: [String: Int],
+        to places: [RecordID: Int],
         first: Int,
         of table: Int,
         in reader: JSONReader,
@@ -188,8 +189,10 @@ package struct ChangeSetReader {
             let key = try keys.key(named: name, in: reader)
             // The lists and the attributes mostly have the same order.
             let guess = first + index
-            let isNext = guess < set.records.count && set.records[guess].key == key
-            guard let place = isNext ? guess : places[key] else { throw Self.foreignAttributes(key) }
+            let isNext = guess < set.records.count && set.records[guess].key.utf8.elementsEqual(key.utf8)
+            guard let place = isNext ? guess : places[RecordID(table: table, key: key)] else {
+                throw Self.foreignAttributes(key)
+            }
             let operation = set.records[place].operation
             guard set.records[place].attributes == nil else {
                 throw JSONFault.repeatedName(key).within(.init(key: key))

@@ -164,7 +164,8 @@ package struct ChangeSetText {
     /// Orders records by the length of their keys in characters, then by the keys' bytes, as SQLite does.
     private static func ordered(_ records: [Record]) -> [Record] {
         let isBefore = { (one: Record, other: Record) -> Bool in
-            let (length, otherLength) = (length(of: one.key), length(of: other.key))
+            let length = length(of: one.key)
+            let otherLength = self.length(of: other.key)
             return length == otherLength ? one.key.utf8.lexicographicallyPrecedes(other.key.utf8) : length < otherLength
         }
         // New records mostly come in the order of their ids.

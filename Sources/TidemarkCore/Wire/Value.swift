@@ -129,3 +129,11 @@ extension Value {
         return String(decoding: output, as: UTF8.self)
     }
 }
+
+extension Value {
+    /// The number, if it is an integer.
+    package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
+
+    /// The text, if it is one without NUL.
+    package var text: String? { if case .text(let text) = self { text } else { nil } }
+}

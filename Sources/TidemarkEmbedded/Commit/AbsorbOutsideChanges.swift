@@ -15,7 +15,7 @@ extension ZoneTransaction {
 
     package func absorbOutsideChanges() throws {
         let captured = CapturedEffects(db, schema: schema)
-        let state = try zone()
+        let (state, chain, fingerprint) = try head()
         var effects = RevisionEffects(revision: state.revision + 1, schema)
         let hasCaptured = try captured.read { effect in
             try refuseUnusableKey(effect)
@@ -27,24 +27,11 @@ extension ZoneTransaction {
         try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)
         var clock = HybridClock(last: state.time)
         let stamp = Stamp(time: clock.next(at: now))
-        let revision = try effects.outsideRevision(
-            stamp,
-            after: chain(at: state.revision),
-            fingerprint: storedFingerprint(at: state.revision)
-        )
+        let revision = effects.outsideRevision(stamp, after: chain, fingerprint: fingerprint)
         var commit = ZoneCommit(zone: state.with(revision: state.revision + 1, time: stamp.time))
         commit.revisions = [revision]
         try append(commit)
         try captured.delete()
-    }
-
-    package func chain(at revision: Int64) throws -> String {
-        let row = try RowValues.first(
-            "SELECT chain FROM tidemark_revision WHERE revision = ?",
-            [.integer(revision)],
-            in: db
-        )
-        return row?[0].asText ?? ""
     }
 
     /// Refuses a key that no device can use: a temporary id, or NULL.

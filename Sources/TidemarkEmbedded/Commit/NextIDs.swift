@@ -18,7 +18,7 @@ extension ZoneTransaction {
             [.text(table.name)],
             in: db
         )
-        let stored = known?[0].asInteger
+        let stored = known?[0].integer
         let lends = known?[1] == .integer(1)
         let first: Int64
         if planted(PlantedBug.reusesIds) {

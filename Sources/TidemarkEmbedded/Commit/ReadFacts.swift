@@ -11,7 +11,7 @@ extension ZoneTransaction {
             if let verdict = try verdict(of: id) { facts.verdicts[id] = verdict }
         }
         for device in query.devices {
-            let row = try RowValues.first(
+            let found = try RowValues.first(
                 """
                 SELECT lap.lap, lap.revision, lap.user_id, EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?1)
                 FROM (SELECT ?1 AS device) AS asked
@@ -20,11 +20,11 @@ extension ZoneTransaction {
                 [.text(device)],
                 in: db
             )
-            guard let row else { continue }
-            if let lap = row[0].asText, let revision = row[1].asInteger {
-                facts.exchanges[device] = Exchange(lap: lap, revision: revision, user: row[2].asText)
+            guard let values = found else { continue }
+            if let lap = values[0].text, let revision = values[1].integer {
+                facts.exchanges[device] = Exchange(lap: lap, revision: revision, user: values[2].text)
             }
-            if row[3] == .integer(1) { facts.devicesWithNotes.insert(device) }
+            if values[3] == .integer(1) { facts.devicesWithNotes.insert(device) }
         }
         for (device, names) in query.temporaryIDs {
             for name in names {
@@ -52,12 +52,12 @@ extension ZoneTransaction {
         var stored: [RecordID: String] = [:]
         for name in names {
             let table = schema.tables[name.table]
-            let row = try RowValues.first(
+            let found = try RowValues.first(
                 "SELECT \(RowJSON.key(table)) FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table))",
                 Value.parts(ofKey: name.key),
                 in: db
             )
-            guard case .text(let key)? = row?.first, !key.utf8.elementsEqual(name.key.utf8) else { continue }
+            guard case .text(let key)? = found?.first, !key.utf8.elementsEqual(name.key.utf8) else { continue }
             stored[name] = key
         }
         return stored
@@ -140,18 +140,18 @@ extension ZoneTransaction {
             """,
             [.text(schema.tables[name.table].name), .text(name.key), .integer(base)],
             in: db
-        ) { row in
-            guard let revision = row[0].asInteger, let operation = row[1].asText.flatMap(Operation.init(rawValue:))
+        ) { values in
+            guard let revision = values[0].integer, let operation = values[1].text.flatMap(Operation.init(rawValue:))
             else { throw TidemarkError.unreadable("The log") }
-            let columns = row[2].asText.map { Value.parts(ofKey: $0).compactMap(\.asText) } ?? []
+            let columns = values[2].text.map { Value.parts(ofKey: $0).compactMap(\.text) } ?? []
             changes.append(
                 LoggedChange(
                     revision: revision,
-                    isMerged: row[3] != .integer(0),
+                    isMerged: values[3] != .integer(0),
                     change: UnseenChange(
                         operation: operation,
                         columns: Set(columns),
-                        stamp: Stamp(time: row[4].asInteger ?? 0, device: row[5].asText)
+                        stamp: Stamp(time: values[4].integer ?? 0, device: values[5].text)
                     )
                 )
             )
@@ -170,7 +170,7 @@ extension ZoneTransaction {
     /// Returns the row whose key is spelled like the record's.
     private func row(_ name: RecordID) throws -> [Value]? {
         let table = schema.tables[name.table]
-        let row = try RowValues.first(
+        let found = try RowValues.first(
             """
             SELECT \(SQLText.names(table.columns.map(\.name)))
             FROM main.\(SQLText.name(table.name))
@@ -179,14 +179,16 @@ extension ZoneTransaction {
             Value.parts(ofKey: name.key),
             in: db
         )
-        guard let row, schema.layouts[name.table].key(of: row).utf8.elementsEqual(name.key.utf8) else { return nil }
+        guard let row = found, schema.layouts[name.table].key(of: row).utf8.elementsEqual(name.key.utf8) else {
+            return nil
+        }
         return row
     }
 
     package func revisions(of names: [RecordID]) throws -> [RecordID: Int64] {
         var revisions: [RecordID: Int64] = [:]
         for name in names {
-            let row = try RowValues.first(
+            let found = try RowValues.first(
                 """
                 SELECT coalesce(
                     (SELECT max(revision) FROM tidemark_log WHERE tbl = ? AND key = ?),
@@ -195,7 +197,7 @@ extension ZoneTransaction {
                 [.text(schema.tables[name.table].name), .text(name.key)],
                 in: db
             )
-            revisions[name] = row?.first?.asInteger
+            revisions[name] = found?.first?.integer
         }
         return revisions
     }
@@ -220,8 +222,8 @@ extension ZoneTransaction {
                         """,
                         Value.parts(ofKey: name.key),
                         in: db
-                    ) { row in
-                        if let key = row[0].asText ?? row[0].asInteger.map(String.init) {
+                    ) { values in
+                        if let key = values[0].text ?? values[0].integer.map(String.init) {
                             children.append(RecordID(table: place, key: key))
                         }
                     }
@@ -283,8 +285,8 @@ extension ZoneTransaction {
                 """,
                 values,
                 in: db
-            ) { row in
-                guard let key = row[0].asText, !key.utf8.elementsEqual(record.key.utf8), !leaving.contains(key) else {
+            ) { values in
+                guard let key = values[0].text, !key.utf8.elementsEqual(record.key.utf8), !leaving.contains(key) else {
                     return
                 }
                 holders.insert(key)
@@ -292,12 +294,4 @@ extension ZoneTransaction {
         }
         return holders.sorted { ($0.count, $0) < ($1.count, $1) }
     }
-}
-
-extension Value {
-    /// The number, if it is an integer.
-    var asInteger: Int64? { if case .integer(let number) = self { number } else { nil } }
-
-    /// The text, if it is one without NUL.
-    var asText: String? { if case .text(let text) = self { text } else { nil } }
 }

@@ -30,6 +30,24 @@ package struct ZoneTransaction: CommitTransaction {
         fingerprintLayoutHash = ContentHash.of(schema.shape)
     }
 
+    package func head() throws -> (state: ZoneState, chain: String, fingerprint: Fingerprint?) {
+        let values = try RowValues.first(
+            """
+            SELECT zone.epoch, zone.revision, zone.horizon, zone.time, last.chain, stored.fingerprint
+            FROM tidemark_zone AS zone
+            LEFT JOIN tidemark_revision AS last ON last.revision = zone.revision
+            LEFT JOIN tidemark_fingerprint AS stored ON stored.revision = zone.revision AND stored.shape = ?
+            """,
+            [.text(fingerprintLayoutHash)],
+            in: db
+        )
+        guard let values, let epoch = values[0].text, let revision = values[1].integer, let horizon = values[2].integer,
+            let time = values[3].integer
+        else { throw Self.notAZone }
+        let state = ZoneState(epoch: epoch, revision: revision, horizon: horizon, schema: hash, time: time)
+        return (state, values[4].text ?? "", values[5].text.flatMap(Fingerprint.init(hex:)))
+    }
+
     package func zone() throws -> ZoneState {
         guard
             let row = try Row.fetchOne(

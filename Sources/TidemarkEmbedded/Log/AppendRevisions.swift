@@ -182,7 +182,8 @@ extension ZoneTransaction {
         lazy var lends = Result { try lendsIDs }
         for revision in commit.revisions {
             for entry in revision.entries where schema.tables[entry.name.table].keyKind == .integer {
-                guard let id = Int64(entry.name.key), id <= TemporaryID.assignedMax, id >= next[entry.name.table] ?? .min,
+                guard let id = Int64(entry.name.key), id <= TemporaryID.assignedMax,
+                    id >= next[entry.name.table] ?? .min,
                     try !lends.get() || IDLayout.isOwn(id)
                 else { continue }
                 next[entry.name.table] = id + 1

@@ -8,8 +8,8 @@ package import TidemarkCore
 /// 1. It is read once, into the positions of its values (``TidemarkCore/PendingChangeSet``).
 /// 2. It is decided (``DecideChangeSet``): its temporary ids get permanent ones, and its records are judged by facts.
 ///    A conflict is found before anything is written.
-/// 3. It joins a run: the longest series of change sets of which none reads or writes what an earlier one writes
-///    (``Footprint``). A run is written with the statements of one change set.
+/// 3. It joins a run: the longest series of change sets of which none reads or writes what an earlier one
+///    writes (``Footprint``). A run is written with the statements of one change set.
 /// 4. The effects on the rows, as capture triggers saw them, become its revision (``BuildRevision``): they are the only
 ///    source of what other devices get.
 /// 5. The answers are made after the write.
@@ -150,9 +150,9 @@ struct GroupRun<Transaction: CommitTransaction> {
     let identities: Identities
     let group: [ZoneRequest]
     /// What was read of each request; nil for a request of another kind.
-    private let incoming: [Result<Incoming, any Error>?]
+    let incoming: [Result<Incoming, any Error>?]
     /// Whether a write may change any record.
-    private var hasFarEffects = true
+    var hasFarEffects = true
     var ledger: Ledger
     var run: Run
     /// The requests that have joined the run.
@@ -265,19 +265,22 @@ struct GroupRun<Transaction: CommitTransaction> {
                 if !wanted.isEmpty { query.temporaryIDs[device, default: []].formUnion(wanted) }
             }
         }
-        ledger.state = try zone.zone()
+        let head = try zone.head()
+        ledger.state = head.state
         ledger.facts = try zone.facts(query)
         guard hasChangeSets else { return }
+        ledger.chain = head.chain
+        ledger.fingerprints[head.state.revision] = head.fingerprint
         // A single change set is a run of its own anyway.
         if requests.reduce(0, { $0 + $1.changeSets.count }) > 1 {
             hasFarEffects = try schema.hasZeroReferences || zone.hasFarEffects
         }
-        ledger.chain = try zone.chain(at: ledger.state.revision)
     }
 
     /// What the commit knows without a query.
     var known: KnownState {
-        let (ledger, zone) = (ledger, zone)
+        let ledger = ledger
+        let zone = zone
         let asked = Set(group.indices.compactMap { request(at: $0)?.request.device })
         return KnownState(
             exchange: { device in
@@ -292,7 +295,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     var requests: [Incoming] { group.indices.compactMap(request) }
 
     /// Adds the change set to the place of an error that `body` throws.
-    private func placing(_ envelope: SyncRequest.Envelope, _ body: () throws -> Void) throws {
+    func placing(_ envelope: SyncRequest.Envelope, _ body: () throws -> Void) throws {
         do { try body() } catch var error as TidemarkError where error.place.changeSet == nil {
             error.place.changeSet = envelope.index
             error.place.id = envelope.id
@@ -300,12 +303,12 @@ struct GroupRun<Transaction: CommitTransaction> {
         }
     }
 
-    private func request(at place: Int) -> Incoming? {
+    func request(at place: Int) -> Incoming? {
         if case .success(let request)? = incoming[place] { request } else { nil }
     }
 
     /// The zone's state after the run.
-    private var upcoming: ZoneState {
+    var upcoming: ZoneState {
         ledger.state.with(
             revision: ledger.state.revision + Int64(run.elements.count),
             time: max(ledger.state.time, run.time)
@@ -333,7 +336,8 @@ struct GroupRun<Transaction: CommitTransaction> {
             return true
         } catch let error where error is NotSeparate || error is TidemarkError || error is Violation {
             // Alone, the request is answered or refused by itself.
-            (ledger, run) = before
+            ledger = before.ledger
+            run = before.run
             return false
         }
     }
@@ -385,201 +389,5 @@ struct GroupRun<Transaction: CommitTransaction> {
         let bytesMax = turn.request.takesDelta ? limits.deltaBytesMin : limits.catchUpBytesMax
         guard isWhole, bytes <= bytesMax, missed.bodies.count + bodies.count <= countMax else { throw NotSeparate() }
         return CatchUp(bodies: missed.bodies + bodies, revision: turn.start.revision, hasMore: false)
-    }
-
-    // MARK: A request alone
-
-    private mutating func answerAlone(_ place: Int) throws -> Result<ZoneAnswer, any Error> {
-        if case .failure(let error)? = incoming[place] { return .failure(error) }
-        let before = ledger
-        let zone = zone
-        let result = try zone.isolated { try answerOne(place) }
-        if case .failure = result {
-            ledger = before
-            run = Run(footprint: Footprint(rules))
-        }
-        return result
-    }
-
-    private mutating func answerOne(_ place: Int) throws -> ZoneAnswer {
-        guard let incoming = request(at: place) else {
-            let text = try ComparisonHandler(limits: limits).handle(group[place].body, in: zone)
-            // It may have computed them again.
-            ledger.fingerprints = [:]
-            return ZoneAnswer(body: Array(text.utf8))
-        }
-        let request = incoming.request
-        if let question = request.question {
-            let text = try sync.answer(question, of: request, from: incoming.access.caller, in: zone)
-            return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
-        }
-        var turn = try begin(incoming, at: place)
-        for index in incoming.changeSets.indices { try settle(index, &turn) }
-        try writeRun(&turn)
-        let answer = try render(turn, missed: turn.missed)
-        try keepExchanges()
-        return answer
-    }
-
-    /// Decides a change set, and lets it join the run of its request, if it can.
-    private mutating func settle(_ index: Int, _ turn: inout Turn) throws {
-        try placing(turn.request.changeSets[index]) {
-            if run.ids.contains(turn.request.changeSets[index].id ?? "") { try writeRun(&turn) }
-            if try takeStored(index, &turn) { return }
-            while true {
-                let isFirst = run.isEmpty
-                let assigner = ledger.assigner
-                if isFirst { run.assigner = assigner }
-                do {
-                    let decision = try decide(index, turn)
-                    if case .accept(let decided) = decision, !isOwnRun(decided) || isFirst {
-                        add(decided, index, 0, &turn)
-                        if isOwnRun(decided) { try writeRun(&turn) }
-                        return
-                    }
-                    if case .refuse(let reasons) = decision, isFirst {
-                        return try refuse(index, reasons, &turn)
-                    }
-                } catch let error where !isFirst && (error is NotSeparate || error is TidemarkError) {
-                    // The first fault of a request is the one that is told.
-                }
-                // After the write of the others, its facts are others.
-                ledger.assigner = assigner
-                try writeRun(&turn)
-            }
-        }
-    }
-
-    /// Writes the run of a request; if the database refuses it, writes its change sets one by one.
-    private mutating func writeRun(_ turn: inout Turn) throws {
-        let elements = run.elements
-        guard let first = elements.first else { return }
-        let zone = zone
-        var before = ledger
-        before.assigner = run.assigner
-        run = Run(footprint: Footprint(rules))
-        do {
-            let written = try zone.attempt { try write(elements.map(\.decided)) }
-            for (element, written) in zip(elements, written) { record(written, element.index, &turn) }
-        } catch let error where error is NotSeparate || error is Violation {
-            ledger = before
-            for element in elements { withdraw(element.decided, from: &turn) }
-            if elements.count == 1 { return try takeRefusal(error, first.index, &turn) }
-            for element in elements {
-                try settle(element.index, &turn)
-                try writeRun(&turn)
-            }
-        }
-    }
-
-    /// Refuses a change set that the database has refused.
-    private mutating func takeRefusal(_ error: any Error, _ index: Int, _ turn: inout Turn) throws {
-        switch error {
-        case Violation.conflict(let reasons): try refuse(index, reasons, &turn)
-        case Violation.refusal(let error):
-            if planted(PlantedBug.swallowsRefusal) {
-                turn.outcomes[index] = SyncHandler.Outcome(body: "{}", revision: nil)
-                return
-            }
-            var placed = error
-            placed.place.changeSet = index
-            placed.place.id = turn.request.changeSets[index].id
-            throw placed
-        default: throw error
-        }
-    }
-
-    // MARK: Turns
-
-    private mutating func begin(_ incoming: Incoming, at place: Int) throws -> Turn {
-        let request = incoming.request
-        let written = ledger.state.revision
-        if !request.changeSets.isEmpty, ledger.fingerprints[written] == nil {
-            ledger.fingerprints[written] = try zone.fingerprint(at: written)
-        }
-        let start = upcoming
-        try sync.admit(request, from: incoming.access.caller, to: start, knowing: known, in: zone)
-        let missed = try sync.catchUp(
-            request,
-            at: start,
-            through: ledger.state.revision,
-            in: zone
-        )
-        var clock = HybridClock(last: start.time)
-        return Turn(
-            incoming: incoming,
-            place: place,
-            start: start,
-            missed: missed,
-            stamps: request.changeSets.map {
-                sync.stamp(for: $0, of: request, from: incoming.access, clock: &clock, at: zone.now)
-            },
-            outcomes: request.changeSets.map { _ in nil },
-            ids: request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:]
-        )
-    }
-
-    /// Repeats the stored verdict of a change set that was decided before.
-    ///
-    /// - Throws: ``NotSeparate`` for a change set of the run.
-    private func takeStored(_ index: Int, _ turn: inout Turn) throws -> Bool {
-        let envelope = turn.request.changeSets[index]
-        guard let id = envelope.id else { return false }
-        if run.ids.contains(id) { throw NotSeparate() }
-        guard let verdict = ledger.facts.verdicts[id] else { return false }
-        if planted(PlantedBug.forgetsVerdictOfSums), turn.incoming.changeSets[index].hasSums { return false }
-        // Id and content identify the change set. The sender may have a new device id.
-        guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash),
-            try sync.isOwn(verdict, of: turn.request, from: turn.incoming.access.caller, known)
-        else {
-            throw TidemarkError(
-                .changeSetIdReused,
-                "This change set id stands for another content.",
-                fix: "Give every change set 128 new random bits as its id."
-            )
-        }
-        turn.outcomes[index] = SyncHandler.Outcome(body: nil, revision: verdict.revision, storedVerdict: verdict)
-        if let revision = verdict.revision { turn.accepted.append(revision) }
-        return true
-    }
-
-    /// Adds an accepted change set to the run.
-    private mutating func add(
-        _ decided: BuildRevision.Decided,
-        _ index: Int,
-        _ place: Int,
-        _ turn: inout Turn
-    ) {
-        run.elements.append(Run.Element(turn: place, index: index, decided: decided))
-        run.footprint.add(decided.changeSet)
-        run.time = max(run.time, decided.stamp.time)
-        if let id = decided.envelope.id {
-            run.ids.insert(id)
-            turn.ancestors[id] = decided.ancestors + [decided.revision]
-        }
-        turn.accepted.append(decided.revision)
-        turn.addedCount += 1
-        for assigned in decided.permanentIDs { turn.ids[assigned.name] = assigned.id }
-    }
-
-    /// Takes a change set that was not written out of its turn.
-    private func withdraw(_ decided: BuildRevision.Decided, from turn: inout Turn) {
-        if let id = decided.envelope.id { turn.ancestors[id] = nil }
-        turn.accepted.removeAll { $0 == decided.revision }
-        turn.addedCount -= 1
-        for assigned in decided.permanentIDs { turn.ids[assigned.name] = nil }
-    }
-
-    /// Whether a change set is written by itself, because it may change records that it does not name.
-    private func isOwnRun(_ decided: BuildRevision.Decided) -> Bool {
-        hasFarEffects || !decided.overrulings.isEmpty
-            || decided.changeSet.records.contains { rules.reachesFar($0.table, $0.operation) }
-    }
-
-    private mutating func keepExchanges() throws {
-        guard !ledger.exchanges.isEmpty else { return }
-        try zone.keep(ledger.exchanges)
-        ledger.facts.exchanges.merge(ledger.exchanges) { $1 }
-        ledger.exchanges = [:]
     }
 }

@@ -21,8 +21,8 @@ package protocol CommitTransaction: ZoneBooks {
     /// Whether the author of a change set is told that the row spells its key in another way.
     var tellsSpelling: Bool { get }
 
-    /// Returns the hash of the history up to a revision; empty if there is none.
-    func chain(at revision: Int64) throws -> String
+    /// Returns the zone's state, the hash of its history, and the stored fingerprint of its rows.
+    func head() throws -> (state: ZoneState, chain: String, fingerprint: Fingerprint?)
 
     /// Reads what the books say about several requests.
     func facts(_ query: FactsQuery) throws -> Facts

@@ -9,8 +9,8 @@ enum Decision {
 extension GroupRun {
     /// Decides a change set by the rules, the rows and the log.
     ///
-    /// - Throws: ``NotSeparate`` if the run would change the facts; ``TidemarkCore/TidemarkError`` or ``Violation`` when
-    ///   the change set is invalid.
+    /// - Throws: ``NotSeparate`` if the run would change the facts; ``TidemarkCore/TidemarkError`` or ``Violation``
+    ///   when the change set is invalid.
     mutating func decide(_ index: Int, _ turn: Turn) throws -> Decision {
         if planted(PlantedBug.refusesEverything) { throw TidemarkError(.constraintViolated, "No.", fix: "Give up.") }
         let assigner = ledger.assigner
@@ -68,7 +68,9 @@ extension GroupRun {
 
     /// Returns the ancestors of a change set, of which some may not be written yet.
     private func ancestry(of after: [String], _ turn: Turn) throws -> Ancestry {
-        guard !after.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry(revisions: [], isRefused: false) }
+        guard !after.isEmpty, !planted(PlantedBug.ignoresAfter) else {
+            return Ancestry(revisions: [], isRefused: false)
+        }
         let written = after.filter { turn.ancestors[$0] == nil }
         let older = written.isEmpty ? Ancestry(revisions: [], isRefused: false) : try zone.ancestry(of: written)
         return Ancestry(
@@ -97,8 +99,8 @@ extension GroupRun {
 
     /// Replaces the keys of updates and deletions by the stored spelling.
     ///
-    /// A database converts values before it compares keys: 9 finds the row 9.0 of a REAL key, and 'ABC' the row 'abc' of
-    /// a key that ignores case. But the log is searched by the key's text. With another spelling, the server would miss
+    /// A database converts values before it compares keys: 9 finds the row 9.0 of a REAL key, and 'ABC' the row 'abc'
+    /// of a key that ignores case. But the log is searched by the key's text. With another spelling, the server would miss
     /// other devices' changes. A creation keeps its key; the database finds a conflicting row by value.
     func spell(_ changeSet: inout PendingChangeSet) throws {
         let names = changeSet.records.filter { rules.respelling.contains($0.table) && $0.operation != .create }.map {

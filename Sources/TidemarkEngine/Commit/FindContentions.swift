@@ -1,6 +1,6 @@
 import TidemarkCore
 
-/// Makes the evidence about contended records, which the pure function ``TidemarkCore/judge(_:policy:columns:)`` decides.
+/// Makes the evidence about contended records; the pure function ``TidemarkCore/judge(_:policy:columns:)`` decides.
 struct FindContentions {
     let schema: SyncSchema
     /// The revisions of the author's own earlier change sets.
@@ -99,7 +99,7 @@ struct FindContentions {
         for (place, column) in changeSet.columns(of: record) {
             guard changeSet.delta(at: place) == nil else {
                 hasSums = true
-                if let row, !row[column.place].isInteger { differing.insert(column.name) }
+                if let row, row[column.place].integer == nil { differing.insert(column.name) }
                 continue
             }
             hasValues = true
@@ -114,12 +114,9 @@ struct FindContentions {
     private func ordered(_ contentions: [Contention]) -> [Contention] {
         contentions.sorted { one, other in
             guard one.table == other.table else { return one.table < other.table }
-            let (length, otherLength) = (ChangeSetText.length(of: one.key), ChangeSetText.length(of: other.key))
+            let length = ChangeSetText.length(of: one.key)
+            let otherLength = ChangeSetText.length(of: other.key)
             return length == otherLength ? one.key.utf8.lexicographicallyPrecedes(other.key.utf8) : length < otherLength
         }
     }
-}
-
-extension Value {
-    fileprivate var isInteger: Bool { if case .integer = self { true } else { false } }
 }

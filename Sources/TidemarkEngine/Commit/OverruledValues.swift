@@ -114,7 +114,8 @@ struct OverruledValues {
                     value(column).map { "\(JSONText.quote(WireName.member(column: column))):\($0)" }
                 }.joined(separator: ",")
             }
-            let kept = after == nil
+            let kept =
+                after == nil
                 ? #""kept":null,"row":\#(before.map(layout.object) ?? "{}")"#
                 : #""kept":{\#(members { value($0, of: after) })}"#
             return #"{"table":\#(JSONText.quote(table.name)),"key":\#(name.key),"lost":{\#(members(lost))},\#(kept)}"#

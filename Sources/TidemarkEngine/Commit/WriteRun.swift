@@ -58,8 +58,10 @@ extension GroupRun {
         else { return }
         try refuseLost(builder)
         let base = min(builder.decided.base, records.compactMap(\.base).min() ?? .max)
-        let changes = builder.cascaded.filter { $0.operation != .create && !schema.tables[$0.name.table].references.isEmpty }
-            .map { BasedChange(name: $0.name, operation: $0.operation, base: base) }
+        let changes = builder.cascaded.filter {
+            $0.operation != .create && !schema.tables[$0.name.table].references.isEmpty
+        }
+        .map { BasedChange(name: $0.name, operation: $0.operation, base: base) }
         guard !changes.isEmpty else { return }
         let unseen = try zone.laterChanges(changes)
         guard !unseen.isEmpty else { return }
@@ -103,7 +105,9 @@ extension GroupRun {
         ledger.chain = chain
         for builder in builders {
             // A program's trigger takes ids of its own.
-            for record in builder.cascaded where record.operation == .create { ledger.assigner.forget(record.name.table) }
+            for record in builder.cascaded where record.operation == .create {
+                ledger.assigner.forget(record.name.table)
+            }
         }
         for revision in commit.revisions {
             if let fingerprint = revision.fingerprint { ledger.fingerprints[revision.revision] = fingerprint }

@@ -123,7 +123,8 @@ final class SimulatedServer {
     }
 
     /// Checks that a group's answers equal those of the requests one by one.
-    private func compare(_ together: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>]) throws
+    private func compare(_ together: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>])
+        throws
     {
         for (together, result) in zip(together ?? [], results) {
             let isSame =

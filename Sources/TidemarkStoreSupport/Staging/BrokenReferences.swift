@@ -1,7 +1,7 @@
 import GRDB
 package import TidemarkCore
 import TidemarkEngine
-package import TidemarkSQL
+import TidemarkSQL
 
 /// The verdict on a change set that leaves dangling references.
 extension StagedRequest {
