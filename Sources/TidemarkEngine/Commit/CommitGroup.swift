@@ -256,11 +256,9 @@ struct GroupRun<Transaction: CommitTransaction> {
             hasChangeSets = hasChangeSets || !request.changeSets.isEmpty
             guard let device = request.request.device else { continue }
             query.devices.insert(device)
-            var created: Set<TemporaryName> = []
             for changeSet in request.changeSets {
-                for record in changeSet.records where record.operation == .create {
-                    if let name = identities.temporaryKey(record) { created.insert(name) }
-                }
+                // A later change set may name a record of an earlier one that is only repeated.
+                let created = changeSet.records.compactMap { $0.operation == .create ? identities.temporaryKey($0) : nil }
                 let wanted = identities.wanted(by: changeSet).subtracting(created)
                 if !wanted.isEmpty { query.temporaryIDs[device, default: []].formUnion(wanted) }
             }

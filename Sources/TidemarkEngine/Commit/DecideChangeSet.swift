@@ -134,9 +134,22 @@ extension GroupRun {
         stamp: Stamp
     ) throws -> [Contention] {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
-        let contended = try zone.contended(FindContentions.based(changeSet, base: base, in: schema))
+        var contended = try zone.contended(FindContentions.based(changeSet, base: base, in: schema))
         guard !contended.isEmpty else { return [] }
+        for (index, present) in contended where present.exists && changeSet.records[index].operation == .create {
+            if try isReplaced(changeSet.records[index], by: changeSet) { contended[index] = nil }
+        }
         return try FindContentions(schema: schema, seen: seen).contentions(of: changeSet, contended, stamp: stamp)
+    }
+
+    /// Whether a change set deletes the record that stands in the way of a new one, under another spelling of its key.
+    private func isReplaced(_ record: PendingChangeSet.Record, by changeSet: PendingChangeSet) throws -> Bool {
+        guard rules.respelling.contains(record.table) else { return false }
+        let name = RecordID(table: record.table, key: record.key)
+        guard let stored = try zone.storedKeys([name])[name] else { return false }
+        return changeSet.records.contains {
+            $0.table == record.table && $0.operation == .delete && $0.key.utf8.elementsEqual(stored.utf8)
+        }
     }
 
     /// The reasons of a refusal.

@@ -62,9 +62,6 @@ struct OverruledValues {
             let name = RecordID(table: place, key: overruling.contention.key)
             let record = Record(name, schema, before: before[name], after: after[name])
             let lost = mine[name] ?? [:]
-            if let object = record.object(overruling.mine.filter { lost[$0] != nil }, lost: { lost[$0] }) {
-                own.append(object)
-            }
             let byDevice = Dictionary(grouping: overruling.theirs) {
                 overruling.contention.holder(of: $0)?.stamp.device
             }
@@ -75,6 +72,9 @@ struct OverruledValues {
                 } else {
                     own.append(object)
                 }
+            }
+            if let object = record.object(overruling.mine.filter { lost[$0] != nil }, lost: { lost[$0] }) {
+                own.append(object)
             }
         }
         notes = byLoser.sorted { $0.key < $1.key }.map { ($0.key, "[\($0.value.joined(separator: ","))]") }
