@@ -45,7 +45,7 @@ package struct ChangeSetText {
         authorsKey: String? = nil
     ) {
         let layout = layouts[name.table]
-        addMembers(name, operation, authorsKey: authorsKey) { output in
+        addMembers(of: name, operation, authorsKey: authorsKey) { output in
             Self.append(revision: revision, to: &output)
             for place in columns {
                 output.append(UInt8(ascii: ","))
@@ -54,26 +54,26 @@ package struct ChangeSetText {
         }
     }
 
-    /// Adds a record of which only the keys are said: `members` has nothing, or the revision.
+    /// Adds a record without attributes, such as a deleted one.
     package mutating func add(_ name: RecordID, _ operation: Operation) {
         tables[name.table, default: Table()].records.append(
             Record(key: name.key, operation: operation, authorsKey: nil, members: nil, isAuthors: false)
         )
     }
 
-    /// Adds a record of which the author learns the key only, and its revision if there is one.
+    /// Adds a record for the author alone: its former key, and its revision if there is one.
     package mutating func addForAuthor(_ name: RecordID, _ operation: Operation, key: String, revision: Int64?) {
-        addMembers(name, operation, authorsKey: key, isAuthors: true) { output in
+        addMembers(of: name, operation, authorsKey: key, isAuthors: true) { output in
             if let revision { Self.append(revision: revision, to: &output) }
         }
     }
 
     private mutating func addMembers(
-        _ name: RecordID,
+        of name: RecordID,
         _ operation: Operation,
         authorsKey: String?,
         isAuthors: Bool = false,
-        _ append: (inout [UInt8]) -> Void
+        append: (inout [UInt8]) -> Void
     ) {
         // The buffer is taken out, so that it is not copied.
         var table = tables.removeValue(forKey: name.table) ?? Table()

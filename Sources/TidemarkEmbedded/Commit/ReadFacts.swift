@@ -247,14 +247,14 @@ extension ZoneTransaction {
         )
         var holders: Set<String> = []
         for record in own where record.operation != .delete {
-            let given = Dictionary(
+            let ownPlaces = Dictionary(
                 changeSet.columns(of: record).map { ($0.column.name, $0.place) },
                 uniquingKeysWith: { first, _ in first }
             )
             var values: [Value] = []
             var conditions: [String] = []
             for column in columns {
-                if let place = given[column], changeSet.delta(at: place) == nil {
+                if let place = ownPlaces[column], changeSet.delta(at: place) == nil {
                     values.append(try changeSet.value(at: place))
                     conditions.append("holder_row.\(SQLText.name(column)) = ?\(values.count)")
                 } else if record.operation == .create {

@@ -6,7 +6,7 @@ import TidemarkSQL
 /// value before it, and the entry of its deletion keeps all columns without an entry. A record that a logged change
 /// set created has none of these values: its first entry is a creation, which one look at the log's primary key finds.
 enum UnloggedValues {
-    /// The SQL of these values of `change`, with the names of changed `columns` and the row `before`: a JSON object, or NULL.
+    /// The SQL of these values of `change`, with changed `columns` and the row `before`: a JSON object, or NULL.
     ///
     /// It looks for the last entry of a column first, so that a record with many entries costs little.
     static let sql = """

@@ -28,7 +28,7 @@ extension SyncHandler {
         knowing known: KnownState,
         in transaction: some ZoneBooks
     ) throws {
-        try checkOwner(request, caller, known)
+        try checkOwner(request, caller, knowing: known)
         try check(request, against: zone, in: transaction)
         try checkLap(request, known)
         try compareFingerprint(request, against: zone, known)
@@ -38,7 +38,7 @@ extension SyncHandler {
     ///
     /// A device's overruled values, temporary ids and verdicts are its user's alone. Another member who
     /// learns the device's id can neither read nor delete them.
-    func checkOwner(_ request: SyncRequest, _ caller: Caller, _ known: KnownState) throws {
+    func checkOwner(_ request: SyncRequest, _ caller: Caller, knowing known: KnownState) throws {
         guard let user = caller.userID, let device = request.device,
             let owner = try known.exchange(device)?.user, owner != user,
             !planted(PlantedBug.deviceOfAnybody)

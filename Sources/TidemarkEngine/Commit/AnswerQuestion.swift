@@ -10,7 +10,7 @@ extension SyncHandler {
         from caller: Caller,
         in transaction: some ZoneBooks
     ) throws -> String {
-        try checkOwner(request, caller, KnownState(transaction))
+        try checkOwner(request, caller, knowing: KnownState(transaction))
         let zone = try transaction.zone()
         // The device receives the rows in a snapshot or a delta.
         let copies = try transaction.authorsCopies(of: question.recall, .ids)

@@ -2,7 +2,7 @@ import TidemarkCore
 
 /// A revision in the making: a change set, and what its write did to the rows.
 struct BuildRevision {
-    /// What is known of a change set before its write.
+    /// A change set that is accepted and not written yet.
     struct Decided {
         let envelope: SyncRequest.Envelope
         /// The change set with its final names and values.
@@ -48,11 +48,11 @@ struct BuildRevision {
         }
         touched.insert(index)
         if effect.after == nil { vanished.append(index) }
-        if isAsSent { isAsSent = try equals(effect, index, changed) }
+        if isAsSent { isAsSent = try equals(effect, index: index, changed: changed) }
     }
 
     /// Whether an effect is what the change set says of its record.
-    private func equals(_ effect: Effect, _ index: Int, _ changed: [Int]) throws -> Bool {
+    private func equals(_ effect: Effect, index: Int, changed: [Int]) throws -> Bool {
         let changeSet = decided.changeSet
         let record = changeSet.records[index]
         guard record.operation == effect.operation else { return false }

@@ -8,8 +8,8 @@ package import TidemarkCore
 /// 1. It is read once, into the positions of its values (``TidemarkCore/PendingChangeSet``).
 /// 2. It is decided (``DecideChangeSet``): its temporary ids get permanent ones, and its records are judged by facts.
 ///    A conflict is found before anything is written.
-/// 3. It joins a run: the longest series of change sets of which none reads or writes what an earlier one
-///    writes (``Footprint``). A run is written with the statements of one change set.
+/// 3. It joins a run: the longest series of change sets where none reads or writes what an earlier one writes
+///    (``Footprint``). A run is written with the statements of one change set.
 /// 4. The effects on the rows, as capture triggers saw them, become its revision (``BuildRevision``): they are the only
 ///    source of what other devices get.
 /// 5. The answers are made after the write.
@@ -149,7 +149,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     let rules: Footprint.Rules
     let identities: Identities
     let group: [ZoneRequest]
-    /// What was read of each request; nil for a request of another kind.
+    /// The requests as they were read; nil for a request of another kind.
     let incoming: [Result<Incoming, any Error>?]
     /// Whether a write may change any record.
     var hasFarEffects = true
@@ -216,7 +216,7 @@ struct GroupRun<Transaction: CommitTransaction> {
         } catch let refused as AllRefused {
             return refused.results
         } catch let error as TidemarkError {
-            // Every request meets the rows of which the error tells.
+            // Every request meets the rows that the error names.
             return group.map { _ in .failure(error) }
         }
     }
@@ -258,7 +258,8 @@ struct GroupRun<Transaction: CommitTransaction> {
             query.devices.insert(device)
             for changeSet in request.changeSets {
                 // A later change set may name a record of an earlier one that is only repeated.
-                let created = changeSet.records.compactMap { $0.operation == .create ? identities.temporaryKey($0) : nil }
+                let creations = changeSet.records.filter { $0.operation == .create }
+                let created = creations.compactMap(identities.temporaryKey)
                 let wanted = identities.wanted(by: changeSet).subtracting(created)
                 if !wanted.isEmpty { query.temporaryIDs[device, default: []].formUnion(wanted) }
             }
@@ -279,11 +280,11 @@ struct GroupRun<Transaction: CommitTransaction> {
     var known: KnownState {
         let ledger = ledger
         let zone = zone
-        let asked = Set(group.indices.compactMap { request(at: $0)?.request.device })
+        let ownDevices = Set(group.indices.compactMap { request(at: $0)?.request.device })
         return KnownState(
             exchange: { device in
                 if let exchange = ledger.exchanges[device] ?? ledger.facts.exchanges[device] { return exchange }
-                return asked.contains(device) ? nil : try zone.lastExchange(with: device)
+                return ownDevices.contains(device) ? nil : try zone.lastExchange(with: device)
             },
             fingerprint: { try ledger.fingerprints[$0] ?? zone.fingerprint(at: $0) }
         )
@@ -328,7 +329,7 @@ struct GroupRun<Transaction: CommitTransaction> {
                 guard case .accept(let decided) = try decide(index, turn), !isOwnRun(decided) else {
                     throw NotSeparate()
                 }
-                add(decided, index, turns.count, &turn)
+                add(decided, index: index, place: turns.count, to: &turn)
             }
             turns.append(turn)
             return true
@@ -367,7 +368,9 @@ struct GroupRun<Transaction: CommitTransaction> {
         if !elements.isEmpty {
             let zone = zone
             let written = try zone.attempt { try write(elements.map(\.decided)) }
-            for (element, written) in zip(elements, written) { record(written, element.index, &turns[element.turn]) }
+            for (element, written) in zip(elements, written) {
+                record(written, of: element.index, &turns[element.turn])
+            }
         }
         let answers = try turns.map { try render($0, missed: extended($0)) }
         try keepExchanges()

@@ -66,7 +66,7 @@ extension GroupRun {
         )
     }
 
-    /// Returns the ancestors of a change set, of which some may not be written yet.
+    /// Returns the ancestors of a change set; some may not be written yet.
     private func ancestry(of after: [String], _ turn: Turn) throws -> Ancestry {
         guard !after.isEmpty, !planted(PlantedBug.ignoresAfter) else {
             return Ancestry(revisions: [], isRefused: false)
@@ -100,8 +100,8 @@ extension GroupRun {
     /// Replaces the keys of updates and deletions by the stored spelling.
     ///
     /// A database converts values before it compares keys: 9 finds the row 9.0 of a REAL key, and 'ABC' the row 'abc'
-    /// of a key that ignores case. But the log is searched by the key's text. With another spelling, the server would miss
-    /// other devices' changes. A creation keeps its key; the database finds a conflicting row by value.
+    /// of a key that ignores case. But the log is searched by the key's text. With another spelling, the server would
+    /// miss other devices' changes. A creation keeps its key; the database finds a conflicting row by value.
     func spell(_ changeSet: inout PendingChangeSet) throws {
         let names = changeSet.records.filter { rules.respelling.contains($0.table) && $0.operation != .create }.map {
             RecordID(table: $0.table, key: $0.key)

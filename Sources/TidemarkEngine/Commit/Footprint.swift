@@ -2,8 +2,8 @@ import TidemarkCore
 
 /// What a change set reads and writes, as far as its values tell.
 ///
-/// A run is the longest series of change sets of which none reads or writes what an earlier one writes, so that they
-/// can be judged by the same facts and written together. The rules are a whitelist: what is not provably separate
+/// A run is the longest series of change sets where none reads or writes what an earlier one writes, so that they can be
+/// judged by the same facts and written together. The rules are a whitelist: a change set that is not provably separate
 /// begins a run of its own.
 struct Footprint {
     /// The properties of a schema that decide what a change set touches.
@@ -14,7 +14,7 @@ struct Footprint {
         fileprivate let parents: Set<Int>
         /// The tables to which others refer by columns that are not the key.
         fileprivate let parentsByValue: Set<Int>
-        /// The references of each table to integer keys: a column, and the tables of which it may name a record.
+        /// The references of each table to integer keys: a column, and the tables whose records it may name.
         let integerReferences: [Int: [Int: [Int]]]
         /// The tables to which a table refers in another way.
         fileprivate let valueParents: [Int: Set<Int>]

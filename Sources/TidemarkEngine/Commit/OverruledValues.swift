@@ -114,7 +114,7 @@ struct OverruledValues {
                     value(column).map { "\(JSONText.quote(WireName.member(column: column))):\($0)" }
                 }.joined(separator: ",")
             }
-            let kept =
+            let keptMember =
                 after == nil
                 ? #""kept":null,"row":\#(before.map(layout.object) ?? "{}")"#
                 : #""kept":{\#(members { value($0, of: after) })}"#

@@ -7,7 +7,7 @@ import TidemarkCore
 /// have deleted them. A refused unique value adds the record that holds it.
 extension GroupRun {
     /// Refuses a change set, and keeps the verdict.
-    mutating func refuse(_ index: Int, _ reasons: [ConflictReason], _ turn: inout Turn) throws {
+    mutating func refuse(_ index: Int, for reasons: [ConflictReason], _ turn: inout Turn) throws {
         let request = turn.request
         let envelope = request.changeSets[index]
         var changeSet = turn.incoming.changeSets[index]
@@ -16,7 +16,7 @@ extension GroupRun {
         }
         try spell(&changeSet)
         var truth = Truth(changeSet)
-        let reasons = try name(reasons, changeSet, &truth)
+        let reasons = try name(reasons, of: changeSet, in: &truth)
         try addChildren(to: &truth, max: sync.relatedMax(request))
         let text = try render(truth, AnswerEnvelope(id: envelope.id, reasons: reasons))
         try zone.keep(
@@ -60,7 +60,7 @@ extension GroupRun {
     }
 
     /// Returns the reasons; one about a unique value names the record that holds it.
-    private func name(_ reasons: [ConflictReason], _ changeSet: PendingChangeSet, _ truth: inout Truth) throws
+    private func name(_ reasons: [ConflictReason], of changeSet: PendingChangeSet, in truth: inout Truth) throws
         -> [ConflictReason]
     {
         let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })

@@ -48,15 +48,15 @@ extension GroupRun {
                 do {
                     let decision = try decide(index, turn)
                     if case .accept(let decided) = decision, !isOwnRun(decided) || isFirst {
-                        add(decided, index, 0, &turn)
+                        add(decided, index: index, place: 0, to: &turn)
                         if isOwnRun(decided) { try writeRun(&turn) }
                         return
                     }
                     if case .refuse(let reasons) = decision, isFirst {
-                        return try refuse(index, reasons, &turn)
+                        return try refuse(index, for: reasons, &turn)
                     }
                 } catch let error where error is NotSeparate || error is TidemarkError {
-                    // The first fault of a request is the one that is told: that of an earlier change set, if it has one.
+                    // The server tells the first fault of a request, which an earlier change set may have.
                     if isFirst { throw error }
                 }
                 // After the write of the others, its facts are others.
@@ -76,11 +76,11 @@ extension GroupRun {
         run = Run(footprint: Footprint(rules))
         do {
             let written = try zone.attempt { try write(elements.map(\.decided)) }
-            for (element, written) in zip(elements, written) { record(written, element.index, &turn) }
+            for (element, written) in zip(elements, written) { record(written, of: element.index, &turn) }
         } catch let error where error is NotSeparate || error is Violation {
             ledger = before
             for element in elements { withdraw(element.decided, from: &turn) }
-            if elements.count == 1 { return try takeRefusal(error, first.index, &turn) }
+            if elements.count == 1 { return try takeRefusal(error, of: first.index, &turn) }
             for element in elements {
                 try settle(element.index, &turn)
                 try writeRun(&turn)
@@ -89,9 +89,9 @@ extension GroupRun {
     }
 
     /// Refuses a change set that the database has refused.
-    mutating func takeRefusal(_ error: any Error, _ index: Int, _ turn: inout Turn) throws {
+    mutating func takeRefusal(_ error: any Error, of index: Int, _ turn: inout Turn) throws {
         switch error {
-        case Violation.conflict(let reasons): try refuse(index, reasons, &turn)
+        case Violation.conflict(let reasons): try refuse(index, for: reasons, &turn)
         case Violation.refusal(let error):
             if planted(PlantedBug.swallowsRefusal) {
                 turn.outcomes[index] = SyncHandler.Outcome(body: "{}", revision: nil)
@@ -162,9 +162,9 @@ extension GroupRun {
     /// Adds an accepted change set to the run.
     mutating func add(
         _ decided: BuildRevision.Decided,
-        _ index: Int,
-        _ place: Int,
-        _ turn: inout Turn
+        index: Int,
+        place: Int,
+        to turn: inout Turn
     ) {
         run.elements.append(Run.Element(turn: place, index: index, decided: decided))
         run.footprint.add(decided.changeSet)

@@ -129,7 +129,7 @@ extension GroupRun {
     }
 
     /// Keeps the outcome of a written change set, as its author will get it.
-    func record(_ written: Written, _ index: Int, _ turn: inout Turn) {
+    func record(_ written: Written, of index: Int, _ turn: inout Turn) {
         let revision = written.revision
         let outcome: SyncHandler.Outcome
         if turn.echo == .verdicts {

@@ -49,32 +49,6 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
-    /// Computes by how much the changes in `temp.tidemark_reduced` changed the fingerprint.
-    ///
-    /// It compares them with the current rows.
-    package func reducedDifference() throws -> Fingerprint {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
-        return try schema.tables.filter { names.contains($0.name) }.map { table in
-            try difference(table, list: "temp.tidemark_reduced", oldImage: "before")
-        }.reduce(.none, +)
-    }
-
-    /// Computes the difference of each change set of a segment that names no record twice.
-    package func reducedDifferences(in segment: StagedSets) throws -> [Int: Fingerprint] {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_reduced"))
-        return try schema.tables.filter { names.contains($0.name) }.map { table in
-            try sums(
-                after: "CASE \(currentImageCase(table)) END",
-                join: """
-                    LEFT JOIN main.\(SQLText.name(table.name)) AS table_row
-                        ON \(KeySQL.match(table, key: "listed.key", alias: "table_row."))
-                    """,
-                segment,
-                of: table
-            )
-        }.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
-    }
-
     /// Computes the difference of each change set of a segment from the column `after`.
     ///
     /// This serves stores whose tables are in another database.
