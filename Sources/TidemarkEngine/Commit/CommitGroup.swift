@@ -10,13 +10,13 @@ package import TidemarkCore
 ///    A conflict is found before anything is written.
 /// 3. It joins a run: the longest series of change sets where none reads or writes what an earlier one writes
 ///    (``Footprint``). A run is written with the statements of one change set.
-/// 4. The effects on the rows, as capture triggers saw them, become its revision (``BuildRevision``): they are the only
-///    source of what other devices get.
+/// 4. The effects on the rows, as capture triggers saw them, become its revision (``BuildRevision``): they are the
+///    only source of what other devices get.
 /// 5. The answers are made after the write.
 ///
-/// Requests join one run, too. If a request does not fit, or one of its change sets is refused, it is answered alone in
-/// a savepoint; its change sets still form runs. If the database refuses a run, its savepoint is undone, and each of its
-/// change sets is written by itself. No request of a group has an answer when the transaction fails.
+/// Requests join one run, too. If a request does not fit, or one of its change sets is refused, it is answered alone
+/// in a savepoint; its change sets still form runs. If the database refuses a run, its savepoint is undone, and each
+/// of its change sets is written by itself. No request of a group has an answer when the transaction fails.
 ///
 /// The commit uses no clock, randomness or network. The same requests in the same order, at the same times, give the
 /// same bytes.

@@ -2,9 +2,9 @@ import TidemarkCore
 
 /// What a change set reads and writes, as far as its values tell.
 ///
-/// A run is the longest series of change sets where none reads or writes what an earlier one writes, so that they can be
-/// judged by the same facts and written together. The rules are a whitelist: a change set that is not provably separate
-/// begins a run of its own.
+/// A run is the longest series of change sets where none reads or writes what an earlier one writes, so that they can
+/// be judged by the same facts and written together. The rules are a whitelist: a change set that is not provably
+/// separate begins a run of its own.
 struct Footprint {
     /// The properties of a schema that decide what a change set touches.
     struct Rules {
