@@ -333,7 +333,9 @@ struct GroupRun<Transaction: CommitTransaction> {
             }
             turns.append(turn)
             return true
-        } catch let error where error is NotSeparate || error is TidemarkError || error is Violation {
+        } catch let error
+            where error is NotSeparate || error is TidemarkError || error is Violation || error is DamagedLog
+        {
             // Alone, the request is answered or refused by itself.
             ledger = before.ledger
             run = before.run
