@@ -118,7 +118,8 @@ struct OverruledValues {
                 after == nil
                 ? #""kept":null,"row":\#(before.map(layout.object) ?? "{}")"#
                 : #""kept":{\#(members { value($0, of: after) })}"#
-            return #"{"table":\#(JSONText.quote(table.name)),"key":\#(name.key),"lost":{\#(members(lost))},\#(keptMember)}"#
+            return #"{"table":\#(JSONText.quote(table.name)),"key":\#(name.key),"#
+                + #""lost":{\#(members(lost))},\#(keptMember)}"#
         }
     }
 }
