@@ -4,23 +4,16 @@ import Synchronization
 ///
 /// It distinguishes no two schemas. Safe to use from any thread.
 final class SchemaForms: Sendable {
-    private let names = Mutex<WireNames?>(nil)
-    private let rows = Mutex<[RowLayout]?>(nil)
+    private let forms = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
-    func wireNames(of schema: SyncSchema) -> WireNames {
-        names.withLock { names in
-            let made = names ?? WireNames(of: schema)
-            names = made
-            return made
-        }
-    }
-
-    func layouts(of schema: SyncSchema) -> [RowLayout] {
-        rows.withLock { rows in
-            let made = rows ?? schema.tables.map(RowLayout.init)
-            rows = made
-            return made
-        }
+    /// Returns the form of a type.
+    func form<Form: Sendable>(_ make: () -> Form) -> Form {
+        let key = ObjectIdentifier(Form.self)
+        if let form = forms.withLock({ $0[key] }) as? Form { return form }
+        // Two threads may make it at once; both forms are the same.
+        let form = make()
+        forms.withLock { $0[key] = form }
+        return form
     }
 }
 

@@ -32,10 +32,13 @@ public struct SyncSchema: Hashable, Sendable {
     }
 
     /// The names of the tables and columns on the wire.
-    package var wireNames: WireNames { forms.wireNames(of: self) }
+    package var wireNames: WireNames { form { WireNames(of: self) } }
 
     /// The forms of the tables' rows in JSON, in the order of ``tables``.
-    package var layouts: [RowLayout] { forms.layouts(of: self) }
+    package var layouts: [RowLayout] { form { tables.map(RowLayout.init) } }
+
+    /// Returns a value that follows from the schema, and makes it at the first call for its type.
+    package func form<Form: Sendable>(_ make: () -> Form) -> Form { forms.form(make) }
 
     /// Returns the conflict policy of a table.
     package func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }

@@ -17,13 +17,6 @@ extension ZoneTransaction {
         return computed
     }
 
-    /// Stores the fingerprint of a new revision: the previous one plus the commit's change.
-    func carryFingerprint(to revision: Int64, adding change: @autoclosure () throws -> Fingerprint) throws {
-        guard let previous = try storedFingerprint(at: revision - 1) else { return }
-        let isOld = planted(PlantedBug.carriesOldFingerprint)
-        try keepFingerprint(isOld ? previous : previous + change(), at: revision)
-    }
-
     func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
         try Self.keep(fingerprint, at: revision, of: fingerprintLayoutHash, in: db)
     }

@@ -164,7 +164,7 @@ struct GroupRun<Transaction: CommitTransaction> {
         self.group = group
         sync = SyncHandler(limits: limits)
         schema = zone.schema
-        rules = Footprint.Rules(zone.schema, respelling: zone.respells)
+        rules = zone.schema.form { Footprint.Rules(zone.schema, respelling: zone.respells) }
         identities = Identities(zone.schema, rules)
         run = Run(footprint: Footprint(rules))
         ledger = Ledger(state: ZoneState(epoch: "", revision: 0, horizon: 0, schema: ""), chain: "")

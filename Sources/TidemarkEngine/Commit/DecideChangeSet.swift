@@ -47,10 +47,10 @@ extension GroupRun {
         let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : Set(own)
         let stamp = turn.stamps[index]
         let overrulings: [Overruling]
-        switch try judgeAll(contentions(of: changeSet, base: request.base, seen: seen, stamp: stamp)) {
-        case .success(let found): overrulings = found
-        case .failure(let refusal): return .refuse(refusal.reasons)
-        }
+        do {
+            let contentions = try contentions(of: changeSet, base: request.base, seen: seen, stamp: stamp)
+            overrulings = try judgeAll(contentions, by: policies(of:))
+        } catch Violation.conflict(let reasons) { return .refuse(reasons) }
         return .accept(
             BuildRevision.Decided(
                 envelope: envelope,
@@ -64,6 +64,11 @@ extension GroupRun {
                 ancestors: ancestry.revisions
             )
         )
+    }
+
+    /// Returns the conflict policies of a table and of its columns that have their own.
+    func policies(of table: String) -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
+        (schema.policy(of: table), schema.columnPolicies(of: table))
     }
 
     /// Returns the ancestors of a change set; some may not be written yet.
@@ -150,37 +155,6 @@ extension GroupRun {
         return changeSet.records.contains {
             $0.table == record.table && $0.operation == .delete && $0.key.utf8.elementsEqual(stored.utf8)
         }
-    }
-
-    /// The reasons of a refusal.
-    struct Reasons: Error {
-        let reasons: [ConflictReason]
-    }
-
-    /// Judges contended records.
-    ///
-    /// - Returns: The records in which a policy chose between two values, or the reasons of a conflict.
-    func judgeAll(_ contentions: [Contention]) -> Result<[Overruling], Reasons> {
-        var reasons: [ConflictReason] = []
-        var overrulings: [Overruling] = []
-        for contention in contentions {
-            let columns = schema.columnPolicies(of: contention.table)
-            switch judge(contention, policy: schema.policy(of: contention.table), columns: columns) {
-            case .merge: continue
-            case .overrule(let mine, let theirs):
-                overrulings.append(Overruling(contention: contention, mine: mine, theirs: theirs))
-            case .conflict(let rule, let columns):
-                reasons.append(
-                    ConflictReason(
-                        table: contention.table,
-                        key: contention.key,
-                        columns: columns.sorted(),
-                        rule: mistaken(rule)
-                    )
-                )
-            }
-        }
-        return reasons.isEmpty ? .success(overrulings) : .failure(Reasons(reasons: reasons))
     }
 }
 

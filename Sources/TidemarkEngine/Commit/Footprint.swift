@@ -7,7 +7,7 @@ import TidemarkCore
 /// separate begins a run of its own.
 struct Footprint {
     /// The properties of a schema that decide what a change set touches.
-    struct Rules {
+    struct Rules: Sendable {
         /// The places of the columns of a table's unique constraints; nil if these include expressions.
         fileprivate let uniques: [Int: Set<Int>?]
         /// The tables to which others refer, so that a deletion may cascade or be restricted.

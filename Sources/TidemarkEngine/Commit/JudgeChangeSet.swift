@@ -70,13 +70,13 @@ extension SyncHandler {
                 let seenRevisions = planted(PlantedBug.forgetsOwnCommits) ? [] : ownRevisions
                 let overrulings = try judgeAll(
                     transaction.contentions(envelope.ord, base: base, seenRevisions: seenRevisions, stamp: stamp),
-                    in: transaction
+                    by: transaction.policy
                 )
                 try transaction.overrule(overrulings, in: envelope.ord)
                 try transaction.apply(envelope.ord)
                 _ = try judgeAll(
                     transaction.cascades(envelope.ord, base: base, seenRevisions: seenRevisions),
-                    in: transaction
+                    by: transaction.policy
                 )
                 let logged = try transaction.log(envelope, revision: revision, stamp: stamp)
                 if echo == .verdicts { return Outcome(body: logged.ids, revision: revision) }
@@ -114,32 +114,5 @@ extension SyncHandler {
     func relatedMax(_ request: SyncRequest) -> Int {
         let requestMax = request.echo == .verdicts ? 0 : request.related
         return min(requestMax ?? .max, limits.relatedRecordsMax)
-    }
-
-    /// Judges contended records.
-    ///
-    /// - Returns: The records in which a policy chose between two values.
-    private func judgeAll(_ contentions: [Contention], in transaction: some StoreTransaction) throws -> [Overruling] {
-        var reasons = [ConflictReason]()
-        var overrulings = [Overruling]()
-        for contention in contentions {
-            let policy = try transaction.policy(of: contention.table)
-            switch judge(contention, policy: policy.table, columns: policy.columns) {
-            case .merge: continue
-            case .overrule(let mine, let theirs):
-                overrulings.append(Overruling(contention: contention, mine: mine, theirs: theirs))
-            case .conflict(let rule, let columns):
-                reasons.append(
-                    ConflictReason(
-                        table: contention.table,
-                        key: contention.key,
-                        columns: columns.sorted(),
-                        rule: mistaken(rule)
-                    )
-                )
-            }
-        }
-        if !reasons.isEmpty { throw Violation.conflict(reasons) }
-        return overrulings
     }
 }

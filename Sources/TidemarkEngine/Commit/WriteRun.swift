@@ -66,7 +66,7 @@ extension GroupRun {
         let unseen = try zone.laterChanges(changes)
         guard !unseen.isEmpty else { return }
         let contentions = FindContentions(schema: schema, seen: builder.decided.seen).cascades(changes, unseen)
-        if case .failure(let refusal) = judgeAll(contentions) { throw Violation.conflict(refusal.reasons) }
+        _ = try judgeAll(contentions, by: policies(of:))
     }
 
     /// Refuses a change set whose own deletions cascade to records that it creates or updates.
