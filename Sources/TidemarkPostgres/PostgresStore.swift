@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import Logging
 // Errors and limits come along, so that a program imports what its package names.
 @_exported public import TidemarkCore
@@ -33,7 +32,6 @@ public final class PostgresStore: SyncService {
     private let options: Options
     private let announcements: Announcements
     let zones: ZoneConnections
-    private let handler: SyncHandler
     private let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
@@ -59,15 +57,14 @@ public final class PostgresStore: SyncService {
         self.options = options
         self.fanOut = fanOut
         self.zones = zones
-        handler = SyncHandler(limits: options.limits)
         places = ReaderPlaces(readers: options.connectionsMax)
         snapshots = ZoneSnapshots(folder: options.folder, now: options.now ?? SystemClock.milliseconds)
-        let group = GroupHandler(limits: options.limits)
         let limits = options.limits
+        let group = CommitGroup(limits: limits)
         commit = { zone, requests in
-            try await zones.inTransaction(zone, asking: GroupQuestion(requests)) { transaction in
-                let results = try transaction.answer(requests, by: group)
-                if !GroupHandler.isWorthCommitting(results) { transaction.isVoid = true }
+            try await zones.inTransaction(zone, beginsLater: true) { transaction in
+                let results = try group.handle(requests, in: transaction)
+                if !CommitGroup.isWorthCommitting(results) { transaction.isVoid = true }
                 return results
             }
         }
@@ -94,7 +91,7 @@ public final class PostgresStore: SyncService {
                     let revision = transaction.state.revision
                     let isKnown = try revision != 1 || transaction.storedFingerprint(at: revision) != nil
                     transaction.isVoid = isKnown
-                    if !isKnown { try transaction.establishFingerprint() }
+                    if !isKnown { _ = try transaction.fingerprint(at: revision) }
                 }
             } catch {
                 options.logger.warning(

@@ -6,10 +6,10 @@ import TidemarkEngine
 @testable import TidemarkPostgres
 
 extension Zone {
-    /// Runs `body`, and returns the steps of SQLite's machine in which the store judged its requests, in hundreds.
+    /// Runs `body`, and returns the steps of SQLite's machine in which the store judged its requests, in hundreds; with
+    /// PostgreSQL, the entries of indexes and the rows that the database read, in hundreds.
     ///
-    /// The number depends on rows and plans, not on the machine. With PostgreSQL it also has the entries of indexes and
-    /// the rows that the database reads, in hundreds.
+    /// The number depends on rows and plans, not on the machine.
     package func steps(_ body: () async throws -> Void) async throws -> Int {
         let counter = StepCounter()
         let before = try await rowsRead()
@@ -22,7 +22,7 @@ extension Zone {
     /// The entries of indexes and the rows that PostgreSQL has read so far in this database, its catalogue aside.
     private func rowsRead() async throws -> Int {
         guard let store = service as? PostgresStore else { return 0 }
-        return try await store.zones.onLivingConnection { pg, _ in
+        return try await store.zones.onLivingConnection { pg in
             // A session reports its figures with the next statement.
             try pg.query("SELECT pg_stat_force_next_flush()")
             try pg.query("SELECT pg_stat_clear_snapshot()")
@@ -39,7 +39,7 @@ extension Zone {
     /// The plans of the statements that PostgreSQL has prepared for commits so far; none of the embedded store.
     package func plans() async throws -> [String] {
         guard let store = service as? PostgresStore else { return [] }
-        return try await store.zones.onLivingConnection { pg, _ in
+        return try await store.zones.onLivingConnection { pg in
             let prepared = try pg.query("SELECT name, cardinality(parameter_types) FROM pg_prepared_statements")
             return try prepared.map { ($0.text(0), $0.integer(1) ?? 0) }.compactMap { name, count in
                 let parameters = Array(repeating: "NULL", count: Int(count)).joined(separator: ", ")
@@ -49,15 +49,12 @@ extension Zone {
         }
     }
 
-    /// Runs `body` on the connection of commits, while no request runs: PostgreSQL then takes the same one.
+    /// Runs `body` on the connection of commits, while no request runs, if the store is in SQLite.
     private func onCommitConnection(_ body: @escaping @Sendable (Database) -> Void) async throws {
-        if let store = service as? EmbeddedStore {
-            try await store.file.inTransaction { transaction, _ in
-                body(transaction.db)
-                return ((), .rollback)
-            }
-        } else if let store = service as? PostgresStore {
-            try await store.zones.onLivingConnection { _, db in body(db) }
+        guard let store = service as? EmbeddedStore else { return }
+        try await store.file.inTransaction { transaction, _ in
+            body(transaction.db)
+            return ((), .rollback)
         }
     }
 }

@@ -90,7 +90,7 @@ import TidemarkStoreSupport
         return try await DatabaseQueue(path: path).write { db in
             try EngineConnection.prepare(db, schema: tables)
             let transaction = try ZoneTransaction(db, schema: tables, now: 1_000)
-            try transaction.establishFingerprint()
+            _ = try transaction.fingerprint(at: transaction.zone().revision)
             try db.execute(
                 sql: """
                     UPDATE tidemark_state SET applying = 1;

@@ -9,7 +9,7 @@ package struct ChangeSet: Sendable {
         /// The key in canonical JSON.
         package var key: String
         /// The revision on which the change is based, if the record has one of its own.
-        package fileprivate(set) var base: Int64?
+        package var base: Int64?
         /// The key under which its author knows the record, if it is another one: `__oldId__`.
         package var authorsKey: String?
         /// The position of its attributes.

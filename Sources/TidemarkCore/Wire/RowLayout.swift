@@ -10,6 +10,9 @@ package struct RowLayout: Sendable {
     package let keyPlaces: [Int]
     /// The name of each column as a member, with its colon.
     private let members: [[UInt8]]
+    /// The place of each column that is not part of the key, by its name as a member.
+    private let placesByMember: [String: Int]
+    private let columnCount: Int
     /// The places of the columns of a row's hashed form, by the bytes of their names.
     private let hashedPlaces: [Int]
     /// What precedes the key in the text that is hashed.
@@ -26,6 +29,11 @@ package struct RowLayout: Sendable {
         keyPlaces = table.key.compactMap { places[$0] }
         let isKey = Set(keyPlaces)
         valuePlaces = table.columns.indices.filter { !isKey.contains($0) }
+        columnCount = table.columns.count
+        placesByMember = Dictionary(
+            valuePlaces.map { (WireName.member(column: table.columns[$0].name), $0) },
+            uniquingKeysWith: { first, _ in first }
+        )
         hashedPlaces = valuePlaces.sorted {
             // The closing quotation mark does not count: it would follow a longer name's next byte.
             names[$0].utf8.dropLast().lexicographicallyPrecedes(names[$1].utf8.dropLast())
@@ -69,6 +77,44 @@ package struct RowLayout: Sendable {
         }
         if keyPlaces.count > 1 { output.append(UInt8(ascii: "]")) }
         return String(decoding: output, as: UTF8.self)
+    }
+
+    /// Reads a row that ``object(_:)`` or a database has written, without columns that the table does not have.
+    ///
+    /// - Throws: ``TidemarkError`` when the text is no object, or no value is one of the protocol's.
+    package func row(key: String, object: String) throws(TidemarkError) -> [Value] {
+        var row = [Value](repeating: .null, count: columnCount)
+        for (place, value) in zip(keyPlaces, Value.parts(ofKey: key)) { row[place] = value }
+        try Array(object.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+            var reader = try JSONReader(bytes)
+            var next = 0
+            try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
+                // The members mostly come in the table's order.
+                let place: Int?
+                if next < valuePlaces.count, isName(name, of: valuePlaces[next], in: reader) {
+                    place = valuePlaces[next]
+                } else {
+                    place = placesByMember[reader.text(of: name)]
+                }
+                next += 1
+                let cell = try reader.cell()
+                guard let place else { return }
+                do throws(InvalidValue) { row[place] = try reader.value(of: cell) } catch {
+                    throw TidemarkError(
+                        .internalFailure,
+                        "A captured row cannot be read.",
+                        fix: "Please report this.",
+                        place: .init(key: key)
+                    )
+                }
+            }
+        }
+        return row
+    }
+
+    /// Whether a member is that of a column, as ``object(_:)`` writes it.
+    private func isName(_ name: JSONReader.Text, of place: Int, in reader: JSONReader) -> Bool {
+        members[place].dropFirst().dropLast(2).elementsEqual(reader.bytes[name.range])
     }
 
     /// Appends a key as the name of its attributes.

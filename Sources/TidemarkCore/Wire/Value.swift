@@ -100,6 +100,7 @@ package struct InvalidValue: Error, Equatable {
 extension Value {
     /// Returns the values of a key in canonical JSON: one, or those of a composite key.
     package static func parts(ofKey key: String) -> [Value] {
+        if let id = Int64(key) { return [.integer(id)] }
         // A canonical key is what this product has written, so it has no faults.
         do throws(TidemarkError) {
             return try Array(key.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) -> [Value] in

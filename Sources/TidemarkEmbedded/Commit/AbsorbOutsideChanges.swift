@@ -9,13 +9,10 @@ import TidemarkSQL
 /// The file does not tell where the programs' transactions ended. So all captured changes become one
 /// revision, which is still atomic.
 extension ZoneTransaction {
-    package var hasOutsideChanges: Bool {
-        get throws { try RowValues.first("SELECT 1 FROM tidemark_capture LIMIT 1", in: db) != nil }
-    }
-
     package func absorbOutsideChanges() throws {
         let captured = CapturedEffects(db, schema: schema)
-        let (state, chain, fingerprint) = try head()
+        let head = try head()
+        let state = head.state
         var effects = RevisionEffects(revision: state.revision + 1, schema)
         let hasCaptured = try captured.read { effect in
             try refuseUnusableKey(effect)
@@ -27,7 +24,7 @@ extension ZoneTransaction {
         try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)
         var clock = HybridClock(last: state.time)
         let stamp = Stamp(time: clock.next(at: now))
-        let revision = effects.outsideRevision(stamp, after: chain, fingerprint: fingerprint)
+        let revision = effects.outsideRevision(stamp, after: head.chain, fingerprint: head.fingerprint)
         var commit = ZoneCommit(zone: state.with(revision: state.revision + 1, time: stamp.time))
         commit.revisions = [revision]
         try append(commit)

@@ -5,10 +5,8 @@ import TidemarkSQL
 
 /// The ids of new records: the server never assigns one twice, even after its record was deleted.
 extension ZoneTransaction {
-    /// Returns the next ids of a table: no record has or had one of them, and none is lent to a device.
-    ///
-    /// - Returns: The ids up to the end of the server's place; nil if none are left.
-    package func nextIDs(of place: Int, from least: Int64) throws -> ClosedRange<Int64>? {
+    /// Returns the next ids of a table up to the end of the server's place, however many are needed.
+    package func nextIDs(of place: Int, from least: Int64, count: Int) throws -> [ClosedRange<Int64>] {
         let table = schema.tables[place]
         let known = try RowValues.first(
             """
@@ -35,7 +33,7 @@ extension ZoneTransaction {
         while let place = ids, let highest = try highestID(of: table, in: place) {
             ids = lends ? IDLayout.wide.own(from: highest + 1) : Self.all(from: highest + 1)
         }
-        return ids
+        return ids.map { [$0] } ?? []
     }
 
     private static func all(from first: Int64) -> ClosedRange<Int64>? {

@@ -43,14 +43,12 @@ extension ZoneTransaction {
 
     // MARK: Records
 
-    package func respells(_ table: SyncedTable) -> Bool { KeySQL.hasSpellings(table) }
+    package func mayRespell(_ name: RecordID) -> Bool { KeySQL.hasSpellings(schema.tables[name.table]) }
 
-    /// The row's spelling is the author's, too: the same columns compare the same keys as equal.
-    package var tellsSpelling: Bool { false }
-
-    package func storedKeys(_ names: [RecordID]) throws -> [RecordID: String] {
+    /// A new record keeps its key: no column changes it.
+    package func storedKeys(_ changes: [RecordID: TidemarkCore.Operation]) throws -> [RecordID: String] {
         var stored: [RecordID: String] = [:]
-        for name in names {
+        for name in changes.keys where changes[name] != .create {
             let table = schema.tables[name.table]
             let found = try RowValues.first(
                 "SELECT \(RowJSON.key(table)) FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table))",

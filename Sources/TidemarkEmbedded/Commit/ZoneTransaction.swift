@@ -30,10 +30,11 @@ package struct ZoneTransaction: CommitTransaction {
         fingerprintLayoutHash = ContentHash.of(schema.shape)
     }
 
-    package func head() throws -> (state: ZoneState, chain: String, fingerprint: Fingerprint?) {
+    package func head() throws -> CommitHead {
         let values = try RowValues.first(
             """
-            SELECT zone.epoch, zone.revision, zone.horizon, zone.time, last.chain, stored.fingerprint
+            SELECT zone.epoch, zone.revision, zone.horizon, zone.time, last.chain, stored.fingerprint,
+                EXISTS (SELECT 1 FROM tidemark_capture)
             FROM tidemark_zone AS zone
             LEFT JOIN tidemark_revision AS last ON last.revision = zone.revision
             LEFT JOIN tidemark_fingerprint AS stored ON stored.revision = zone.revision AND stored.shape = ?
@@ -45,7 +46,12 @@ package struct ZoneTransaction: CommitTransaction {
             let time = values[3].integer
         else { throw Self.notAZone }
         let state = ZoneState(epoch: epoch, revision: revision, horizon: horizon, schema: hash, time: time)
-        return (state, values[4].text ?? "", values[5].text.flatMap(Fingerprint.init(hex:)))
+        return CommitHead(
+            state: state,
+            chain: values[4].text ?? "",
+            fingerprint: values[5].text.flatMap(Fingerprint.init(hex:)),
+            hasOutsideChanges: values[6] == .integer(1)
+        )
     }
 
     package func zone() throws -> ZoneState {
@@ -195,7 +201,7 @@ package struct ZoneTransaction: CommitTransaction {
         ).map { try Exchange(lap: $0.value("lap"), revision: $0.value("revision"), user: $0.value("user_id")) }
     }
 
-    package func keep(_ exchange: Exchange, with device: String) throws {
+    func keep(_ exchange: Exchange, with device: String) throws {
         try db.cachedStatement(
             sql: """
                 INSERT INTO tidemark_lap (device, lap, revision, user_id) VALUES (?, ?, ?, ?)

@@ -118,6 +118,16 @@ struct Ledger {
     var exchanges: [String: Exchange] = [:]
     /// The texts of the revisions that this group has written, for the answers to others of it.
     var texts: [Int64: [String]] = [:]
+    /// What the books knew of changes before the group wrote anything.
+    var foreseen: [BasedChange: Foreseen] = [:]
+    /// The records that the group has changed since.
+    var changed: Set<RecordID> = []
+
+    enum Foreseen {
+        /// The author of the change knows everything about its record.
+        case free
+        case contended(ContendedRecord)
+    }
 }
 
 /// Change sets that are decided and will be written together.
@@ -164,25 +174,24 @@ struct GroupRun<Transaction: CommitTransaction> {
         self.group = group
         sync = SyncHandler(limits: limits)
         schema = zone.schema
-        rules = zone.schema.form { Footprint.Rules(zone.schema, respelling: zone.respells) }
+        rules = zone.schema.form { Footprint.Rules(zone.schema) }
         identities = Identities(zone.schema, rules)
         run = Run(footprint: Footprint(rules))
         ledger = Ledger(state: ZoneState(epoch: "", revision: 0, horizon: 0, schema: ""), chain: "")
-        let schema = zone.schema
         incoming = zip(group, readers).map { request, reader in
             guard request.kind == .sync else { return nil }
-            return Result { try Self.read(reader, schema, limits: limits, from: request.access) }
+            return Result { try Self.read(reader, limits: limits, from: request.access, in: zone) }
         }
     }
 
     private static func read(
         _ reader: Result<JSONReader, TidemarkError>,
-        _ schema: SyncSchema,
         limits: Limits,
-        from access: ZoneAccess
+        from access: ZoneAccess,
+        in zone: Transaction
     ) throws -> Incoming {
         var reader = try reader.get()
-        let names = schema.wireNames
+        let names = zone.schema.wireNames
         let (request, changeSets) = try SyncRequest.read(&reader, names: names, limits: limits)
         let envelopes = try changeSets.map { changeSet in
             try SyncRequest.Envelope(
@@ -193,11 +202,16 @@ struct GroupRun<Transaction: CommitTransaction> {
                 reader
             )
         }
+        let pending = try zip(changeSets, envelopes).map { changeSet, envelope in
+            var pending = PendingChangeSet(changeSet, reader)
+            try placing(envelope) { try zone.prepare(&pending) }
+            return pending
+        }
         let whole = request.with(changeSets: envelopes)
         return Incoming(
             request: access.caller == .anonymous ? whole.withoutDevice : whole,
             access: access,
-            changeSets: changeSets.map { PendingChangeSet($0, reader) }
+            changeSets: pending
         )
     }
 
@@ -205,11 +219,13 @@ struct GroupRun<Transaction: CommitTransaction> {
 
     mutating func answer() throws -> [Result<ZoneAnswer, any Error>] {
         let zone = zone
-        guard try zone.hasOutsideChanges else { return try answerAll() }
+        ledger.facts = try zone.facts(factsQuery)
+        let head = try zone.head()
+        guard head.hasOutsideChanges else { return try answerAll(since: head) }
         do {
             return try zone.attempt {
                 try zone.absorbOutsideChanges()
-                let results = try answerAll()
+                let results = try answerAll(since: zone.head())
                 guard CommitGroup.isWorthCommitting(results) else { throw AllRefused(results: results) }
                 return results
             }
@@ -226,8 +242,8 @@ struct GroupRun<Transaction: CommitTransaction> {
         let results: [Result<ZoneAnswer, any Error>]
     }
 
-    private mutating func answerAll() throws -> [Result<ZoneAnswer, any Error>] {
-        try begin()
+    private mutating func answerAll(since head: CommitHead) throws -> [Result<ZoneAnswer, any Error>] {
+        try begin(at: head)
         var results: [Result<ZoneAnswer, any Error>?] = group.map { _ in nil }
         var bytes = 0
         for place in group.indices {
@@ -247,13 +263,12 @@ struct GroupRun<Transaction: CommitTransaction> {
         return results.prefix { $0 != nil }.compactMap { $0 }
     }
 
-    /// Reads what the books say about all requests.
-    private mutating func begin() throws {
+    /// What all requests ask of the books.
+    private var factsQuery: FactsQuery {
         var query = FactsQuery()
-        var hasChangeSets = false
         for case .success(let request)? in incoming {
             query.changeSets += request.request.changeSets.compactMap(\.id)
-            hasChangeSets = hasChangeSets || !request.changeSets.isEmpty
+            query.oldest = min(query.oldest ?? .max, request.request.maxRevision)
             guard let device = request.request.device else { continue }
             query.devices.insert(device)
             for changeSet in request.changeSets {
@@ -262,18 +277,22 @@ struct GroupRun<Transaction: CommitTransaction> {
                 let created = creations.compactMap(identities.temporaryKey)
                 let wanted = identities.wanted(by: changeSet).subtracting(created)
                 if !wanted.isEmpty { query.temporaryIDs[device, default: []].formUnion(wanted) }
+                if !created.isEmpty { query.newTemporaryIDs[device, default: []] += created }
             }
         }
-        let head = try zone.head()
+        return query
+    }
+
+    private mutating func begin(at head: CommitHead) throws {
         ledger.state = head.state
-        ledger.facts = try zone.facts(query)
-        guard hasChangeSets else { return }
+        let count = requests.reduce(0) { $0 + $1.changeSets.count }
+        guard count > 0 else { return }
         ledger.chain = head.chain
         ledger.fingerprints[head.state.revision] = head.fingerprint
-        // A single change set is a run of its own anyway.
-        if requests.reduce(0, { $0 + $1.changeSets.count }) > 1 {
-            hasFarEffects = try schema.hasZeroReferences || zone.hasFarEffects
-        }
+        // A single change set is a run of its own, and asks by itself.
+        guard count > 1 else { return }
+        hasFarEffects = try schema.hasZeroReferences || zone.hasFarEffects
+        try foresee()
     }
 
     /// What the commit knows without a query.
@@ -294,7 +313,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     var requests: [Incoming] { group.indices.compactMap(request) }
 
     /// Adds the change set to the place of an error that `body` throws.
-    func placing(_ envelope: SyncRequest.Envelope, _ body: () throws -> Void) throws {
+    static func placing(_ envelope: SyncRequest.Envelope, _ body: () throws -> Void) throws {
         do { try body() } catch var error as TidemarkError where error.place.changeSet == nil {
             error.place.changeSet = envelope.index
             error.place.id = envelope.id

@@ -9,26 +9,33 @@ package protocol CommitTransaction: ZoneBooks {
     /// The zone's tables and policies.
     var schema: SyncSchema { get }
 
-    /// Whether other programs have changed rows that no revision has.
-    var hasOutsideChanges: Bool { get throws }
-
     /// Whether a write may change records that no foreign key action explains: the tables have triggers of a program.
     var hasFarEffects: Bool { get throws }
 
-    /// Whether the rows of a table may spell a key in another way than a change set: as 9.0, or in capitals.
-    func respells(_ table: SyncedTable) -> Bool
+    /// Refuses values that the tables cannot hold, and leaves out those of columns that the database computes.
+    ///
+    /// It is called before the transaction begins.
+    func prepare(_ changeSet: inout PendingChangeSet) throws
 
-    /// Whether the author of a change set is told that the row spells its key in another way.
-    var tellsSpelling: Bool { get }
-
-    /// Returns the zone's state, the hash of its history, and the stored fingerprint of its rows.
-    func head() throws -> (state: ZoneState, chain: String, fingerprint: Fingerprint?)
-
-    /// Reads what the books say about several requests.
+    /// Reads what the books say about several requests; the first query of a transaction.
     func facts(_ query: FactsQuery) throws -> Facts
 
-    /// Returns the keys of records whose rows spell them in another way, such as `"abc"` for `"ABC"`.
-    func storedKeys(_ names: [RecordID]) throws -> [RecordID: String]
+    /// Reads the zone's state.
+    func head() throws -> CommitHead
+
+    /// Whether the database may spell a key in another way than a change set: as 9.0, or in capitals.
+    func mayRespell(_ name: RecordID) -> Bool
+
+    /// Returns the keys that the database spells in another way, such as `"abc"` for `"ABC"`.
+    ///
+    /// A new record gets another key only if the type of its column changes it.
+    func storedKeys(_ changes: [RecordID: Operation]) throws -> [RecordID: String]
+
+    /// Whether the database reads one value of a column in several spellings, such as a moment in another time zone.
+    func mayRespell(column: Int, of table: Int) -> Bool
+
+    /// Returns values as the database stores them; nil for one that it does not take.
+    func storedValues(_ values: [ColumnValue]) throws -> [Value?]
 
     /// Returns the records about which the author of a change does not know everything.
     ///
@@ -41,10 +48,10 @@ package protocol CommitTransaction: ZoneBooks {
     /// The index of a change is the key.
     func laterChanges(_ changes: [BasedChange]) throws -> [Int: ContendedRecord]
 
-    /// Returns the next ids of a table: no record has or had one of them, and none is lent to a device.
+    /// Returns some of the next ids of a table: no record has or had one of them, and none is lent to a device.
     ///
-    /// - Returns: The ids up to the end of a range of the server's; nil if none are left.
-    func nextIDs(of table: Int, from least: Int64) throws -> ClosedRange<Int64>?
+    /// `count` ids are needed; a store whose sequence counts them draws as many. Empty if none are left.
+    func nextIDs(of table: Int, from least: Int64, count: Int) throws -> [ClosedRange<Int64>]
 
     /// Writes change sets that name no record twice, and passes on the effect on each record.
     ///
@@ -80,6 +87,54 @@ package protocol CommitTransaction: ZoneBooks {
     func keep(_ exchanges: [String: Exchange]) throws
 }
 
+extension CommitTransaction {
+    /// Leaves every value to the tables.
+    package func prepare(_ changeSet: inout PendingChangeSet) throws {}
+
+    /// No column has several spellings.
+    package func mayRespell(column: Int, of table: Int) -> Bool { false }
+
+    /// Every value is stored as it is.
+    package func storedValues(_ values: [ColumnValue]) throws -> [Value?] { values.map(\.value) }
+}
+
+/// The state of a zone at the beginning of a commit.
+package struct CommitHead: Sendable {
+    /// The zone's state.
+    package var state: ZoneState
+    /// The hash of its history.
+    package var chain: String
+    /// The stored fingerprint of its rows.
+    package var fingerprint: Fingerprint?
+    /// Whether other programs have changed rows that no revision has.
+    package var hasOutsideChanges: Bool
+
+    /// Makes a state.
+    package init(state: ZoneState, chain: String, fingerprint: Fingerprint?, hasOutsideChanges: Bool) {
+        self.state = state
+        self.chain = chain
+        self.fingerprint = fingerprint
+        self.hasOutsideChanges = hasOutsideChanges
+    }
+}
+
+/// A value for a column.
+package struct ColumnValue: Sendable {
+    /// The place of the table in ``TidemarkCore/SyncSchema/tables``.
+    package let table: Int
+    /// The place of the column in ``TidemarkCore/SyncedTable/columns``.
+    package let column: Int
+    /// The value.
+    package let value: Value
+
+    /// Makes a value.
+    package init(table: Int, column: Int, value: Value) {
+        self.table = table
+        self.column = column
+        self.value = value
+    }
+}
+
 /// What a group of requests asks of the books.
 package struct FactsQuery: Sendable {
     /// The ids of change sets.
@@ -88,6 +143,13 @@ package struct FactsQuery: Sendable {
     package var devices: Set<String> = []
     /// The temporary ids that devices name without creating their records in the same change set.
     package var temporaryIDs: [DeviceID: Set<TemporaryName>] = [:]
+    /// The temporary ids of new records.
+    ///
+    /// One that already has a permanent id was used before. A store that finds this when it stores the permanent id
+    /// does not look for them.
+    package var newTemporaryIDs: [DeviceID: [TemporaryName]] = [:]
+    /// The lowest revision of a requesting device; nil without requests.
+    package var oldest: Int64?
 
     /// A device.
     package typealias DeviceID = String
@@ -126,7 +188,7 @@ package struct Facts: Sendable {
 }
 
 /// A change to a record, and the revision on which it is based.
-package struct BasedChange: Sendable {
+package struct BasedChange: Hashable, Sendable {
     /// The record.
     package let name: RecordID
     /// The kind of change.
@@ -140,6 +202,11 @@ package struct BasedChange: Sendable {
         self.operation = operation
         self.base = base
     }
+
+    /// Returns the change to a record with a permanent id.
+    func renamed(_ id: Int64) -> BasedChange {
+        BasedChange(name: RecordID(table: name.table, key: String(id)), operation: operation, base: base)
+    }
 }
 
 /// A record that has changed after the base of a change to it, or is missing, or exists already.
@@ -148,7 +215,7 @@ package struct ContendedRecord: Sendable {
     package let exists: Bool
     /// Its present row; nil if there is none, or it was not asked for.
     package let row: [Value]?
-    /// The changes after the base, oldest first.
+    /// The changes after the base, oldest first; not those in which the database computed values.
     package let changes: [LoggedChange]
 
     /// Makes a record.
@@ -167,12 +234,15 @@ package struct LoggedChange: Sendable {
     package let isMerged: Bool
     /// What the change did.
     package let change: UnseenChange
+    /// Hashes of the values that an update replaced, by column, where the database reads one in several spellings.
+    package let replacedHashes: [String: String]
 
     /// Makes an entry.
-    package init(revision: Int64, isMerged: Bool, change: UnseenChange) {
+    package init(revision: Int64, isMerged: Bool, change: UnseenChange, replacedHashes: [String: String] = [:]) {
         self.revision = revision
         self.isMerged = isMerged
         self.change = change
+        self.replacedHashes = replacedHashes
     }
 }
 

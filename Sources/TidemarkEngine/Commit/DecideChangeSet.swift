@@ -41,14 +41,14 @@ extension GroupRun {
         var ids = turn.ids
         for assigned in permanentIDs { ids[assigned.name] = assigned.id }
         try identities.rename(&changeSet, ids, requiresAll: true)
-        guard run.footprint.isSeparate(changeSet) else { throw NotSeparate() }
+        guard run.footprint.isSeparate(changeSet), run.isEmpty || !mayRespell(changeSet) else { throw NotSeparate() }
         try spell(&changeSet)
         let own = ancestry.revisions + turn.accepted
         let seen = planted(PlantedBug.forgetsOwnCommits) ? [] : Set(own)
         let stamp = turn.stamps[index]
         let overrulings: [Overruling]
         do {
-            let contentions = try contentions(of: changeSet, base: request.base, seen: seen, stamp: stamp)
+            let contentions = try contentions(of: &changeSet, base: request.base, seen: seen, stamp: stamp)
             overrulings = try judgeAll(contentions, by: policies(of:))
         } catch Violation.conflict(let reasons) { return .refuse(reasons) }
         return .accept(
@@ -85,80 +85,203 @@ extension GroupRun {
     }
 
     private mutating func takeID(of table: Int) throws -> Int64 {
-        let chosen = ledger.assigner.knows(table) ? [] : chosenIDs(of: table)
-        return try ledger.assigner.take(of: table, chosen: chosen, in: zone)
+        let wish = ledger.assigner.knows(table) ? Identities.Assigner.Wish() : wish(for: table)
+        return try ledger.assigner.take(of: table, wish, in: zone)
     }
 
-    /// Returns the ids that change sets of the group choose for new records of a table.
-    private func chosenIDs(of table: Int) -> Set<Int64> {
-        var chosen: Set<Int64> = []
+    /// Returns what the change sets of the group want of a table's ids.
+    private func wish(for table: Int) -> Identities.Assigner.Wish {
+        var wish = Identities.Assigner.Wish()
         for incoming in requests {
-            for changeSet in incoming.changeSets {
+            for (changeSet, envelope) in zip(incoming.changeSets, incoming.request.changeSets)
+            where !isDecided(envelope) {
                 for record in changeSet.records where record.table == table && record.operation == .create {
-                    if let id = Int64(record.key), id > 0 { chosen.insert(id) }
+                    if identities.temporaryKey(record) != nil { wish.count += 1 }
+                    if let id = Int64(record.key), id > 0 { wish.chosen.insert(id) }
                 }
             }
         }
-        return chosen
+        return wish
     }
 
-    /// Replaces the keys of updates and deletions by the stored spelling.
+    /// Whether a change set has a stored verdict.
+    func isDecided(_ envelope: SyncRequest.Envelope) -> Bool {
+        envelope.id.map { ledger.facts.verdicts[$0] != nil } ?? false
+    }
+
+    // MARK: Spellings
+
+    /// Whether the database may spell a key of a change set in another way.
+    func mayRespell(_ changeSet: PendingChangeSet) -> Bool {
+        changeSet.records.contains { zone.mayRespell(RecordID(table: $0.table, key: $0.key)) }
+    }
+
+    /// Replaces keys by the stored spelling.
     ///
     /// A database converts values before it compares keys: 9 finds the row 9.0 of a REAL key, and 'ABC' the row 'abc'
     /// of a key that ignores case. But the log is searched by the key's text. With another spelling, the server would
-    /// miss other devices' changes. A creation keeps its key; the database finds a conflicting row by value.
+    /// miss other devices' changes. A program that saves a record under another spelling deletes and creates it: if
+    /// both keys become one, that is an update.
     func spell(_ changeSet: inout PendingChangeSet) throws {
-        let names = changeSet.records.filter { rules.respelling.contains($0.table) && $0.operation != .create }.map {
-            RecordID(table: $0.table, key: $0.key)
+        var changes: [RecordID: Operation] = [:]
+        for record in changeSet.records {
+            let name = RecordID(table: record.table, key: record.key)
+            if zone.mayRespell(name) { changes[name] = record.operation }
         }
-        guard !names.isEmpty else { return }
-        let stored = try zone.storedKeys(names)
+        guard !changes.isEmpty else { return }
+        let stored = try zone.storedKeys(changes)
         guard !stored.isEmpty else { return }
-        for index in changeSet.records.indices where changeSet.records[index].operation != .create {
+        for index in changeSet.records.indices {
             let record = changeSet.records[index]
             guard let key = stored[RecordID(table: record.table, key: record.key)] else { continue }
-            if zone.tellsSpelling { changeSet.records[index].authorsKey = record.authorsKey ?? record.key }
+            if record.operation == .create { changeSet.records[index].authorsKey = record.authorsKey ?? record.key }
             changeSet.records[index].key = key
         }
-        var seen: Set<RecordID> = []
-        for record in changeSet.records where record.operation != .create && rules.respelling.contains(record.table) {
-            guard !seen.insert(RecordID(table: record.table, key: record.key)).inserted else { continue }
-            throw TidemarkError(
-                .malformedRequest,
-                "A record appears twice in one change set, its key spelled in two ways.",
-                fix: "List each key once, in one of create, update and delete.",
-                place: .init(table: schema.tables[record.table].name, key: record.key)
-            )
+        try mergeReplacements(in: &changeSet)
+    }
+
+    /// Merges the deletion of a record and its creation under another spelling.
+    private func mergeReplacements(in changeSet: inout PendingChangeSet) throws {
+        var places: [RecordID: Int] = [:]
+        var merged: Set<Int> = []
+        for index in changeSet.records.indices {
+            let record = changeSet.records[index]
+            let name = RecordID(table: record.table, key: record.key)
+            guard let other = places.updateValue(index, forKey: name) else { continue }
+            let operations = [record.operation, changeSet.records[other].operation]
+            let created = record.operation == .create ? index : other
+            let deleted = created == index ? other : index
+            guard operations.contains(.create), operations.contains(.delete) else {
+                throw TidemarkError(
+                    .malformedRequest,
+                    "A record appears twice in one change set, its key spelled in two ways.",
+                    fix: "List each key once, in one of create, update and delete.",
+                    place: .init(table: schema.tables[record.table].name, key: record.key)
+                )
+            }
+            changeSet.records[created].operation = .update
+            changeSet.records[created].base = changeSet.records[deleted].base
+            merged.insert(deleted)
+        }
+        guard !merged.isEmpty else { return }
+        changeSet.records = changeSet.records.indices.filter { !merged.contains($0) }.map { changeSet.records[$0] }
+    }
+
+    /// Replaces values of contended records by the stored spelling, and leaves out those that are no edits.
+    ///
+    /// A program that writes a whole row spells untouched values in its own way, such as a moment without its zone. As
+    /// texts they would differ from the server's values. A value of an update that is only spelled in another way than
+    /// the value at the author's base is no edit: written, it would undo another author's change.
+    private func spellValues(
+        in changeSet: inout PendingChangeSet,
+        _ contended: [Int: ContendedRecord],
+        seen: Set<Int64>
+    ) throws {
+        var places: [(index: Int, place: Int, column: String)] = []
+        var values: [ColumnValue] = []
+        for (index, present) in contended {
+            let record = changeSet.records[index]
+            guard present.exists, record.operation != .delete else { continue }
+            for (place, column) in changeSet.columns(of: record)
+            where zone.mayRespell(column: column.place, of: record.table) && changeSet.delta(at: place) == nil {
+                places.append((index, place, column.name))
+                values.append(
+                    ColumnValue(table: record.table, column: column.place, value: try changeSet.value(at: place))
+                )
+            }
+        }
+        guard !values.isEmpty else { return }
+        for ((index, place, column), (sent, stored)) in zip(places, zip(values, try zone.storedValues(values))) {
+            // The write finds a value that the database does not take.
+            guard let stored, !stored.isSame(as: sent.value) else { continue }
+            let isUpdate = changeSet.records[index].operation == .update
+            if isUpdate, let present = contended[index], present.replaced(column, unless: seen) == Fingerprint(hashOf: stored.canonicalJSON).hex {
+                changeSet.overrule(at: place)
+            } else {
+                changeSet.replace(at: place, by: stored)
+            }
         }
     }
 
+    // MARK: Contentions
+
     private func contentions(
-        of changeSet: PendingChangeSet,
+        of changeSet: inout PendingChangeSet,
         base: Int64,
         seen: Set<Int64>,
         stamp: Stamp
     ) throws -> [Contention] {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
-        var contended = try zone.contended(FindContentions.based(changeSet, base: base, in: schema))
+        var contended = try contended(FindContentions.based(changeSet, base: base, in: schema))
         guard !contended.isEmpty else { return [] }
         for (index, present) in contended where present.exists && changeSet.records[index].operation == .create {
             if try isReplaced(changeSet.records[index], by: changeSet) { contended[index] = nil }
         }
+        try spellValues(in: &changeSet, contended, seen: seen)
         return try FindContentions(schema: schema, seen: seen).contentions(of: changeSet, contended, stamp: stamp)
+    }
+
+    /// Returns the contended ones of changes: known from the group's first look, unless the group has changed them.
+    private func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord] {
+        var contended: [Int: ContendedRecord] = [:]
+        var unknown: [Int: BasedChange] = [:]
+        for (index, change) in changes {
+            switch ledger.changed.contains(change.name) ? nil : ledger.foreseen[change] {
+            case .contended(let record)?: contended[index] = record
+            case .free?: continue
+            case nil: unknown[index] = change
+            }
+        }
+        guard !unknown.isEmpty else { return contended }
+        return contended.merging(try zone.contended(unknown)) { $1 }
+    }
+
+    /// Looks for contended records of all change sets at once, so that a store on a network needs a query a table for
+    /// a group.
+    mutating func foresee() throws {
+        var changes: Set<BasedChange> = []
+        for incoming in requests where incoming.access.role >= .writer {
+            let ids = incoming.request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:]
+            for (changeSet, envelope) in zip(incoming.changeSets, incoming.request.changeSets)
+            where !isDecided(envelope) {
+                for (index, change) in FindContentions.based(changeSet, base: incoming.request.base, in: schema) {
+                    let name = identities.temporaryKey(changeSet.records[index])
+                    guard let change = name.map({ ids[$0].map(change.renamed) }) ?? change,
+                        !zone.mayRespell(change.name)
+                    else { continue }
+                    changes.insert(change)
+                }
+            }
+        }
+        let all = Array(changes)
+        let contended = try zone.contended(Dictionary(uniqueKeysWithValues: all.enumerated().map { ($0, $1) }))
+        for (index, change) in all.enumerated() {
+            ledger.foreseen[change] = contended[index].map(Ledger.Foreseen.contended) ?? .free
+        }
     }
 
     /// Whether a change set deletes the record that stands in the way of a new one, under another spelling of its key.
     private func isReplaced(_ record: PendingChangeSet.Record, by changeSet: PendingChangeSet) throws -> Bool {
-        guard rules.respelling.contains(record.table) else { return false }
         let name = RecordID(table: record.table, key: record.key)
-        guard let stored = try zone.storedKeys([name])[name] else { return false }
+        guard zone.mayRespell(name), let stored = try zone.storedKeys([name: .update])[name] else { return false }
         return changeSet.records.contains {
             $0.table == record.table && $0.operation == .delete && $0.key.utf8.elementsEqual(stored.utf8)
         }
     }
 }
 
+extension ContendedRecord {
+    /// Returns the hash of the value of a column that the first unseen change replaced, which is the author's; nil if
+    /// the log does not tell.
+    fileprivate func replaced(_ column: String, unless seen: Set<Int64>) -> String? {
+        let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
+        let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
+        let unseen = touching[(lastSeen.map { $0 + 1 } ?? 0)...]
+        return unseen.first?.replacedHashes[column]
+    }
+}
+
 extension PendingChangeSet {
     /// Whether a change adds to a value.
-    var hasSums: Bool { records.contains { record in record.values.contains { delta(at: $0) != nil } } }
+    package var hasSums: Bool { records.contains { record in record.values.contains { delta(at: $0) != nil } } }
 }

@@ -4,7 +4,7 @@ import TidemarkCore
 ///
 /// A run is the longest series of change sets where none reads or writes what an earlier one writes, so that they can
 /// be judged by the same facts and written together. The rules are a whitelist: a change set that is not provably
-/// separate begins a run of its own.
+/// separate begins a run of its own, and so does one with a key that the database may spell in another way.
 struct Footprint {
     /// The properties of a schema that decide what a change set touches.
     struct Rules: Sendable {
@@ -18,12 +18,8 @@ struct Footprint {
         let integerReferences: [Int: [Int: [Int]]]
         /// The tables to which a table refers in another way.
         fileprivate let valueParents: [Int: Set<Int>]
-        /// The tables whose rows may spell a key in another way than a change set.
-        let respelling: Set<Int>
-        /// The tables with collations of a program: any two of their keys may be equal.
-        fileprivate let foreignCollations: Set<Int>
 
-        init(_ schema: SyncSchema, respelling: (SyncedTable) -> Bool) {
+        init(_ schema: SyncSchema) {
             let tables = schema.tables
             let places = Dictionary(uniqueKeysWithValues: tables.enumerated().map { ($1.name, $0) })
             let references = tables.flatMap(\.references)
@@ -36,7 +32,6 @@ struct Footprint {
             var uniques: [Int: Set<Int>?] = [:]
             var integerReferences: [Int: [Int: [Int]]] = [:]
             var valueParents: [Int: Set<Int>] = [:]
-            var respellingTables: Set<Int> = []
             for (place, table) in tables.enumerated() {
                 let columns = Dictionary(
                     table.columns.enumerated().map { ($1.name, $0) },
@@ -56,17 +51,10 @@ struct Footprint {
                 valueParents[place] = Set(
                     table.references.filter { !isToKey($0) || !isNumbered($0.parent) }.compactMap { places[$0.parent] }
                 )
-                if respelling(table) { respellingTables.insert(place) }
             }
             self.uniques = uniques
             self.integerReferences = integerReferences
             self.valueParents = valueParents
-            self.respelling = respellingTables
-            foreignCollations = respellingTables.filter { place in
-                tables[place].sql.uppercased().matches(of: /COLLATE\s+["'`\[]?(\w+)/).contains {
-                    !["BINARY", "NOCASE", "RTRIM"].contains($0.1)
-                }
-            }
         }
 
         /// Whether an operation on a record may change records that the change set does not name.
@@ -132,33 +120,8 @@ struct Footprint {
         }
     }
 
-    /// Returns a record's name, in the loosest spelling where a table has several.
     private func name(_ record: PendingChangeSet.Record) -> RecordID {
-        guard rules.respelling.contains(record.table) else { return RecordID(table: record.table, key: record.key) }
-        let isKnown = !rules.foreignCollations.contains(record.table)
-        return RecordID(table: record.table, key: isKnown ? Self.loose(record.key) : "")
-    }
-
-    /// Returns a key without case, white space, and differences between 9, 9.0 and "9".
-    private static func loose(_ key: String) -> String {
-        var output: [UInt8] = []
-        let bytes = Array(key.utf8)
-        var place = 0
-        while place < bytes.count {
-            let byte = bytes[place]
-            place += 1
-            switch byte {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"): output.append(byte | 0x20)
-            case UInt8(ascii: " "), UInt8(ascii: "\""): continue
-            case UInt8(ascii: "."):
-                // Zeros after the point, up to the end of the number, say nothing.
-                let end = bytes[place...].firstIndex { $0 != UInt8(ascii: "0") } ?? bytes.count
-                let isEnd = end == bytes.count || [UInt8(ascii: ","), UInt8(ascii: "]")].contains(bytes[end])
-                if isEnd { place = end } else { output.append(byte) }
-            default: output.append(byte)
-            }
-        }
-        return String(decoding: output, as: UTF8.self)
+        RecordID(table: record.table, key: record.key)
     }
 }
 

@@ -11,9 +11,18 @@ package struct Identities {
     /// A value, so that the ids of a change set that is not committed are free again.
     struct Assigner {
         private struct Table {
-            var place: ClosedRange<Int64>?
-            var next: Int64
-            let chosen: Set<Int64>
+            /// The reserved ids, those that are next at the end.
+            var ranges: [ClosedRange<Int64>] = []
+            var next: Int64 = 1
+            let wish: Wish
+        }
+
+        /// What the change sets of a group want of a table.
+        struct Wish {
+            /// The ids that they choose for new records.
+            var chosen: Set<Int64> = []
+            /// The number of their new records with temporary ids.
+            var count = 0
         }
 
         private var tables: [Int: Table] = [:]
@@ -21,7 +30,7 @@ package struct Identities {
         /// The ids from which the next ones are sought, of the tables that have got some.
         private(set) var nextIDs: [Int: Int64] = [:]
 
-        /// Whether it knows the ids of a table that change sets choose.
+        /// Whether it knows what change sets want of a table.
         func knows(_ table: Int) -> Bool { tables[table] != nil }
 
         /// Forgets the next ids of a table, because others have taken some.
@@ -29,20 +38,19 @@ package struct Identities {
 
         /// Takes the next id of a table: no record has had it, and no change set of the group chooses it.
         ///
-        /// `chosen` has the ids that change sets choose, the first time.
-        mutating func take(of table: Int, chosen: Set<Int64>, in transaction: some CommitTransaction) throws -> Int64 {
-            var entry = tables.removeValue(forKey: table) ?? Table(place: nil, next: 1, chosen: chosen)
+        /// `wish` counts the first time.
+        mutating func take(of table: Int, _ wish: Wish, in transaction: some CommitTransaction) throws -> Int64 {
+            var entry = tables.removeValue(forKey: table) ?? Table(wish: wish)
             while true {
-                if entry.place.map({ entry.next > $0.upperBound }) ?? true {
-                    guard let place = try transaction.nextIDs(of: table, from: entry.next) else {
-                        throw Self.exhausted(transaction.schema.tables[table])
-                    }
-                    entry.place = place
-                    entry.next = place.lowerBound
+                while let range = entry.ranges.last, entry.next > range.upperBound { entry.ranges.removeLast() }
+                if entry.ranges.isEmpty {
+                    let count = max(1, entry.wish.count)
+                    entry.ranges = try transaction.nextIDs(of: table, from: entry.next, count: count).reversed()
+                    guard !entry.ranges.isEmpty else { throw Self.exhausted(transaction.schema.tables[table]) }
                 }
-                let id = entry.next
-                entry.next += 1
-                if entry.chosen.contains(id) { continue }
+                let id = max(entry.next, entry.ranges[entry.ranges.count - 1].lowerBound)
+                entry.next = id + 1
+                if entry.wish.chosen.contains(id) { continue }
                 tables[table] = entry
                 nextIDs[table] = entry.next
                 return id

@@ -38,7 +38,7 @@ extension GroupRun {
 
     /// Decides a change set, and lets it join the run of its request, if it can.
     mutating func settle(_ index: Int, _ turn: inout Turn) throws {
-        try placing(turn.request.changeSets[index]) {
+        try Self.placing(turn.request.changeSets[index]) {
             if run.ids.contains(turn.request.changeSets[index].id ?? "") { try writeRun(&turn) }
             if try takeStored(index, &turn) { return }
             while true {
@@ -188,7 +188,7 @@ extension GroupRun {
 
     /// Whether a change set is written by itself, because it may change records that it does not name.
     func isOwnRun(_ decided: BuildRevision.Decided) -> Bool {
-        hasFarEffects || !decided.overrulings.isEmpty
+        hasFarEffects || !decided.overrulings.isEmpty || mayRespell(decided.changeSet)
             || decided.changeSet.records.contains { rules.reachesFar($0.table, $0.operation) }
     }
 

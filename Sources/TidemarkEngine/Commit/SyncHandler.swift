@@ -1,135 +1,56 @@
 package import TidemarkCore
 
-/// The server's core: one request in, one answer out, inside one transaction of the caller.
+/// The rules about a request as a whole: who may send it, what it misses, and what its answer repeats.
 ///
-/// The life of a request:
-///
-/// 1. The store parses and stages it. An error refuses the whole request before any effect.
-/// 2. The store absorbs the changes of other programs as a revision of their own.
-/// 3. Each change set, in the device's order, gets a verdict. A stored verdict is repeated.
-///    Otherwise the handler judges the change set, and the store writes and logs it at the next
-///    revision. If it is refused, the store undoes it and returns the current records.
-/// 4. The answer has the revisions that the device misses, then its own change sets.
-///
-/// The handler uses no clock, randomness or network. The same requests in the same order, at the
-/// same times, give the same bytes.
+/// ``CommitGroup`` narrates the life of a request.
 package struct SyncHandler: Sendable {
     let limits: Limits
 
     /// Makes a handler with limits.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// Answers a staged request, and counts its verdicts.
-    ///
-    /// When this returns, the caller commits durably, and then sends the answer. When this throws,
-    /// the caller rolls back.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused whole.
-    func answer(_ staged: SyncRequest, from access: ZoneAccess, in transaction: some StoreTransaction) throws
-        -> ZoneAnswer
-    {
-        let request = access.caller == .anonymous ? staged.withoutDevice : staged
-        try transaction.beginRequest(request)
-        try transaction.absorbOutsideChanges()
-        if let question = request.question {
-            let text = try answer(question, of: request, from: access.caller, in: transaction)
-            return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
-        }
-        let start = try transaction.zone()
-        try admit(request, from: access.caller, to: start, knowing: KnownState(transaction), in: transaction)
-        let missed = try catchUp(request, at: start, through: start.revision, in: transaction)
-        if !request.changeSets.isEmpty { try transaction.establishFingerprint() }
-        let echo = missed.isEmpty ? request.echo : .all
-        try transaction.recallIdentities(request)
-
-        let verdicts = try decideAll(request, from: access, echo: echo, since: start.time, in: transaction)
-        try checkSettled(request, missed, knowing: KnownState(transaction), in: transaction)
-        let last = try transaction.zone().revision
-        let end = missed.hasMore || echo == .verdicts ? missed.revision : last
-        let notes = try request.device.map {
-            try transaction.overruledNotes(
-                device: $0,
-                after: request.overruled,
-                through: end,
-                limit: limits.overruledPerAnswerMax
-            )
-        }
-        try keepExchange(request, end: end, user: access.caller.userID, in: transaction)
-        let lent = try lend(request, in: transaction)
-        let canCompare = echo != .verdicts && hasShape(of: start, request)
-        let fingerprint = canCompare ? try transaction.fingerprint(at: end) : nil
-        // Without a fingerprint the device cannot verify its own rows, so it receives whole copies.
-        let ids = fingerprint == nil || notes?.isEmpty == false ? [] : verdicts.compactMap(\.ids)
-        let isAsSent = !ids.isEmpty && ids.count == verdicts.count
-        let changeSets = isAsSent ? ids : try mergeChangeSets(missed, verdicts, of: request, in: transaction)
-        // Compact last: the answer may contain revisions before the new horizon.
-        try compact(transaction, at: transaction.zone())
-        let answer = SyncAnswer(
-            maxRevision: end,
-            zone: start,
-            hasMore: end < last,
-            fingerprint: fingerprint,
-            overruled: notes ?? [],
-            lent: lent,
-            echo: isAsSent ? .ids : echo == .verdicts ? .verdicts : .all,
-            changeSets: changeSets
-        )
-        return ZoneAnswer(
-            body: Array(answer.text.utf8),
-            tally: tally(of: verdicts, lag: start.revision - request.maxRevision),
-            device: request.device,
-            revision: end
-        )
+    /// The outcome of a change set.
+    struct Outcome {
+        /// The author's copy; nil if the handler looks it up on demand.
+        let body: String?
+        /// The revision it became; nil for a conflict.
+        let revision: Int64?
+        /// The author's copy with new ids only.
+        var ids: String?
+        /// The stored verdict, for a change set that was decided before.
+        var storedVerdict: Verdict?
     }
 
-    /// Decides the change sets of a request, in their order.
+    /// Returns the author and time of a change set.
     ///
-    /// `time` is the last time of the zone's hybrid clock.
-    private func decideAll(
-        _ request: SyncRequest,
+    /// The time is from the author's clock if its skew is acceptable, else from the server's.
+    func stamp(
+        for envelope: SyncRequest.Envelope,
+        of request: SyncRequest,
         from access: ZoneAccess,
-        echo: SyncRequest.Echo,
-        since time: Int64,
-        in transaction: some StoreTransaction
-    ) throws -> [Outcome] {
-        var verdicts: [Outcome] = []
-        var accepted: [Int64] = []
-        var clock = HybridClock(last: time)
-        for envelope in request.changeSets {
-            let outcome = try placing(envelope) {
-                let stamp = stamp(for: envelope, of: request, from: access, clock: &clock, at: transaction.now)
-                return try decide(
-                    envelope,
-                    request: request,
-                    access: access,
-                    stamp: stamp,
-                    echo: echo,
-                    accepted: accepted,
-                    in: transaction
-                )
-            }
-            if let revision = outcome.revision { accepted.append(revision) }
-            verdicts.append(outcome)
-        }
-        return verdicts
+        clock: inout HybridClock,
+        at now: Int64
+    ) -> Stamp {
+        let time =
+            envelope.time.map { clock.admit($0, at: now, skewMax: limits.clockSkewMillisecondsMax) }
+            ?? clock.next(at: now)
+        return Stamp(time: time, device: request.device, user: access.caller.userID)
     }
 
-    /// Keeps the exchange with the request's device, which belongs to the request's user from now on.
-    func keepExchange(
-        _ request: SyncRequest,
-        end: Int64,
-        user: String?,
-        in transaction: some ZoneBooks
-    ) throws {
-        guard let device = request.device else { return }
-        if let lap = request.lap {
-            try transaction.keep(Exchange(lap: lap.next, revision: end, user: user), with: device)
-        } else if let user {
-            let last = try transaction.lastExchange(with: device)
-            guard last?.user == nil else { return }
-            let exchange = Exchange(lap: last?.lap ?? "", revision: last?.revision ?? end, user: user)
-            try transaction.keep(exchange, with: device)
-        }
+    /// Whether a stored verdict is about a change set of the caller: of this device, or of another
+    /// device that belongs to the same user.
+    func isOwn(_ verdict: Verdict, of request: SyncRequest, from caller: Caller, _ known: KnownState) throws -> Bool {
+        guard caller != .local, let device = verdict.device, device != request.device,
+            !planted(PlantedBug.recallOfAnybody)
+        else { return true }
+        let owner = try known.exchange(device)?.user
+        return owner == nil || owner == caller.userID
+    }
+
+    /// The most related records in a refusal.
+    func relatedMax(_ request: SyncRequest) -> Int {
+        let requestMax = request.echo == .verdicts ? 0 : request.related
+        return min(requestMax ?? .max, limits.relatedRecordsMax)
     }
 
     /// Lends ids of the tables that a request names.
@@ -203,15 +124,6 @@ package struct SyncHandler: Sendable {
 
     private func excess(at zone: ZoneState) -> Int64? {
         limits.revisionsKept.map { zone.revision - Int64($0) - zone.horizon }
-    }
-
-    /// Adds the change set to the place of an error thrown by `body`.
-    func placing<Result>(_ envelope: SyncRequest.Envelope, _ body: () throws -> Result) throws -> Result {
-        do { return try body() } catch var error as TidemarkError {
-            error.place.changeSet = envelope.index
-            error.place.id = envelope.id
-            throw error
-        }
     }
 
     /// Returns the change sets of an answer: the missed revisions, then the device's own.

@@ -21,7 +21,10 @@ extension GroupRun {
         }
         var builders = changeSets.map { BuildRevision($0, schema) }
         let owners = Self.owners(of: changeSets)
+        let mayLookAgain = !ledger.foreseen.isEmpty
+        var changed: Set<RecordID> = []
         try zone.write(changeSets.map(\.changeSet)) { effect in
+            if mayLookAgain { changed.insert(RecordID(table: effect.table, key: effect.key)) }
             if let owner = owners[RecordID(table: effect.table, key: effect.key)] {
                 try builders[owner.changeSet].take(effect, of: owner.record)
             } else {
@@ -29,6 +32,7 @@ extension GroupRun {
                 try builders[0].take(effect, of: nil)
             }
         }
+        ledger.changed.formUnion(changed)
         if builders.count == 1 { try judgeCascades(of: builders[0]) }
         return try append(builders, overruling)
     }

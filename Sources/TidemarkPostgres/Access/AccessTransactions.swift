@@ -103,11 +103,11 @@ package final class AccessTransactions: AccessDatabase {
         _ body: @escaping @Sendable (PostgresConnection) throws -> Success
     ) async throws -> Success {
         for _ in 0..<connectionsMax {
-            do { return try await pool.run { pg, _ in try body(pg) } } catch let failure as PostgresFailure
+            do { return try await pool.run(body) } catch let failure as PostgresFailure
                 where failure.isBeforeBegin && failure.isDisconnected
             { continue }
         }
-        return try await pool.run { pg, _ in try body(pg) }
+        return try await pool.run(body)
     }
 
     private func translatingErrors<Success>(_ work: () async throws -> Success) async throws -> Success {

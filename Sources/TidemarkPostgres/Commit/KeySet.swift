@@ -1,15 +1,12 @@
-import GRDB
 import TidemarkCore
-import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
-/// Finds many rows at once by their keys in canonical JSON.
+/// Many records at once, by their keys.
 enum KeySet {
-    /// A derived table `wanted` of a JSON array of keys.
-    static func keys(_ parameter: Int) -> String { "jsonb_array_elements_text($\(parameter)::jsonb) AS wanted (key)" }
+    /// A derived table `wanted` of an array of keys in canonical JSON.
+    static func keys(_ parameter: Int) -> String { "unnest($\(parameter)::text[]) AS wanted (key)" }
 
-    /// The condition that a row has a key, in that exact spelling.
+    /// The condition that a row has a key in canonical JSON, in that exact spelling.
     static func match(_ table: PostgresTable, _ alias: String, key: String = "wanted.key") -> String {
         var parts = table.table.key.indices.map { index in
             let column = table.table.key[index]

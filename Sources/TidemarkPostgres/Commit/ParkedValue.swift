@@ -3,27 +3,27 @@ import TidemarkSQL
 
 /// Temporary values of unique columns while records exchange their values.
 extension PostgresTransaction {
-    /// An expression that fits the column's type and equals no other record's value.
+    /// An expression that fits the column's type and equals no other record's value; `number` is different for each record.
     ///
     /// For an unknown type it is a text, which PostgreSQL refuses. A referenced column gets no NULL,
     /// because a reference that follows it to NULL would not come back.
-    func parkedValue(_ table: PostgresTable, _ column: SyncedTable.Column) -> String {
+    func parkedValue(_ table: PostgresTable, _ column: SyncedTable.Column, number: String) -> String {
         let isReferenced = schema.references(to: table.table.name).contains {
             $0.reference.parentColumns.contains(column.name)
         }
         guard column.isNotNull || isReferenced else { return "NULL" }
         guard table.kind(column.name) != .boolean else { return table.column(column.name, "app_row") }
-        return Self.parkedValue(table.type(column.name))
+        return Self.parkedValue(table.type(column.name), number)
     }
 
-    private static func parkedValue(_ type: String) -> String {
-        if type.hasSuffix("[]") { return "ARRAY[\(parkedValue(String(type.dropLast(2))))]" }
-        if let bound = rangeBounds[type] { return "\(type)(\(parkedValue(bound)), NULL)" }
+    private static func parkedValue(_ type: String, _ number: String) -> String {
+        if type.hasSuffix("[]") { return "ARRAY[\(parkedValue(String(type.dropLast(2)), number))]" }
+        if let bound = rangeBounds[type] { return "\(type)(\(parkedValue(bound, number)), NULL)" }
         return switch PostgresType(column: type) {
-        case .integer: "(-\(type == "smallint" ? "30000" : "2000000000") - staged.rec)::\(type)"
-        case .real: "(-9007199254740992 + staged.rec)::\(type)"
-        case .bytes: "convert_to('tidemark parked ' || staged.rec, 'UTF8')"
-        default: parkedText(type)
+        case .integer: "(-\(type == "smallint" ? "30000" : "2000000000") - \(number))::\(type)"
+        case .real: "(-9007199254740992 + \(number))::\(type)"
+        case .bytes: "convert_to('tidemark parked ' || \(number), 'UTF8')"
+        default: parkedText(type, number)
         }
     }
 
@@ -33,31 +33,31 @@ extension PostgresTransaction {
         "tsrange": "timestamp without time zone", "tstzrange": "timestamp with time zone",
     ]
 
-    private static func parkedText(_ type: String) -> String {
-        let text = "'tidemark parked ' || staged.rec"
+    private static func parkedText(_ type: String, _ number: String) -> String {
+        let text = "'tidemark parked ' || \(number)"
         let base = type.prefix { $0 != "(" }
         let sizes = type.split(separator: "(").dropFirst().first?.prefix { $0 != ")" }.split(separator: ",").compactMap
         { Int($0) }
         switch base {
         case "uuid", "jsonb": return base == "uuid" ? "md5(\(text))::uuid" : "to_jsonb(\(text))"
-        case "date": return "('4713-01-01 BC'::date + staged.rec::int)"
+        case "date": return "('4713-01-01 BC'::date + \(number)::int)"
         case "timestamp", "timestamp with time zone", "timestamp without time zone":
-            return "('4713-01-01 00:00:00 BC'::\(type) + staged.rec * interval '1 second')"
+            return "('4713-01-01 00:00:00 BC'::\(type) + \(number) * interval '1 second')"
         case "time", "time without time zone", "time with time zone":
             // Any time may be in use; this fraction of a second is unlikely.
-            return "('23:59:59.999983'::\(type) - staged.rec * interval '1.000003 seconds')"
-        case "inet", "cidr": return "('100::'::inet + staged.rec)::\(type)"
-        case "interval": return "(interval '-170000000 years' + staged.rec * interval '1 day')"
+            return "('23:59:59.999983'::\(type) - \(number) * interval '1.000003 seconds')"
+        case "inet", "cidr": return "('100::'::inet + \(number))::\(type)"
+        case "interval": return "(interval '-170000000 years' + \(number) * interval '1 day')"
         case "numeric":
-            guard let precision = sizes?.first else { return "(-1e100 - staged.rec)::numeric" }
+            guard let precision = sizes?.first else { return "(-1e100 - \(number))::numeric" }
             let scale = sizes?.dropFirst().first ?? 0
             let unit = "power(10::numeric, "
-            return "((staged.rec + 1) * \(unit)-\(scale)) - \(unit)\(precision - scale)))::\(type)"
+            return "((\(number) + 1) * \(unit)-\(scale)) - \(unit)\(precision - scale)))::\(type)"
         case "character varying", "character":
             guard let length = sizes?.first else { return "(\(text))::\(type)" }
             // Private-use characters, different for each row.
-            let last = "chr(983040 + (staged.rec % 65000)::int)"
-            return length == 1 ? last : "(chr(983040 + (staged.rec / 65000)::int) || \(last))::\(type)"
+            let last = "chr(983040 + (\(number) % 65000)::int)"
+            return length == 1 ? last : "(chr(983040 + (\(number) / 65000)::int) || \(last))::\(type)"
         default: return "(\(text))::\(type)"
         }
     }

@@ -1,48 +1,48 @@
-import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// The engine's view of one transaction on one zone in PostgreSQL.
 ///
-/// An in-memory SQLite connection stages the request. This type reads and writes the zone's rows and
-/// bookkeeping in PostgreSQL, with a few statements per table for any number of records. A set of
-/// records travels between the two databases as one JSON text.
+/// Every function works on sets: a statement a table, for any number of records. A set of records travels as an array
+/// a column. The transaction begins with the first question, so that requests are read before it holds a lock.
 ///
-/// The transaction locks the zone's row first and to its end, so commits of a zone are serial and its
-/// revisions dense. Other programs do not take that lock. If one commits a change of the same records
-/// meanwhile, the transaction starts again (``Overtaken``).
-final class PostgresTransaction: StoreTransaction {
+/// It locks the zone's row first and to its end, so commits of a zone are serial and its revisions dense. Other
+/// programs do not take that lock. If one commits a change of the same records meanwhile, the transaction starts again
+/// (``Overtaken``).
+///
+/// Statements whose results nobody needs wait for the next round trip (``PostgresConnection/queue(_:_:)``). A push takes
+/// four: begin and facts; records that others changed; rows and their effects; log and commit.
+final class PostgresTransaction: CommitTransaction {
     let pg: PostgresConnection
-    let staged: StagedRequest
     /// The served tables.
     let served: PostgresSchema
     let zoneName: String
     let now: Int64
-    /// The zone's new state, which the commit writes.
-    var state: ZoneState
-    /// The number of the zone's last note of overruled values.
-    var notes: Int64
     /// Other programs that held required rows, for the log.
     var holders: [RowHolder] = []
     /// Whether the transaction had no effect, so that it needs no commit.
     var isVoid = false
-    /// The revision of rows that existed before the zone.
-    let adopted: Int64
-    /// The bookkeeping's answers from the beginning of the transaction.
-    var facts: GroupFacts
-    /// Statements to run in the round trip of the commit.
-    var tail: [PostgresStatement] = []
-    /// Ids from a table's sequence that an abandoned plan left unused.
-    var spareIDsByTable: [String: [Int64]] = [:]
-    /// The next id of each table without a sequence.
-    var nextIDByTable: [String: Int64] = [:]
-    private let stored: (state: ZoneState, notes: Int64)
+    /// What the books said when the transaction began.
+    var beginning = Beginning()
+    /// The zone's new state, which the commit writes.
+    private(set) var state = ZoneState(epoch: "", revision: 0, horizon: 0, schema: "")
+    /// The number of the zone's last note of overruled values.
+    var notes: Int64 = 0
+    /// The records whose values before this transaction may be in no entry of the log.
+    var recordsWithUnloggedValues: Set<RecordID> = []
+    /// The ids that the transaction has drawn from sequences, by table.
+    var drawnIDs: [Int: [Int64]] = [:]
+    /// Those that new records have got.
+    var usedIDs: [Int: Set<Int64>] = [:]
+    private let allowStaleSchema: Bool
+    private let rowPatience: Int
+    private var isBegun = false
+    private var depth = 0
 
-    var db: Database { staged.db }
-    var schema: SyncSchema { staged.schema }
-    var tables: [String: PostgresTable] { served.tables }
+    var schema: SyncSchema { served.schema }
+    /// The revision of rows that existed before the zone.
+    var adopted: Int64 { beginning.adopted }
 
     /// Another program committed an unabsorbed change of a record that this transaction uses.
     struct Overtaken: Error {}
@@ -50,62 +50,35 @@ final class PostgresTransaction: StoreTransaction {
     /// A program altered the tables after this node last read them.
     struct TablesAltered: Error {}
 
-    /// Begins a transaction and locks a zone, in one round trip.
+    /// Makes a transaction that has not begun.
     ///
-    /// The round trip includes the queries of `question`. With `allowStaleSchema`, the transaction
-    /// serves altered tables by their old schema. `rowPatience` is the maximum wait for a row that
-    /// another program holds, in milliseconds.
-    ///
-    /// - Throws: `unknownZone` if the zone does not exist; ``TablesAltered``.
+    /// With `allowStaleSchema`, it serves altered tables by their old schema. `rowPatience` is the maximum wait for a
+    /// row that another program holds, in milliseconds.
     init(
         _ pg: PostgresConnection,
-        _ db: Database,
         zone: String,
         served: PostgresSchema,
         allowStaleSchema: Bool = false,
-        question: GroupQuestion? = nil,
         rowPatience: Int,
         now: Int64
     ) throws {
-        self.pg = pg
-        zoneName = zone
-        self.now = now
-        self.served = served
         guard !zone.utf8.contains(0) else { throw Self.unknownZone }
-        let results = try Self.begin(pg, zone: zone, served: served, question: question, rowPatience: rowPatience)
-        let rows = results[1]
-        guard !rows.isEmpty else { throw Self.unknownZone }
-        let position = CataloguePosition(results[2])
-        guard position == served.position || allowStaleSchema && position.version == served.position.version else {
-            throw TablesAltered()
-        }
-        try pg.deallocateStatements(ifAlteredAt: position)
-        facts = GroupFacts(question, results.dropFirst(4))
-        let row = rows[0]
-        state = ZoneState(
-            epoch: row.text(0),
-            revision: row.integer(1) ?? 0,
-            horizon: row.integer(2) ?? 0,
-            schema: served.hash,
-            time: row.integer(3) ?? 0
-        )
-        notes = row.integer(4) ?? 0
-        adopted = row.integer(5) ?? 0
-        stored = (state, notes)
-        try EngineConnection.prepare(db, schema: served.schema)
-        try PostgresText.prepare(db, served)
-        staged = try StagedRequest(db, schema: served.schema)
+        self.pg = pg
+        self.served = served
+        self.allowStaleSchema = allowStaleSchema
+        self.rowPatience = rowPatience
+        self.now = now
+        zoneName = zone
     }
 
-    private static func begin(
-        _ pg: PostgresConnection,
-        zone: String,
-        served: PostgresSchema,
-        question: GroupQuestion?,
-        rowPatience: Int
-    ) throws -> [PostgresRows] {
+    /// Begins the transaction, locks the zone and reads what the books say, in one round trip.
+    ///
+    /// - Throws: `unknownZone` if the zone does not exist; ``TablesAltered``.
+    func begin(_ query: FactsQuery = FactsQuery()) throws {
+        guard !isBegun else { return }
+        let results: [PostgresRows]
         do {
-            return try pg.run(
+            results = try pg.run(
                 [
                     PostgresStatement("BEGIN"),
                     // The setting tells the capture triggers the transaction's own zone.
@@ -117,18 +90,41 @@ final class PostgresTransaction: StoreTransaction {
                         WHERE zone = $1
                         FOR NO KEY UPDATE
                         """,
-                        [zone]
+                        [zoneName]
                     ),
                     // Runs under the zone's lock, which a node that follows tables also takes.
-                    CataloguePosition.statement(of: served.namespace, zone: zone),
+                    CataloguePosition.statement(of: served.namespace, zone: zoneName),
                     // Rows get a shorter timeout than the zone's lock.
                     PostgresStatement("SET LOCAL lock_timeout = \(rowPatience)"),
-                ] + (question?.statements(zone: zone, layoutHash: served.fingerprintLayoutHash) ?? [])
+                ] + Beginning.statements(query, served, zone: zoneName)
             )
         } catch var failure as PostgresFailure {
             failure.isBeforeBegin = true
             throw failure
         }
+        guard !results[1].isEmpty else { throw Self.unknownZone }
+        let position = CataloguePosition(results[2])
+        guard position == served.position || allowStaleSchema && position.version == served.position.version else {
+            throw TablesAltered()
+        }
+        try pg.deallocateStatements(ifAlteredAt: position)
+        let row = results[1][0]
+        state = ZoneState(
+            epoch: row.text(0),
+            revision: row.integer(1) ?? 0,
+            horizon: row.integer(2) ?? 0,
+            schema: served.hash,
+            time: row.integer(3) ?? 0
+        )
+        notes = row.integer(4) ?? 0
+        beginning = try Beginning(
+            results.dropFirst(4),
+            of: state,
+            served.schema,
+            adopted: row.integer(5) ?? 0,
+            notes: notes
+        )
+        isBegun = true
     }
 
     static let unknownZone = TidemarkError(
@@ -137,27 +133,45 @@ final class PostgresTransaction: StoreTransaction {
         fix: "Check the zone's name in the path."
     )
 
-    /// Writes the remaining statements and the zone's row, and commits, in one round trip.
+    /// Writes the zone's row and commits, in one round trip with the statements that wait.
     ///
     /// PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, without an error.
     func commit() throws {
-        var statements = tail
-        if state != stored.state || notes != stored.notes {
-            statements.append(
-                PostgresStatement(
-                    """
-                    UPDATE tidemark.zone
-                    SET revision = $2::bigint, horizon = $3::bigint, time = $4::bigint, notes = $5::bigint
-                    WHERE zone = $1
-                    """,
-                    [zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)", "\(notes)"]
-                )
+        if state != beginning.state || notes != beginning.notes {
+            try pg.queue(
+                """
+                UPDATE tidemark.zone
+                SET revision = $2::bigint, horizon = $3::bigint, time = $4::bigint, notes = $5::bigint
+                WHERE zone = $1
+                """,
+                [zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)", "\(notes)"]
             )
         }
-        let results = try pg.run(statements + [PostgresStatement("COMMIT")])
-        guard results.last?.command == "COMMIT" else {
+        guard try pg.run([PostgresStatement("COMMIT")])[0].command == "COMMIT" else {
             throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
         }
+    }
+
+    func facts(_ query: FactsQuery) throws -> Facts {
+        try begin(query)
+        return beginning.facts
+    }
+
+    func head() throws -> CommitHead {
+        if var head = beginning.head, head.state.revision == state.revision {
+            head.state = state
+            return head
+        }
+        let row = try pg.query(Beginning.headSQL, [zoneName, served.fingerprintLayoutHash])[0]
+        return CommitHead(
+            state: state,
+            chain: try pg.text(
+                "SELECT chain FROM tidemark.revision WHERE zone = $1 AND revision = $2::bigint",
+                [zoneName, "\(state.revision)"]
+            ) ?? "",
+            fingerprint: try storedFingerprint(at: state.revision),
+            hasOutsideChanges: row.isTrue(2)
+        )
     }
 
     func zone() throws -> ZoneState { state }
@@ -166,32 +180,7 @@ final class PostgresTransaction: StoreTransaction {
         try pg.integer("SELECT ended FROM tidemark.lineage WHERE zone = $1 AND epoch = $2", [zoneName, epoch])
     }
 
-    func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy]) {
-        (schema.policy(of: table), schema.columnPolicies(of: table))
-    }
-
-    func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest {
-        let request = try staged.stage(body, limits: limits)
-        try staged.placing(in: request) {
-            try PostgresText.dropGenerated(in: db)
-            try PostgresText.refuseMisfits(in: db)
-            try spellKeys()
-        }
-        return request
-    }
-
-    func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]? {
-        guard let requests = try staged.stage(together: bodies, limits: limits) else { return nil }
-        do {
-            try PostgresText.dropGenerated(in: db)
-            try PostgresText.refuseMisfits(in: db)
-            try spellKeys()
-            return requests
-        } catch is TidemarkError {
-            // Staging each body by itself finds the faulty one.
-            return nil
-        }
-    }
+    // MARK: Savepoints
 
     func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         do { return .success(try undoable(body)) } catch let failure as PostgresFailure
@@ -214,39 +203,36 @@ final class PostgresTransaction: StoreTransaction {
     func attempt<Result>(_ body: () throws -> Result) throws -> Result {
         try undoable {
             // PostgreSQL checks references at the end of the change set.
-            try pg.execute("SET CONSTRAINTS ALL DEFERRED")
+            try pg.queue("SET CONSTRAINTS ALL DEFERRED")
             return try body()
         }
     }
 
-    private func undoable<Result>(_ body: () throws -> Result) throws -> Result {
-        let stateBefore = state
-        let notesBefore = notes
-        try pg.execute("SAVEPOINT attempt")
+    /// Runs `body` in a savepoint; its statements wait, so that one without a query costs no round trip.
+    func undoable<Result>(_ body: () throws -> Result) throws -> Result {
+        let before = (
+            state: state, notes: notes, beginning: beginning, unlogged: recordsWithUnloggedValues,
+            used: usedIDs, queued: pg.queuedCount
+        )
+        depth += 1
+        defer { depth -= 1 }
+        // A name of its own: after a failure before the savepoint, it must not be taken for an outer one.
+        let name = "attempt\(depth)"
+        try pg.queue("SAVEPOINT \(name)")
         do {
-            var result: Result?
-            try db.inSavepoint {
-                result = try body()
-                return .commit
-            }
-            try pg.execute("RELEASE attempt")
-            guard let result else {
-                throw TidemarkError(.internalFailure, "A savepoint ended without a result.", fix: "Please report this.")
-            }
+            let result = try body()
+            try pg.queue("RELEASE \(name)")
             return result
         } catch {
-            state = stateBefore
-            notes = notesBefore
+            state = before.state
+            notes = before.notes
+            beginning = before.beginning
+            recordsWithUnloggedValues = before.unlogged
+            usedIDs = before.used
             guard pg.isUsable else { throw error }
-            try pg.execute("ROLLBACK TO attempt; RELEASE attempt")
+            if !pg.forget(after: before.queued) { try pg.execute("ROLLBACK TO \(name); RELEASE \(name)") }
             throw error
         }
-    }
-
-    /// Moves the zone to the next revision.
-    func nextRevision() -> Int64 {
-        updateState(revision: state.revision + 1)
-        return state.revision
     }
 
     func updateState(revision: Int64? = nil, horizon: Int64? = nil, time: Int64? = nil) {
@@ -259,12 +245,17 @@ final class PostgresTransaction: StoreTransaction {
         )
     }
 
+    // MARK: Tables
+
+    /// Returns a table by its place in the schema.
+    func table(_ place: Int) throws -> PostgresTable { try table(schema.tables[place].name) }
+
     /// Returns a table by name.
-    func table(_ name: String) -> PostgresTable? { tables[name] }
+    func table(_ name: String) throws -> PostgresTable {
+        guard let table = served.tables[name] else { throw TablesAltered() }
+        return table
+    }
 
     /// Formats numbers as an array literal of PostgreSQL.
     static func array(_ numbers: [Int64]) -> String { "{\(numbers.map(String.init).joined(separator: ","))}" }
-
-    /// Formats texts without special characters as an array literal of PostgreSQL.
-    static func array(_ texts: [String]) -> String { "{\(texts.map { "\"\($0)\"" }.joined(separator: ","))}" }
 }

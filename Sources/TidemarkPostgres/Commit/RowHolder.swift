@@ -59,7 +59,7 @@ extension PostgresTransaction {
             ORDER BY coalesce(activity.application_name = 'tidemark', false), activity.xact_start
             LIMIT 1
             """,
-            [PostgresArray.quoted(tables.values.map(\.name).sorted())]
+            [PostgresArray.quoted(served.tables.values.map(\.name).sorted())]
         ).map { RowHolder(process: $0.integer(0) ?? 0, application: $0[1], state: $0[2], seconds: $0.integer(3)) }.first
     }
 }

@@ -1,12 +1,10 @@
-import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkStoreSupport
 
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
-        if facts.queriedIDs.contains(id) { return facts.verdicts[id] }
-        return try pg.query("\(StoredVerdict.sql) AND id = $2", [zoneName, id]).map { StoredVerdict($0).verdict }.first
+        try pg.query("\(Beginning.verdictSQL) AND id = $2", [zoneName, id]).map { Verdict($0) }.first
     }
 
     func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
@@ -34,35 +32,20 @@ extension PostgresTransaction {
             WHERE zone = $1 AND id = ANY ($2::text[])
             ORDER BY id
             """,
-            [zoneName, Self.array(ids)]
+            [zoneName, PostgresArray.quoted(ids)]
         ).map { $0.text(0) }
     }
 
     func lastExchange(with device: String) throws -> Exchange? {
-        if facts.queriedIDs.contains(device) { return facts.laps[device] }
-        return try pg.query(
+        try pg.query(
             "SELECT lap, revision, user_id FROM tidemark.lap WHERE zone = $1 AND device = $2",
             [zoneName, device]
         ).map { Exchange(lap: $0.text(0), revision: $0.integer(1) ?? 0, user: $0[2]) }.first
     }
 
-    func keep(_ exchange: Exchange, with device: String) throws {
-        facts.queriedIDs.remove(device)
-        try pg.query(
-            """
-            INSERT INTO tidemark.lap AS known (zone, device, lap, revision, user_id) VALUES ($1, $2, $3, $4::bigint, $5)
-            ON CONFLICT (zone, device) DO UPDATE SET
-                lap = excluded.lap,
-                revision = excluded.revision,
-                user_id = coalesce(known.user_id, excluded.user_id)
-            """,
-            [zoneName, device, exchange.lap, "\(exchange.revision)", exchange.user]
-        )
-    }
-
     func ancestry(of ids: [String]) throws -> Ancestry {
         guard !ids.isEmpty else { return Ancestry(revisions: [], isRefused: false) }
-        let list = Self.array(ids)
+        let list = PostgresArray.quoted(ids)
         let missing = try pg.text(
             """
             SELECT wanted.id
@@ -102,25 +85,26 @@ extension PostgresTransaction {
         )
     }
 
-    /// Stores the verdict of an accepted change set; the log has its effect.
-    func keep(_ envelope: SyncRequest.Envelope, device: String?, revision: Int64, _ logged: LoggedChangeSet) throws {
-        try keep(envelope, device: device, verdict: ["\(revision)", logged.whole, logged.ids, "\(logged.isAsSent)"])
-    }
-
-    /// Stores the verdict of a refused change set.
-    func keep(_ envelope: SyncRequest.Envelope, device: String?, refusal: String) throws {
-        try keep(envelope, device: device, verdict: [nil, refusal, nil, "false"])
-    }
-
-    private func keep(_ envelope: SyncRequest.Envelope, device: String?, verdict: [String?]) throws {
-        guard let id = envelope.id else { return }
-        facts.queriedIDs.remove(id)
-        try pg.query(
+    func overruledNotes(device: String, after cursor: Int64, through revision: Int64, limit: Int) throws -> [String] {
+        guard notes > 0 else { return [] }
+        if cursor > 0 {
+            try pg.query(
+                """
+                DELETE FROM tidemark.overruled
+                WHERE zone = $1 AND device = $2 AND number <= $3::bigint
+                """,
+                [zoneName, device, "\(cursor)"]
+            )
+        }
+        return try pg.query(
             """
-            INSERT INTO tidemark.verdict (zone, id, device, hash, after, revision, body, ids, as_sent)
-            VALUES ($1, $2, $3, $4, $5::text[], $6::bigint, $7, $8, $9::boolean)
+            SELECT '{"number":' || number || ',"revision":' || revision || ',"records":' || records || '}'
+            FROM tidemark.overruled
+            WHERE zone = $1 AND device = $2 AND revision <= $3::bigint
+            ORDER BY number
+            LIMIT $4::bigint
             """,
-            [zoneName, id, device, envelope.hash, Self.array(envelope.after)] + verdict
-        )
+            [zoneName, device, "\(revision)", "\(limit)"]
+        ).map { $0.text(0) }
     }
 }

@@ -1,13 +1,11 @@
-import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Translates PostgreSQL's errors to the errors of the embedded store.
 extension PostgresTransaction {
-    func violation(of failure: PostgresFailure, _ ord: Int) throws -> Violation {
-        let stored = failure.table.flatMap { tables[$0] } ?? statementTable(failure)
+    func violation(of failure: PostgresFailure, _ changeSets: [PendingChangeSet]) throws -> Violation {
+        let stored = failure.table.flatMap { served.tables[$0] } ?? statementTable(failure)
         let table = stored?.table.name ?? ""
         switch failure.state {
         case "23505":
@@ -23,11 +21,11 @@ extension PostgresTransaction {
                     .deviceBehind,
                     "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
                     fix: "Update the app, then retry; or give the column a default at the server.",
-                    place: .init(changeSet: ord, table: table, column: column)
+                    place: .init(table: table, column: column)
                 )
             )
-        case "22003": return .refusal(try outOfRange(failure, ord: ord, stored: stored))
-        case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, ord: ord, stored: stored))
+        case "22003": return .refusal(try outOfRange(failure, stored, changeSets))
+        case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, stored))
         case let state where state.hasPrefix("23"):
             let column = state == "23502" ? failure.column : nil
             let reason =
@@ -38,41 +36,69 @@ extension PostgresTransaction {
                     .constraintViolated,
                     "The table refuses a record: \(reason).",
                     fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(changeSet: ord, table: table.isEmpty ? nil : table, column: column)
+                    place: .init(table: table.isEmpty ? nil : table, column: column)
                 )
             )
-        default: return .refusal(Self.refused(failure, ord: ord, stored: stored))
+        default: return .refusal(Self.refused(failure, stored))
         }
     }
 
     /// Returns the error for a number that a table cannot hold; PostgreSQL does not name the column.
-    private func outOfRange(_ failure: PostgresFailure, ord: Int, stored: PostgresTable?) throws -> TidemarkError {
-        if let tooLarge = try PostgresText.outOfRange(ord, in: db) { return tooLarge }
-        let adding = try stored.map { try Delta.columns(of: $0.table.name, in: .one(ord), db) } ?? []
-        return adding.isEmpty
-            ? Self.unreadable(failure, ord: ord, stored: stored) : Self.wrongSum(ord: ord, stored: stored)
+    private func outOfRange(
+        _ failure: PostgresFailure,
+        _ stored: PostgresTable?,
+        _ changeSets: [PendingChangeSet]
+    ) throws -> TidemarkError {
+        for changeSet in changeSets {
+            for record in changeSet.records {
+                if let tooLarge = try tooLarge(record, of: changeSet) { return tooLarge }
+            }
+        }
+        let adds = changeSets.contains { changeSet in
+            changeSet.hasSums && changeSet.records.contains { schema.tables[$0.table].name == stored?.table.name }
+        }
+        return adds ? Self.wrongSum(stored) : Self.unreadable(failure, stored)
+    }
+
+    /// Returns the error for an integer that its column is too small for, after the assignment of ids.
+    private func tooLarge(_ record: PendingChangeSet.Record, of changeSet: PendingChangeSet) throws -> TidemarkError? {
+        let table = try table(record.table)
+        var values = zip(table.table.key, Value.parts(ofKey: record.key)).map { ($0, $1) }
+        for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
+            values.append((column.name, try changeSet.value(at: place)))
+        }
+        for (column, value) in values {
+            guard let bits = PostgresText.bits[table.type(column)], let number = value.integer else { continue }
+            let bound = Int64(1) << (bits - 1)
+            guard !(-bound..<bound).contains(number) else { continue }
+            return PostgresText.refusal(
+                "is \(number), beyond the bounds \(-bound) and \(bound - 1) of an integer of \(bits) bits",
+                .init(table: table.table.name, key: record.key, column: column)
+            )
+        }
+        return nil
     }
 
     /// Returns the error for a sum that is beyond the column's type, or has no integer to add to.
-    private static func wrongSum(ord: Int, stored: PostgresTable?) -> TidemarkError {
+    private static func wrongSum(_ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
             .constraintViolated,
             "The table refuses a record: \(Delta.failure).",
             fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-            place: .init(changeSet: ord, table: stored?.table.name)
+            place: .init(table: stored?.table.name)
         )
     }
 
     /// Returns the error for a record that a trigger, index or row policy refuses.
     ///
     /// It quotes only the app's own message from `RAISE EXCEPTION`, because PostgreSQL's may quote rows.
-    private static func refused(_ failure: PostgresFailure, ord: Int, stored: PostgresTable?) -> TidemarkError {
+    private static func refused(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         let reason = failure.state == "P0001" ? failure.message : "SQLSTATE \(failure.state)"
         return TidemarkError(
             .constraintViolated,
             "The table refuses a record: \(reason).",
             fix: "Give the record values that the table's rules and triggers allow.",
-            place: .init(changeSet: ord, table: stored?.table.name)
+            place: .init(table: stored?.table.name)
         )
     }
 
@@ -83,19 +109,19 @@ extension PostgresTransaction {
     /// Returns the error for a text that is invalid for the column's type.
     ///
     /// For example an invalid date, an unknown enum label or a text above the maximum length.
-    private static func unreadable(_ failure: PostgresFailure, ord: Int, stored: PostgresTable?) -> TidemarkError {
+    private static func unreadable(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
             .invalidValue,
             "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
             fix: "Write a value that is valid for the column's type.",
-            place: .init(changeSet: ord, table: stored?.table.name, column: failure.column)
+            place: .init(table: stored?.table.name, column: failure.column)
         )
     }
 
     /// Returns the table that the failed statement writes to.
     private func statementTable(_ failure: PostgresFailure) -> PostgresTable? {
         let sql = failure.sql ?? ""
-        return schema.tables.compactMap { table($0.name) }.first {
+        return served.tables.values.first {
             sql.hasPrefix("INSERT INTO \($0.name) ") || sql.hasPrefix("UPDATE \($0.name) ")
                 || sql.hasPrefix("DELETE FROM \($0.name) ")
         }
@@ -103,23 +129,32 @@ extension PostgresTransaction {
 
     // MARK: References
 
-    /// Checks deferred constraints, and finds the records with broken references.
-    func checkReferences(_ ord: Int) throws {
-        try pg.execute("SAVEPOINT reference")
+    /// Finds the records with broken references: the write without the check of constraints is repeated, and undone.
+    func brokenReferences(_ failure: PostgresFailure, _ changeSets: [PendingChangeSet]) throws -> Violation {
+        // The caller writes change sets of a run one by one then, and takes those reasons.
+        guard changeSets.count == 1 else { return try violation(of: failure, changeSets) }
         do {
-            try pg.execute("SET CONSTRAINTS ALL IMMEDIATE")
-            try pg.execute("SET CONSTRAINTS ALL DEFERRED; RELEASE reference")
-        } catch let failure as PostgresFailure where failure.isAboutValues {
-            try pg.execute("ROLLBACK TO reference; RELEASE reference; SET CONSTRAINTS ALL DEFERRED")
-            guard failure.state == "23503" else { throw try violation(of: failure, ord) }
-            try staged.refuseBroken(ord, findBroken: { try self.broken(in: $0) }, wasDeleted: wasDeleted)
+            try undoable {
+                var steps = Steps(pg, hasTriggers: served.hasTriggers)
+                try writeRows(of: changeSets, parking: false, &steps)
+                _ = try steps.run([])
+                let broken = BrokenReferences(schema: schema, changeSets: changeSets, wasDeleted: wasDeleted)
+                throw try broken.violation(broken(in:))
+            }
+        } catch let violation as Violation { return violation } catch let failure as PostgresFailure
+            where failure.isAboutValues
+        {
+            // A statement fails by itself: another row refers to a record that it deletes.
+            return try violation(of: failure, changeSets)
         }
+        return try violation(of: failure, changeSets)
     }
 
-    private func broken(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
-        guard let child = self.table(table.name) else { return [] }
-        return try table.references.flatMap { reference -> [BrokenReference] in
-            guard let parent = self.table(reference.parent) else { return [] }
+    /// Returns references of a table without a parent.
+    private func broken(in synced: SyncedTable) throws -> [BrokenReference] {
+        let child = try table(synced.name)
+        return try synced.references.flatMap { reference -> [BrokenReference] in
+            let parent = try table(reference.parent)
             let columns = reference.columns.map { child.column($0, "child_row") }
             let match = zip(columns, reference.parentColumns).map { "\(parent.column($1, "parent_row")) = \($0)" }
             let parts = reference.columns.map { child.kind($0).json(child.column($0, "child_row")) }
@@ -134,13 +169,13 @@ extension PostgresTransaction {
                         SELECT 1
                         FROM \(parent.name) AS parent_row
                         WHERE \(parent.inZone("parent_row")) AND \(match.joined(separator: " AND ")))
-                ORDER BY \(SQLText.names(table.key))
-                LIMIT \(limit)
+                ORDER BY \(SQLText.names(synced.key))
+                LIMIT \(Self.brokenMax)
                 """,
                 [zoneName]
             ).map {
                 BrokenReference(
-                    table: table.name,
+                    table: synced.name,
                     key: $0.text(0),
                     column: reference.columns[0],
                     parent: reference.parent,
@@ -151,6 +186,9 @@ extension PostgresTransaction {
         }
     }
 
+    /// The most broken references of a table that a violation names.
+    private static let brokenMax = 20
+
     private func wasDeleted(_ name: String, _ key: String) throws -> Bool {
         let isLogged = try pg.text(
             "SELECT 1 FROM tidemark.log WHERE zone = $1 AND tbl = $2 AND key = $3 LIMIT 1",
@@ -158,7 +196,7 @@ extension PostgresTransaction {
         )
         if isLogged != nil { return true }
         // Compaction deletes the entries of deleted records; an id below the next one was assigned.
-        guard let table = table(name), table.table.keyKind == .integer, state.horizon > adopted, let id = Int64(key),
+        guard schema.byName[name]?.keyKind == .integer, state.horizon > adopted, let id = Int64(key),
             id >= 1
         else { return false }
         let next = try pg.integer("SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2", [zoneName, name])

@@ -2,12 +2,48 @@ import CLibPQ
 
 /// Several statements in one round trip.
 extension PostgresConnection {
-    /// Sends all statements at once, and waits for their results.
+    /// Sends a statement whose result nobody needs with the next round trip.
+    ///
+    /// - Throws: The ``PostgresFailure`` of an earlier one, if the statements are many bytes and do not wait.
+    func queue(_ sql: String, _ parameters: [String?] = []) throws {
+        queued.append(PostgresStatement(sql, parameters))
+        queuedCount += 1
+        let isLong = parameters.contains { ($0?.utf8.count ?? 0) > Self.queuedBytesMax / 4 }
+        if isLong || queued.count > Self.queuedMax { try flush() }
+    }
+
+    private static let queuedBytesMax = 1 << 20
+    private static let queuedMax = 64
+
+    /// Sends the queued statements now.
+    func flush() throws { if !queued.isEmpty { _ = try run([]) } }
+
+    /// Forgets the statements that were queued after the first `count` ones, and waits for none of them.
+    ///
+    /// - Returns: Whether all of them still waited.
+    func forget(after count: Int) -> Bool {
+        let forgotten = queuedCount - count
+        defer { queuedCount = count }
+        guard forgotten <= queued.count else {
+            queued = []
+            return false
+        }
+        queued.removeLast(forgotten)
+        return true
+    }
+
+    /// Sends the queued statements and these at once, and waits for the results of these.
     ///
     /// PostgreSQL skips the statements after a failed one.
     ///
     /// - Throws: The ``PostgresFailure`` of the first failed statement.
-    func run(_ statements: [PostgresStatement]) throws -> [PostgresRows] {
+    func run(_ asked: [PostgresStatement]) throws -> [PostgresRows] {
+        let statements = queued + asked
+        queued = []
+        return Array(try send(all: statements).dropFirst(statements.count - asked.count))
+    }
+
+    private func send(all statements: [PostgresStatement]) throws -> [PostgresRows] {
         for statement in statements { try Self.refuseNUL(statement.parameters, statement.sql) }
         let new = Set(statements.map(\.sql)).filter { statementNames[$0] == nil }.count
         if statementNames.count + new > Self.statementsMax { try deallocateStatements() }

@@ -30,6 +30,10 @@ package final class PostgresConnection {
     let handle: OpaquePointer
     /// The names of the prepared statements, by their SQL.
     var statementNames: [String: String] = [:]
+    /// The statements that wait for the next round trip.
+    var queued: [PostgresStatement] = []
+    /// The number of statements that were ever queued.
+    var queuedCount = 0
     private var position: CataloguePosition?
 
     /// Connects, and returns when the session is ready.
@@ -110,12 +114,16 @@ package final class PostgresConnection {
     // MARK: Statements
 
     /// Runs statements without parameters and without a result.
-    package func execute(_ sql: String) throws { PQclear(try checked(PQexec(handle, sql), sql)) }
+    package func execute(_ sql: String) throws {
+        try flush()
+        PQclear(try checked(PQexec(handle, sql), sql))
+    }
 
     /// Commits, and throws if PostgreSQL rolls back instead.
     ///
     /// PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, without an error.
     package func commit() throws {
+        try flush()
         let result = try checked(PQexec(handle, "COMMIT"), "COMMIT")
         defer { PQclear(result) }
         guard String(cString: PQcmdStatus(result)) == "COMMIT" else {
@@ -123,9 +131,16 @@ package final class PostgresConnection {
         }
     }
 
+    /// Rolls back, and forgets the statements that wait.
+    func rollback() throws {
+        queued = []
+        try execute("ROLLBACK")
+    }
+
     /// Runs one statement once, without preparing it; `$1`, `$2` and so on are the parameters, as text.
     package func rows(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
         try Self.refuseNUL(parameters, sql)
+        try flush()
         let result = Self.withCStrings(parameters) {
             PQexecParams(handle, sql, Int32(parameters.count), nil, $0, nil, nil, 0)
         }
@@ -136,6 +151,7 @@ package final class PostgresConnection {
     ///
     /// Refuses a parameter with NUL, because libpq would cut it there.
     @discardableResult package func query(_ sql: String, _ parameters: [String?] = []) throws -> PostgresRows {
+        guard queued.isEmpty else { return try run([PostgresStatement(sql, parameters)])[0] }
         try Self.refuseNUL(parameters, sql)
         let name = try prepare(sql)
         let result = Self.withCStrings(parameters) {
@@ -149,6 +165,7 @@ package final class PostgresConnection {
     /// `body` must not use the connection.
     package func each(_ sql: String, parameters: [String?] = [], body: (PostgresRows.Row) throws -> Void) throws {
         try Self.refuseNUL(parameters, sql)
+        try flush()
         let name = try prepare(sql)
         let isSent = Self.withCStrings(parameters) {
             PQsendQueryPrepared(handle, name, Int32(parameters.count), $0, nil, nil, 0)

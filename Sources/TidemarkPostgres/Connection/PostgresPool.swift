@@ -1,8 +1,7 @@
-import Foundation
-import GRDB
+import Dispatch
 import TidemarkCore
 
-/// A pool of connections; each has its own thread and its own in-memory SQLite connection.
+/// A pool of connections; each has its own thread.
 ///
 /// `idle` holds the free workers, `waiting` the tasks that wait for one, in order. libpq's calls
 /// block, so none runs on the cooperative pool.
@@ -21,10 +20,10 @@ actor PostgresPool {
     }
 
     /// Runs `body` on a worker's thread.
-    nonisolated func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result)
+    nonisolated func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result)
         async throws -> Result
     {
-        let worker = try await acquireWorker()
+        let worker = await acquireWorker()
         do {
             let result = try await worker.run(body)
             await release(worker)
@@ -35,14 +34,11 @@ actor PostgresPool {
         }
     }
 
-    private func acquireWorker() async throws -> PostgresWorker {
+    private func acquireWorker() async -> PostgresWorker {
         if let worker = idle.popLast() { return worker }
         if size < sizeMax {
             size += 1
-            do { return try PostgresWorker(address: address, settings: settings) } catch {
-                size -= 1
-                throw error
-            }
+            return PostgresWorker(address: address, settings: settings)
         }
         return await withCheckedContinuation { waiting.append($0) }
     }
@@ -53,15 +49,14 @@ actor PostgresPool {
     }
 }
 
-/// A PostgreSQL connection and an SQLite connection that share one thread.
+/// A connection to PostgreSQL with a thread of its own.
 final class PostgresWorker: Sendable {
-    /// The SQLite connection that stages requests; its queue is the worker's thread.
-    private let scratch: DatabaseQueue
+    private let queue = DispatchQueue(label: "tidemark.postgres")
     private let link: Link
 
     /// Opens the connection on first use, and again after a loss.
     private final class Link: @unchecked Sendable {
-        // Used on the queue of `scratch` only.
+        // Used on the worker's queue only.
         let address: String
         let settings: PostgresConnection.Settings
         private var connection: PostgresConnection?
@@ -82,22 +77,21 @@ final class PostgresWorker: Sendable {
         func drop() { connection = nil }
     }
 
-    init(address: String, settings: PostgresConnection.Settings) throws {
-        var configuration = Configuration()
-        configuration.label = "tidemark.postgres"
-        scratch = try DatabaseQueue(configuration: configuration)
-        link = Link(address, settings)
-    }
+    init(address: String, settings: PostgresConnection.Settings) { link = Link(address, settings) }
 
-    func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result) async throws
-        -> Result
-    {
-        try await scratch.writeWithoutTransaction { [link] db in
-            do { return try body(try link.usableConnection(), db) } catch let failure as PostgresFailure
-                where failure.isDisconnected
-            {
-                link.drop()
-                throw failure
+    func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result) async throws -> Result {
+        try await withCheckedThrowingContinuation { continuation in
+            queue.async { [link] in
+                continuation.resume(
+                    with: Swift.Result {
+                        do { return try body(try link.usableConnection()) } catch let failure as PostgresFailure
+                            where failure.isDisconnected
+                        {
+                            link.drop()
+                            throw failure
+                        }
+                    }
+                )
             }
         }
     }

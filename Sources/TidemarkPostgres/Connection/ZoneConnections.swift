@@ -1,5 +1,4 @@
 import Foundation
-import GRDB
 import Logging
 import Synchronization
 import TidemarkCore
@@ -32,7 +31,7 @@ final class ZoneConnections: Sendable {
             sizeMax: options.connectionsMax
         )
         do {
-            let database = try await pool.run { pg, _ in try OpenDatabase(pg: pg, options: options).run() }
+            let database = try await pool.run { pg in try OpenDatabase(pg: pg, options: options).run() }
             schema = Mutex(database.served)
             additions = database.additions
             policyChanges = database.policyChanges
@@ -55,25 +54,26 @@ final class ZoneConnections: Sendable {
     func close() { bus.stop() }
 
     /// Runs `body` in a transaction on a zone, and retries if another program interferes.
+    ///
+    /// With `beginsLater`, `body` begins the transaction by its first question.
     func inTransaction<Result: Sendable>(
         _ zone: String,
-        asking question: GroupQuestion? = nil,
+        beginsLater: Bool = false,
         _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (result, newRevision): (Result, ZoneRevision?) = try await throwingClientErrors { [self] in
-            try await onLivingConnection { [self] pg, db in
+            try await onLivingConnection { [self] pg in
                 try withCurrentSchema(pg) { served, allowStaleSchema in
-                    try Self.transact(pg, db: db) {
+                    try Self.transact(pg) {
                         let transaction = try PostgresTransaction(
                             pg,
-                            db,
                             zone: zone,
                             served: served,
                             allowStaleSchema: allowStaleSchema,
-                            question: question,
                             rowPatience: rowPatience,
                             now: now()
                         )
+                        if !beginsLater { try transaction.begin() }
                         let result = try body(transaction)
                         log(transaction.holders, zone)
                         guard !transaction.isVoid else { return (result, nil) }
@@ -97,7 +97,7 @@ final class ZoneConnections: Sendable {
         async throws -> Result
     {
         try await throwingClientErrors {
-            try await onLivingConnection { [self] pg, _ in
+            try await onLivingConnection { [self] pg in
                 do { return try body(pg, served) } catch var failure as PostgresFailure {
                     // Reading has no effect, so another connection may repeat it.
                     failure.isBeforeBegin = true
@@ -156,7 +156,7 @@ final class ZoneConnections: Sendable {
 
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
     func onLivingConnection<Result: Sendable>(
-        _ body: @escaping @Sendable (PostgresConnection, Database) throws -> Result
+        _ body: @escaping @Sendable (PostgresConnection) throws -> Result
     ) async throws -> Result {
         for _ in 0..<connectionsMax {
             do { return try await pool.run(body) } catch let failure as PostgresFailure
@@ -248,7 +248,7 @@ final class ZoneConnections: Sendable {
             try pg.commit()
             schema.withLock { $0 = current }
         } catch {
-            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            if pg.isUsable, pg.isInTransaction { try pg.rollback() }
             throw error
         }
     }
@@ -268,20 +268,13 @@ final class ZoneConnections: Sendable {
         return try body()
     }
 
-    private static func transact<Result>(_ pg: PostgresConnection, db: Database, body: () throws -> Result) throws
-        -> Result
-    {
+    private static func transact<Result>(_ pg: PostgresConnection, body: () throws -> Result) throws -> Result {
         do {
-            var result: Result?
-            try db.inTransaction(.deferred) {
-                result = try body()
-                return .commit
-            }
-            if pg.isInTransaction { try pg.execute("ROLLBACK") }
-            guard let result else { throw busy }
+            let result = try body()
+            if pg.isInTransaction { try pg.rollback() }
             return result
         } catch {
-            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            if pg.isUsable, pg.isInTransaction { try pg.rollback() }
             throw error
         }
     }

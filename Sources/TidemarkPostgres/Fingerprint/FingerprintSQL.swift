@@ -1,4 +1,3 @@
-import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL

@@ -1,4 +1,3 @@
-import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
@@ -18,12 +17,6 @@ extension PostgresTransaction {
 
     func recomputeFingerprint() throws { try keepFingerprint(try computeFingerprint(), at: state.revision) }
 
-    /// Stores the fingerprint of a new revision: the previous one plus the commit's difference.
-    func carryFingerprint(to revision: Int64, adding change: @autoclosure () throws -> Fingerprint) throws {
-        guard let previous = try storedFingerprint(at: revision - 1) else { return }
-        try keepFingerprint(previous + change(), at: revision)
-    }
-
     /// Computes the fingerprint of all rows.
     ///
     /// - Throws: ``Overtaken`` if another program's rows are in no revision yet.
@@ -31,7 +24,7 @@ extension PostgresTransaction {
 
     private func sumOfRows() throws -> Fingerprint {
         var sum = Fingerprint.none
-        for table in schema.tables.compactMap({ table($0.name) }) {
+        for table in try schema.tables.map({ try table($0.name) }) {
             let rows = try pg.query(
                 """
                 SELECT \(FingerprintSQL.sum), EXISTS (SELECT 1 FROM tidemark.outside WHERE zone = $1)
@@ -47,44 +40,39 @@ extension PostgresTransaction {
     }
 
     func keepFingerprint(_ fingerprint: Fingerprint, at revision: Int64) throws {
-        facts.fingerprints[revision] = nil
-        try pg.query(
+        beginning.fingerprints[revision] = fingerprint
+        if revision == state.revision { beginning.head?.fingerprint = fingerprint }
+        try pg.queue(
             """
             INSERT INTO tidemark.fingerprint VALUES ($1, $2::bigint, $3, $4)
             ON CONFLICT (zone, revision) DO UPDATE SET fingerprint = excluded.fingerprint,
                 shape = excluded.shape
             """,
-            [zoneName, "\(revision)", fingerprint.hex, fingerprintLayoutHash]
+            [zoneName, "\(revision)", fingerprint.hex, served.fingerprintLayoutHash]
         )
     }
 
     func storedFingerprint(at revision: Int64) throws -> Fingerprint? {
-        if let fingerprint = facts.fingerprints[revision] { return fingerprint }
+        if let fingerprint = beginning.fingerprints[revision] { return fingerprint }
         return try pg.text(
             """
             SELECT fingerprint
             FROM tidemark.fingerprint
             WHERE zone = $1 AND revision = $2::bigint AND shape = $3
             """,
-            [zoneName, "\(revision)", fingerprintLayoutHash]
+            [zoneName, "\(revision)", served.fingerprintLayoutHash]
         ).flatMap(Fingerprint.init(hex:))
     }
-
-    var fingerprintLayoutHash: String { served.fingerprintLayoutHash }
 
     // MARK: Ranges
 
     func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
         let rows = RangeRows(schema) { query in
-            guard let stored = self.table(query.table.name) else { return [] }
+            let stored = try self.table(query.table.name)
             let question = RowQuery(query.table, limit: 0, bytesMax: 0)
             let dialect = PostgresDialect(table: stored, query: question, adopted: self.adopted)
             return try ReadFingerprints(pg: self.pg, zone: self.zoneName, dialect: dialect).sums(query)
         }
-        return try rows.compare(ranges, limits: limits) { differing in
-            try rows.noteKeys(in: differing, db)
-            try noteTruth()
-            return try staged.renderTruth(nil)
-        }
+        return try rows.compare(ranges, limits: limits) { differing in try presentRows(rows.names(in: differing)) }
     }
 }

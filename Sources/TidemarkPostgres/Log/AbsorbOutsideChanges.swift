@@ -1,17 +1,10 @@
-import GRDB
 import TidemarkCore
 import TidemarkEngine
-import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Turns commits of other programs into revisions: one per transaction, in commit order.
 extension PostgresTransaction {
     func absorbOutsideChanges() throws {
-        // The question of a group has checked this when the transaction began.
-        if facts.isAbsorbed {
-            facts.isAbsorbed = false
-            return
-        }
+        guard try head().hasOutsideChanges else { return }
         let transactions = try pg.query(
             """
             SELECT xid
@@ -23,38 +16,40 @@ extension PostgresTransaction {
         ).map { $0.text(0) }
         for xid in transactions {
             try absorb(xid)
-            try pg.query("DELETE FROM tidemark.outside WHERE zone = $1 AND xid = $2::xid8", [zoneName, xid])
+            try pg.queue("DELETE FROM tidemark.outside WHERE zone = $1 AND xid = $2::xid8", [zoneName, xid])
         }
+        beginning.head?.hasOutsideChanges = false
     }
 
     private func absorb(_ xid: String) throws {
-        guard try reduce(.outside(xid: xid)) else { return }
-        try refuseUnfitKeys()
-        let revision = nextRevision()
+        let head = try head()
+        let revision = state.revision + 1
+        var effects = RevisionEffects(revision: revision, schema)
+        var steps = Steps(pg, hasTriggers: served.hasTriggers)
+        try readEffects(.outside(xid: xid), after: &steps) { effect in
+            try refuseUnfitKey(effect)
+            effects.take(effect)
+        }
+        guard !effects.entries.isEmpty else { return }
         var clock = HybridClock(last: state.time)
-        try logReduced(id: nil, stamp: Stamp(time: clock.next(at: now)), revision: revision)
+        let stamp = Stamp(time: clock.next(at: now))
+        var commit = ZoneCommit(zone: state.with(revision: revision, time: stamp.time))
+        commit.revisions = [effects.outsideRevision(stamp, after: head.chain, fingerprint: head.fingerprint)]
+        try append(commit)
+        beginning.head?.hasOutsideChanges = true
     }
 
     /// Refuses keys in the range of temporary ids, because devices cannot refer to them.
-    private func refuseUnfitKeys() throws {
-        let misfit = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT change.tbl, change.key
-                    FROM temp.tidemark_reduced AS change
-                    JOIN temp.tidemark_table AS synced ON synced.tbl = change.tbl
-                    WHERE change.operation <> 'delete' AND synced.kind = 'integer'
-                        AND CAST(change.key AS INTEGER) NOT BETWEEN synced.lowest AND \(TemporaryID.permanentMax)
-                    LIMIT 1
-                    """
-            )
-        )
-        guard let misfit else { return }
+    private func refuseUnfitKey(_ effect: Effect) throws {
+        let table = schema.tables[effect.table]
+        guard effect.after != nil, table.keyKind == .integer, let id = Int64(effect.key),
+            !(table.lowestID...TemporaryID.permanentMax).contains(id)
+        else { return }
         throw TidemarkError(
             .unavailable,
             "A row written into the database has a key that stands for a temporary id or is above 2^52 - 1.",
             fix: "Give it another key there, or delete it.",
-            place: .init(table: misfit["tbl"], key: misfit["key"])
+            place: .init(table: table.name, key: effect.key)
         )
     }
 }

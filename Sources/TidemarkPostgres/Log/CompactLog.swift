@@ -26,7 +26,7 @@ extension PostgresTransaction {
 
     private func compactLog(to horizon: Int64) throws {
         let range = [zoneName, "\(state.horizon)", "\(horizon)"]
-        for table in schema.tables.compactMap({ table($0.name) }) {
+        for table in try schema.tables.map({ try table($0.name) }) {
             try pg.query(
                 """
                 DELETE FROM tidemark.log AS entry

@@ -10,23 +10,17 @@ enum UnloggedValues {
     /// The most bytes of these values of one record: 1 MiB.
     private static let bytesMax = 1 << 20
 
-    /// The SQL of these values of `change`, a coalesced change in zone `$1`: a JSON object, or NULL.
+    /// The SQL of these values of `change`, an entry in zone `$1` with changed `columns`: a JSON object, or NULL.
     ///
-    /// It looks for the last entry of a column first, so that a record with many entries costs little.
+    /// Its `image` is the row before, or NULL if the record's first entry is its creation. It looks for the last entry of
+    /// a column first, so that a record with many entries costs little.
     static let sql = """
-        CASE WHEN change.operation <> 'create' AND coalesce((
-            SELECT first_entry.operation
-            FROM tidemark.log AS first_entry
-            WHERE first_entry.zone = $1 AND first_entry.tbl = change.tbl AND first_entry.key = change.key
-            ORDER BY first_entry.revision
-            LIMIT 1), '') <> 'create'
-        THEN (
+        CASE WHEN change.image IS NOT NULL THEN (
             SELECT CASE WHEN sum(octet_length(member.value::text)) <= \(bytesMax) THEN
                 '{' || string_agg(
                     tidemark.quote(member.key) || ':' || member.value::text, ',' ORDER BY member.ordinality) || '}' END
-            FROM json_each(change.before::json) WITH ORDINALITY AS member
-            WHERE (change.operation = 'delete'
-                    OR member.key IN (SELECT json_object_keys(change.attributes::json)))
+            FROM json_each(change.image::json) WITH ORDINALITY AS member
+            WHERE (change.operation = 'delete' OR change.columns::jsonb ? \(name(of: "member.key")))
                 AND (
                     SELECT 1
                     FROM tidemark.log AS entry

@@ -1,4 +1,3 @@
-import GRDB
 import TidemarkCore
 import TidemarkSQL
 import TidemarkStoreSupport
@@ -95,11 +94,11 @@ struct ComparedColumn {
         let kind = table.kind(column.name)
         switch form {
         case .integer:
-            if case .string(let text) = value.storage, Int64(text) == nil {
+            if case .text(let text) = value, Int64(text) == nil {
                 guard let number = Double(text), !number.isNaN else { throw invalid("is no number") }
                 return Self.number(number, placeholder)
             }
-            if case .double(let number) = value.storage { return Self.number(number, placeholder) }
+            if case .real(let number) = value { return Self.number(number, placeholder) }
             return BoundSQL("\(placeholder)::bigint", try spelled(value, kind))
         case .real, .typed: return BoundSQL("\(placeholder)::\(baseType)", try spelled(value, kind))
         case .text: return BoundSQL("\(placeholder)::text", try spelled(value, .text))
@@ -109,7 +108,7 @@ struct ComparedColumn {
 
     /// A key's value in canonical JSON as a text for ``isSpelled(_:)``; nil if no row can have it.
     func spelledKey(_ json: String) throws(TidemarkError) -> String? {
-        switch PostgresText.convert(try decoded(json), table.kind(column.name).rawValue) {
+        switch PostgresText.convert(try decoded(json), table.kind(column.name)) {
         case .success(let text): text
         case .failure: nil
         }
@@ -122,12 +121,12 @@ struct ComparedColumn {
         return BoundSQL("\(placeholder)::numeric", text)
     }
 
-    private func decoded(_ json: String) throws(TidemarkError) -> DatabaseValue {
-        do { return try DatabaseValue.decoding(json) } catch { throw invalid(error.reason) }
+    private func decoded(_ json: String) throws(TidemarkError) -> Value {
+        do { return try Value(json: json) } catch { throw invalid(error.reason) }
     }
 
-    private func spelled(_ value: DatabaseValue, _ kind: PostgresType) throws(TidemarkError) -> String {
-        switch PostgresText.convert(value, kind.rawValue) {
+    private func spelled(_ value: Value, _ kind: PostgresType) throws(TidemarkError) -> String {
+        switch PostgresText.convert(value, kind) {
         case .success(let text?): return text
         case .success(nil): throw invalid("is NULL, which is.null finds")
         case .failure(let misfit): throw invalid(misfit.reason)

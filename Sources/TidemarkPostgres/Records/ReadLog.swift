@@ -203,6 +203,6 @@ extension PostgresReader {
     }
 
     func verdict(of id: String) throws -> Verdict? {
-        try pg.query("\(StoredVerdict.sql) AND id = $2", [zone, id]).map { StoredVerdict($0).verdict }.first
+        try pg.query("\(Beginning.verdictSQL) AND id = $2", [zone, id]).map { Verdict($0) }.first
     }
 }

@@ -17,7 +17,7 @@ extension ZoneConnections {
     private func attempt<Answer: Sendable>(_ zone: String, _ question: ZoneQuestion<Answer>) async throws -> Answer? {
         try await reading { pg, served in
             let answer = Result { try Self.answer(question, about: zone, served: served, on: pg) }
-            if pg.isUsable, pg.isInTransaction { try pg.execute("ROLLBACK") }
+            if pg.isUsable, pg.isInTransaction { try pg.rollback() }
             return try answer.get()
         }
     }

@@ -2,7 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Copies rows of an SQLite database into new tables of the zone `main`, in batches as JSON.
+/// Copies rows of an SQLite database into new tables of the zone `main`, in batches.
 struct ImportRows {
     let pg: PostgresConnection
     let db: Database
@@ -15,7 +15,6 @@ struct ImportRows {
         guard !tables.isEmpty else { return }
         let schema = SyncSchema(tables: tables.map(\.table))
         try EngineConnection.prepare(db, schema: schema)
-        try PostgresText.prepare(db, PostgresSchema(schema, tables))
         try pg.execute("SET CONSTRAINTS ALL DEFERRED")
         for table in tables {
             try copy(table)
@@ -25,37 +24,47 @@ struct ImportRows {
     }
 
     private func copy(_ table: PostgresTable) throws {
-        let columns = table.table.columns.map(\.name)
-        let members = columns.map {
-            "\(SQLText.literal($0)), \(PostgresText.strictText(SQLText.name($0), kind($0, table)))"
+        let synced = table.table
+        let layout = SyncSchema(tables: [synced]).layouts[0]
+        var batch = SentRows(table)
+        try RowValues.read(
+            """
+            SELECT \(SQLText.names(synced.columns.map(\.name)))
+            FROM main.\(SQLText.name(synced.name))
+            ORDER BY \(SQLText.names(synced.key))
+            """,
+            in: db
+        ) { row in
+            let key = layout.key(of: row)
+            try batch.begin(key: key)
+            for place in layout.valuePlaces {
+                switch PostgresText.convert(row[place], table.kinds[place]) {
+                case .success(let text): batch.set(place, text)
+                case .failure(let misfit):
+                    let column = synced.columns[place].name
+                    throw PostgresText.refusal(misfit.reason, .init(table: synced.name, key: key, column: column))
+                }
+            }
+            if batch.count == Self.batchSize { try send(&batch) }
         }
-        let order = SQLText.names(table.table.key)
-        let values = columns.map { "(sent.v ->> \(SQLText.literal($0)))::\(table.type($0))" }
-        var count = 0
-        while true {
-            let batch = try fetch(
-                """
-                SELECT count(*) AS rows, json_group_array(json_object(\(members.joined(separator: ", ")))) AS list
-                FROM (
-                    SELECT *
-                    FROM main.\(SQLText.name(table.table.name))
-                    ORDER BY \(order)
-                    LIMIT \(Self.batchSize) OFFSET \(count)
-                )
-                """,
-                table
-            )
-            guard let batch, batch["rows"] as Int > 0 else { return }
-            count += batch["rows"] as Int
-            try pg.query(
-                """
-                INSERT INTO \(table.name) (\(SQLText.names(columns))) OVERRIDING SYSTEM VALUE
-                SELECT \(values.joined(separator: ", "))
-                FROM jsonb_array_elements($1::jsonb) AS sent (v)
-                """,
-                [batch["list"]]
-            )
-        }
+        try send(&batch)
+    }
+
+    private func send(_ batch: inout SentRows) throws {
+        guard batch.count > 0 else { return }
+        let table = batch.table
+        let columns = batch.columns.map { (place: $0, name: table.table.columns[$0].name) }
+        let keys = table.table.key.enumerated().map { "sent.k\($0)::\(table.type($1))" }
+        let values = columns.map { "sent.c\($0.place)::\(table.type($0.name))" }
+        try pg.query(
+            """
+            INSERT INTO \(table.name) (\(SQLText.names(table.table.key + columns.map(\.name)))) OVERRIDING SYSTEM VALUE
+            SELECT \((keys + values).joined(separator: ", "))
+            FROM \(batch.source(1))
+            """,
+            batch.parameters()
+        )
+        batch = SentRows(table)
     }
 
     /// Moves the sequence past the ids of the copied rows.
@@ -69,37 +78,5 @@ struct ImportRows {
             """,
             [table.name, key]
         )
-    }
-
-    private func kind(_ column: String, _ table: PostgresTable) -> String {
-        SQLText.literal(table.kind(column).rawValue)
-    }
-
-    /// Fetches a batch of rows.
-    ///
-    /// The statement fails on a value that its column cannot hold, but does not name it. A second query
-    /// then finds the value.
-    private func fetch(_ sql: String, _ table: PostgresTable) throws -> Row? {
-        do { return try Row.fetchOne(db, sql: sql) } catch let error as DatabaseError
-            where error.resultCode == .SQLITE_ERROR
-        {
-            for column in table.table.columns.map(\.name) { try refuseMisfit(column, table) }
-            throw error
-        }
-    }
-
-    private func refuseMisfit(_ column: String, _ table: PostgresTable) throws {
-        let row = try Row.fetchOne(
-            db,
-            sql: """
-                SELECT key, reason FROM (
-                    SELECT \(RowJSON.key(table.table)) AS key,
-                        \(PostgresText.reason(against: SQLText.name(column), kind(column, table))) AS reason
-                    FROM main.\(SQLText.name(table.table.name)))
-                WHERE reason IS NOT NULL LIMIT 1
-                """
-        )
-        guard let row else { return }
-        throw PostgresText.refusal(row["reason"], .init(table: table.table.name, key: row["key"], column: column))
     }
 }

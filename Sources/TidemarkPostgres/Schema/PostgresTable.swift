@@ -14,13 +14,13 @@ struct PostgresTable: Hashable, Sendable {
     /// The columns' types, as PostgreSQL spells them.
     let types: [String: String]
     /// The columns that PostgreSQL computes, which devices only read.
-    var generated: Set<String> = []
+    let generated: Set<String>
     /// The expression of each column's default, in PostgreSQL's SQL.
-    var defaults: [String: String] = [:]
+    let defaults: [String: String]
     /// The sequence behind the key's default, in PostgreSQL's SQL.
-    var sequence: String?
+    let sequence: String?
     /// The columns of each unique index by its name, without zone column and expressions.
-    var uniques: [String: [String]] = [:]
+    let uniques: [String: [String]]
 
     /// The table's name with its schema, quoted.
     var name: String { "\(SQLText.name(namespace)).\(SQLText.name(table.name))" }
@@ -28,10 +28,37 @@ struct PostgresTable: Hashable, Sendable {
     /// The table's name as a literal.
     var literal: String { SQLText.literal(table.name) }
 
+    /// The kinds of the columns, in the order of ``TidemarkCore/SyncedTable/columns``.
+    let kinds: [PostgresType]
+
+    /// Makes a table; the kinds follow from the types.
+    init(
+        table: SyncedTable,
+        namespace: String,
+        zoneColumn: String?,
+        types: [String: String],
+        generated: Set<String> = [],
+        defaults: [String: String] = [:],
+        sequence: String? = nil,
+        uniques: [String: [String]] = [:]
+    ) {
+        self.table = table
+        self.namespace = namespace
+        self.zoneColumn = zoneColumn
+        self.types = types
+        self.generated = generated
+        self.defaults = defaults
+        self.sequence = sequence
+        self.uniques = uniques
+        kinds = table.columns.map { PostgresType(column: types[$0.name] ?? "text", declared: $0.type) }
+    }
+
     /// The kind of a column.
     func kind(_ column: String) -> PostgresType {
-        let declared = table.columns.first { $0.name == column }
-        return PostgresType(column: type(column), declared: declared?.type ?? "TEXT")
+        guard let place = table.columns.firstIndex(where: { $0.name == column }) else {
+            return PostgresType(column: type(column))
+        }
+        return kinds[place]
     }
 
     /// Whether PostgreSQL reads one value of a column in several spellings.
@@ -91,46 +118,5 @@ struct PostgresTable: Hashable, Sendable {
             return "\(SQLText.literal(lead)) || \(value ?? kind(name).json(column(name, alias)))"
         }
         return "(\(members.joined(separator: " || ")) || '}')"
-    }
-
-    /// The value of a column in a staged record, whose values are a JSON object of texts.
-    func staged(_ column: String, _ alias: String = "staged") -> String {
-        "(\(alias).v ->> \(SQLText.literal(column)))::\(wholeType(column))"
-    }
-
-    /// The value of a column plus its delta in a staged record.
-    ///
-    /// PostgreSQL refuses a sum beyond the column's type. There is no sum with NULL, so this takes a
-    /// number in its place that no integer type holds.
-    func sum(_ column: String, _ alias: String, staged: String = "staged") -> String {
-        let current = "coalesce(\(self.column(column, alias))::numeric, 1e20)"
-        return "(\(current) + (\(staged).d ->> \(SQLText.literal(column)))::numeric)::\(wholeType(column))"
-    }
-
-    /// The value of a column in a staged record, to compare with rows.
-    ///
-    /// It may be a temporary id, which is too large for a column of 32 bits.
-    func comparable(_ column: String, _ alias: String = "staged") -> String {
-        kind(column) == .integer ? "(\(alias).v ->> \(SQLText.literal(column)))::bigint" : staged(column, alias)
-    }
-
-    /// The condition that a row has the key of a staged record.
-    func matches(_ alias: String, staged: String = "staged") -> String {
-        ([inZone(alias)] + table.key.map { "\(column($0, alias)) = \(comparable($0, staged))" }).joined(
-            separator: " AND "
-        )
-    }
-}
-
-/// SQL for the staged records of a table.
-enum StagedSet {
-    /// A derived table of the JSON in a parameter.
-    ///
-    /// `v` holds the values by column, as texts in PostgreSQL's own spelling, and `d` the deltas.
-    static func records(_ parameter: Int, _ alias: String = "staged") -> String {
-        """
-        jsonb_to_recordset($\(parameter)::jsonb) AS \(alias) (
-            rec bigint, tbl text, key text, operation text, base bigint, seen jsonb, v jsonb, d jsonb)
-        """
     }
 }

@@ -7,7 +7,7 @@ extension ZoneConnections {
     func forget(device: String, of user: String?, in zones: [String]) async throws {
         let names = PostgresArray.quoted(zones.filter { !$0.utf8.contains(0) })
         try await throwingClientErrors { [self] in
-            try await onLivingConnection { pg, _ in
+            try await onLivingConnection { pg in
                 _ = try pg.query(
                     """
                     WITH forgotten AS (

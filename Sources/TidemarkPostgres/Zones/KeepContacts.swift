@@ -14,7 +14,7 @@ extension ZoneConnections {
             PostgresArray.nullable(contacts.map { $0.revision.map(String.init) }), Exchange.forgottenLap,
         ]
         try await throwingClientErrors { [self] in
-            try await onLivingConnection { pg, _ in
+            try await onLivingConnection { pg in
                 // In the order of the key, so that two nodes wait for each other in one direction only.
                 _ = try pg.query(
                     """
@@ -52,7 +52,7 @@ extension ZoneConnections {
             $0.lexicographicallyPrecedes($1)
         }
         return try await throwingClientErrors { [self] in
-            try await onLivingConnection { pg, _ in
+            try await onLivingConnection { pg in
                 try pg.query(
                     """
                     SELECT zone, user_id, device

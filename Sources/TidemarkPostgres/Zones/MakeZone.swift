@@ -35,7 +35,7 @@ extension ZoneConnections {
             )
         }
         try await throwingClientErrors {
-            try await onLivingConnection { pg, _ in
+            try await onLivingConnection { pg in
                 _ = try pg.query(
                     """
                     INSERT INTO tidemark.zone (zone, epoch, revision, horizon, adopted)
@@ -51,7 +51,7 @@ extension ZoneConnections {
     fileprivate func removeZone(_ name: String) async throws {
         let tables = served.schema.tables.reversed().compactMap { served.tables[$0.name] }
         try await throwingClientErrors {
-            try await onLivingConnection { pg, _ in
+            try await onLivingConnection { pg in
                 try pg.execute("BEGIN")
                 do {
                     // Triggers capture no rows of a zone that does not exist.

@@ -4,14 +4,7 @@ package import TidemarkCore
 
 /// The captured changes of a zone, reduced to one effect a record.
 ///
-/// Updates of a record merge, a record created and deleted meanwhile vanishes, and so does an update that changed
-/// nothing. A changed key is a deletion and a creation.
-///
-/// Capture order does not tell which row is first or last. SQLite does not promise the order in which it runs the
-/// triggers of an event: if the app's own trigger updates the row again before the capture trigger runs, the inner
-/// change is captured before the outer one. But the changes of a record always form a path from state to state. An
-/// intermediate state is left as often as it is entered; the first state is left once more, and the last state is
-/// entered once more. If all states are balanced, the record did not change.
+/// A changed key is a deletion and a creation; ``TidemarkCore/CapturedPath`` reduces the changes of a record.
 package struct CapturedEffects {
     private let db: Database
     private let schema: SyncSchema
@@ -69,21 +62,14 @@ package struct CapturedEffects {
 
     // MARK: One table
 
-    /// A captured change: the states that it leaves and enters.
-    private struct Event {
-        let old: [Value]?
-        let new: [Value]?
-    }
-
     private func read(_ place: Int, count: Int, _ body: (Effect) throws -> Void) throws {
         let table = schema.tables[place]
         let layout = schema.layouts[place]
         let columns = ["old_", "new_"].flatMap { side in table.columns.map { SQLText.name(side + $0.name) } }
         // Most records change once, and pass on without staying in memory.
         let repeated = count > 1 ? try repeatedKeys(of: place) : []
-        var events: [RecordID: [(event: Event, seq: Int)]] = [:]
+        var paths: [RecordID: CapturedPath] = [:]
         var order: [RecordID] = []
-        var number = 0
         try RowValues.read(
             """
             SELECT kind, \(columns.joined(separator: ", "))
@@ -92,22 +78,18 @@ package struct CapturedEffects {
             """,
             in: db
         ) { row in
-            number += 1
             let (old, new) = try Self.sides(row, of: table)
-            for (key, event) in Self.events(from: old, to: new, layout) {
+            for (key, step) in Self.steps(from: old, to: new, layout) {
                 let name = RecordID(table: place, key: key)
                 guard repeated.contains(name.key.utf8.hashed) else {
-                    if let effect = Self.effect(name, from: event.old, to: event.new) { try body(effect) }
+                    if let effect = CapturedPath(from: step.old, to: step.new).effect(on: name) { try body(effect) }
                     continue
                 }
-                if events[name] == nil { order.append(name) }
-                events[name, default: []].append((event, number))
+                if paths[name] == nil { order.append(name) }
+                paths[name, default: CapturedPath()].add(from: step.old, to: step.new)
             }
         }
-        for name in order {
-            guard let (first, last) = Self.ends(of: events[name] ?? []) else { continue }
-            if let effect = Self.effect(name, from: first, to: last) { try body(effect) }
-        }
+        for name in order { if let effect = paths[name]?.effect(on: name) { try body(effect) } }
     }
 
     /// Divides a captured row into the old and the new one.
@@ -123,26 +105,18 @@ package struct CapturedEffects {
         }
     }
 
-    /// Returns the events of each key; an update that changes the key is a deletion and a creation.
-    private static func events(from old: [Value]?, to new: [Value]?, _ layout: RowLayout) -> [(
-        key: String, event: Event
-    )] {
+    /// A captured change: the states that it leaves and enters.
+    private typealias Step = (old: [Value]?, new: [Value]?)
+
+    /// Returns the steps of each key; an update that changes the key is a deletion and a creation.
+    private static func steps(from old: [Value]?, to new: [Value]?, _ layout: RowLayout) -> [(key: String, step: Step)]
+    {
         let oldKey = old.map(layout.key)
         let newKey = new.map(layout.key)
         if let oldKey, let newKey, !oldKey.utf8.elementsEqual(newKey.utf8) {
-            return [(oldKey, Event(old: old, new: nil)), (newKey, Event(old: nil, new: new))]
+            return [(oldKey, (old, nil)), (newKey, (nil, new))]
         }
-        return (oldKey ?? newKey).map { [($0, Event(old: old, new: new))] } ?? []
-    }
-
-    private static func effect(_ name: RecordID, from before: [Value]?, to after: [Value]?) -> Effect? {
-        if let before, let after {
-            let isSame = zip(before, after).allSatisfy { $0.isSame(as: $1) }
-            if isSame { return nil }
-        } else if before == nil, after == nil {
-            return nil
-        }
-        return Effect(table: name.table, key: name.key, before: before, after: after)
+        return (oldKey ?? newKey).map { [($0, (old, new))] } ?? []
     }
 
     /// Returns the hashes of the keys that captured changes of a table name more than once.
@@ -171,51 +145,6 @@ package struct CapturedEffects {
             }
         }
         return repeated
-    }
-
-    /// A state of a record, with the balance of how often it was left and entered.
-    private struct State {
-        let row: [Value]?
-        var balance = 0
-        var firstLeft = Int.max
-        var lastEntered = Int.min
-    }
-
-    /// Returns the first and the last state of a record; nil if it did not change.
-    private static func ends(of events: [(event: Event, seq: Int)]) -> (first: [Value]?, last: [Value]?)? {
-        guard events.count > 1 else { return events.first.map { ($0.event.old, $0.event.new) } }
-        var states: [State] = []
-        // Equal rows have one hash, but rows that are equal may differ in bytes.
-        var places: [[Value]?: [Int]] = [:]
-        func note(_ row: [Value]?, side: Int, seq: Int) {
-            let index: Int
-            if let place = places[row]?.first(where: { isSame(states[$0].row, row) }) {
-                index = place
-            } else {
-                index = states.count
-                states.append(State(row: row))
-                places[row, default: []].append(index)
-            }
-            states[index].balance += side
-            if side > 0 { states[index].firstLeft = min(states[index].firstLeft, seq) }
-            if side < 0 { states[index].lastEntered = max(states[index].lastEntered, seq) }
-        }
-        for (event, seq) in events {
-            note(event.old, side: 1, seq: seq)
-            note(event.new, side: -1, seq: seq)
-        }
-        let first = states.filter { $0.balance > 0 }.min { $0.firstLeft < $1.firstLeft }
-        let last = states.filter { $0.balance < 0 }.max { $0.lastEntered < $1.lastEntered }
-        guard let first, let last else { return nil }
-        return (first.row, last.row)
-    }
-
-    private static func isSame(_ one: [Value]?, _ other: [Value]?) -> Bool {
-        switch (one, other) {
-        case (nil, nil): true
-        case (let one?, let other?): zip(one, other).allSatisfy { $0.isSame(as: $1) }
-        default: false
-        }
     }
 }
 

@@ -88,3 +88,18 @@ extension RangeRows {
         }
     }
 }
+
+extension CommitTransaction {
+    /// Renders the present rows of records as a change set.
+    package func presentRows(_ names: [RecordID]) throws -> String {
+        let rows = try rows(names)
+        let revisions = try revisions(of: names)
+        var text = ChangeSetText(schema)
+        for name in names {
+            guard let row = rows[name] else { continue }
+            let places = schema.layouts[name.table].valuePlaces
+            text.add(name, .update, row: row, columns: places, revision: revisions[name] ?? 0)
+        }
+        return text.text([])
+    }
+}

@@ -1,4 +1,3 @@
-package import GRDB
 package import TidemarkCore
 
 /// A store's rows in a device's ranges of keys, by the question that a client's comparison asks, too.
@@ -39,21 +38,6 @@ package struct RangeRows {
             }
         }
         return names
-    }
-
-    /// Replaces the records of `temp.tidemark_truth` with those in the ranges, without their content.
-    package func noteKeys(in ranges: [KeyRange], _ db: Database) throws {
-        try CommitTables.clear("truth", in: db)
-        for (table, indexes) in indexes(of: ranges) {
-            let query = FingerprintQuery(table, where: nil, in: indexes.map { ranges[$0] }, rowsMax: .max)
-            let keys = try sums(query).compactMap(\.key).map { JSONText.quote($0) }
-            try db.cachedStatement(
-                sql: """
-                    INSERT OR IGNORE INTO temp.tidemark_truth (tbl, key, follows)
-                    SELECT ?, value, 0 FROM json_each(?)
-                    """
-            ).execute(arguments: [table.name, JSONText.array(keys)])
-        }
     }
 
     private func indexes(of ranges: [KeyRange]) -> [(SyncedTable, [Int])] {

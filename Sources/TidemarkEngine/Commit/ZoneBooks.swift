@@ -1,11 +1,9 @@
 package import TidemarkCore
 
-/// One transaction on one zone: the interface between the rules and a database.
+/// What a transaction on a zone knows from its books: verdicts, exchanges, fingerprints and the log.
 ///
-/// Every function works on sets: its number of statements depends on the number of tables, not of
-/// rows. All functions are synchronous and run on the store's own thread. A change set's number
-/// (`ord`) identifies its staged rows. A store throws ``TidemarkCore/TidemarkError`` or
-/// ``Violation``; any other error is a failure of the database.
+/// All functions are synchronous and run on the store's own thread. A store throws ``TidemarkCore/TidemarkError``; any
+/// other error is a failure of the database.
 package protocol ZoneBooks {
     /// The server's wall clock, in milliseconds since 1970.
     var now: Int64 { get }
@@ -20,9 +18,6 @@ package protocol ZoneBooks {
     ///
     /// The fingerprint of the latest revision is always available.
     func fingerprint(at revision: Int64) throws -> Fingerprint?
-
-    /// Ensures that the fingerprint of the latest revision is stored, so each later one is, too.
-    func establishFingerprint() throws
 
     /// Computes the fingerprint of the latest revision from all rows, and stores it.
     func recomputeFingerprint() throws
@@ -47,11 +42,6 @@ package protocol ZoneBooks {
 
     /// Returns the last exchange with a device; nil when there was none.
     func lastExchange(with device: String) throws -> Exchange?
-
-    /// Stores an exchange with a device as its last one.
-    ///
-    /// A device that belongs to a user keeps that user.
-    func keep(_ exchange: Exchange, with device: String) throws
 
     /// Returns the revisions of change sets and of all their ancestors.
     ///
@@ -90,78 +80,6 @@ package protocol ZoneBooks {
 
     /// Returns the missed change sets, oldest first, as the device receives them.
     func catchUp(_ missed: MissedRevisions) throws -> CatchUp
-}
-
-/// A transaction of a store that stages change sets in temporary tables.
-package protocol StoreTransaction: ZoneBooks {
-    /// Returns the conflict policies of a table and of its columns that have their own.
-    func policy(of table: String) throws -> (table: ConflictPolicy, columns: [String: ConflictPolicy])
-
-    /// Parses a body, checks every name, key and value in it, and stages its rows.
-    func stage(_ body: [UInt8], limits: Limits) throws -> SyncRequest
-
-    /// Stages several bodies together, with as many statements as for one.
-    ///
-    /// - Returns: Nil when one of them is faulty. The caller then stages each by itself, which
-    ///   throws the error.
-    func stage(together bodies: [[UInt8]], limits: Limits) throws -> [SyncRequest]?
-
-    /// Begins a staged request.
-    func beginRequest(_ request: SyncRequest) throws
-
-    /// Loads the permanent ids for temporary ids of the device's earlier change sets.
-    func recallIdentities(_ request: SyncRequest) throws
-
-    /// Takes the next revision, assigns permanent ids to new records, and rewrites references to
-    /// them.
-    func begin(_ ord: Int, device: String?) throws -> Int64
-
-    /// Returns the change set's records that another author changed after `base`.
-    ///
-    /// Changes in `seenRevisions` do not count. `stamp` has the change set's author and time.
-    func contentions(_ ord: Int, base: Int64, seenRevisions: [Int64], stamp: Stamp) throws -> [Contention]
-
-    /// Removes overruled columns from the staged rows, and keeps the losing values for
-    /// ``log(_:revision:stamp:)``.
-    func overrule(_ overrulings: [Overruling], in ord: Int) throws
-
-    /// Writes the staged rows into the tables.
-    ///
-    /// - Throws: ``Violation`` when a constraint fails or a reference dangles.
-    func apply(_ ord: Int) throws
-
-    /// Returns the records that `ON DELETE` and `ON UPDATE` actions of the applied change set
-    /// changed, and that another author changed after `base`.
-    ///
-    /// Changes in `seenRevisions` do not count.
-    func cascades(_ ord: Int, base: Int64, seenRevisions: [Int64]) throws -> [Contention]
-
-    /// Logs the changes since `begin` at the revision, and stores the verdict.
-    func log(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> LoggedChangeSet
-
-    /// Returns the author's copy of the change set that was logged last, JSON.
-    func authorsCopy(_ envelope: SyncRequest.Envelope, revision: Int64, stamp: Stamp) throws -> String
-
-    /// Stores the verdict of a refused change set, and returns its current records as JSON.
-    ///
-    /// The records are those that the change set touched, and at most `relatedMax` related ones.
-    /// It also keeps what the author sent, for people who look at conflicts.
-    func refuse(
-        _ envelope: SyncRequest.Envelope,
-        of request: SyncRequest,
-        reasons: [ConflictReason],
-        relatedMax: Int
-    ) throws -> String
-}
-
-extension ZoneBooks {
-    /// Reads the fingerprint, which computes it if it is missing.
-    package func establishFingerprint() throws { _ = try fingerprint(at: zone().revision) }
-}
-
-extension StoreTransaction {
-    /// Does nothing: only a planned transaction prepares a request.
-    package func beginRequest(_ request: SyncRequest) throws {}
 }
 
 /// The state of a zone.
@@ -228,23 +146,6 @@ package struct Verdict: Hashable, Sendable {
         self.device = device
         self.hash = hash
         self.revision = revision
-        self.isAsSent = isAsSent
-    }
-}
-
-/// The author's copy of a change set, as the log stores it.
-package struct LoggedChangeSet: Hashable, Sendable {
-    /// The change set with only the ids of its new records, JSON.
-    package let ids: String
-    /// The whole author's copy; only for a change set with overruled values.
-    package let whole: String?
-    /// Whether it was committed as sent, as far as the store knows yet.
-    package let isAsSent: Bool
-
-    /// Makes a logged change set.
-    package init(ids: String, whole: String? = nil, isAsSent: Bool) {
-        self.ids = ids
-        self.whole = whole
         self.isAsSent = isAsSent
     }
 }

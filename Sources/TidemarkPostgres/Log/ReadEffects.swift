@@ -1,0 +1,134 @@
+import TidemarkCore
+import TidemarkEngine
+import TidemarkSQL
+
+/// The captured rows of a transaction, reduced to one effect a record.
+extension PostgresTransaction {
+    /// The transaction whose captured rows are read.
+    enum Author {
+        /// This transaction.
+        case own
+        /// A committed transaction of another program.
+        case outside(xid: String)
+    }
+
+    /// Reads and deletes the captured rows of a transaction, and passes on the effect on each record.
+    ///
+    /// The statements of `steps` run before. If the effects are few, they arrive in the same round trip.
+    ///
+    /// - Throws: ``Overtaken`` if another program committed unabsorbed changes of the same records: they come first in
+    ///   the history, so this transaction must start again.
+    func readEffects(
+        _ author: Author,
+        isFew: Bool = false,
+        after steps: inout Steps,
+        _ effect: (Effect) throws -> Void
+    ) throws {
+        var last: [PostgresStatement] = []
+        var parameters: [String?] = [zoneName]
+        switch author {
+        case .own: last.append(PostgresStatement(Self.overtakenSQL, [zoneName]))
+        case .outside(let xid): parameters.append(xid)
+        }
+        let statement = PostgresStatement(Self.effectsSQL(author), parameters)
+        if isFew { last.append(statement) }
+        let results = try steps.run(last)
+        if case .own = author, results[0][0].isTrue(0) { throw Overtaken() }
+        var reading = EffectReading(schema)
+        func take(_ row: PostgresRows.Row) throws {
+            guard let found = try reading.take(row) else { return }
+            try pass(found, effect)
+        }
+        if isFew {
+            for row in results[results.count - 1].map({ $0 }) { try take(row) }
+        } else {
+            try pg.each(statement.sql, parameters: statement.parameters) { try take($0) }
+        }
+        if let found = reading.finish() { try pass(found, effect) }
+    }
+
+    private func pass(_ found: (effect: Effect, mayBeUnlogged: Bool), _ effect: (Effect) throws -> Void) throws {
+        let name = RecordID(table: found.effect.table, key: found.effect.key)
+        if found.mayBeUnlogged { recordsWithUnloggedValues.insert(name) }
+        try effect(found.effect)
+    }
+
+    private static let overtakenSQL = """
+        SELECT EXISTS (SELECT 1 FROM tidemark.capture AS other WHERE \(isOvertaken("<")))
+            OR EXISTS (SELECT 1 FROM tidemark.capture AS other WHERE \(isOvertaken(">")))
+        """
+
+    private static func isOvertaken(_ comparison: String) -> String {
+        """
+        other.zone = $1 AND other.xid \(comparison) pg_current_xact_id() AND (other.tbl, other.key) IN (
+            SELECT own.tbl, own.key
+            FROM tidemark.capture AS own
+            WHERE own.zone = $1 AND own.xid = pg_current_xact_id())
+        """
+    }
+
+    /// The captured rows in the order of records, and whether the log may lack values of a record.
+    ///
+    /// It lacks none if its first entry is the creation, which one look at the log's primary key finds.
+    private static func effectsSQL(_ author: Author) -> String {
+        let xid: String
+        switch author {
+        case .own: xid = "pg_current_xact_id()"
+        case .outside: xid = "$2::xid8"
+        }
+        return """
+            WITH captured AS (
+                DELETE FROM tidemark.capture
+                WHERE zone = $1 AND xid = \(xid)
+                RETURNING seq, tbl, key, before, after
+            )
+            SELECT tbl, key, before, after, before IS NOT NULL AND coalesce((
+                SELECT first_entry.operation
+                FROM tidemark.log AS first_entry
+                WHERE first_entry.zone = $1 AND first_entry.tbl = captured.tbl AND first_entry.key = captured.key
+                ORDER BY first_entry.revision
+                LIMIT 1), '') <> 'create'
+            FROM captured
+            ORDER BY tbl, length(key), key, seq
+            """
+    }
+}
+
+/// Reads captured rows, those of one record after another.
+private struct EffectReading {
+    private let schema: SyncSchema
+    private let places: [String: Int]
+    private var name: RecordID?
+    private var path = CapturedPath()
+    private var mayBeUnlogged = false
+
+    init(_ schema: SyncSchema) {
+        self.schema = schema
+        places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
+    }
+
+    /// Takes a captured row; returns the effect on the record before, if this one is of another.
+    mutating func take(_ row: PostgresRows.Row) throws -> (effect: Effect, mayBeUnlogged: Bool)? {
+        guard let place = places[row.text(0)] else { return nil }
+        let next = RecordID(table: place, key: row.text(1))
+        let layout = schema.layouts[place]
+        let finished = next == name ? nil : finish()
+        name = next
+        path.add(
+            from: try row[2].map { try layout.row(key: next.key, object: $0) },
+            to: try row[3].map { try layout.row(key: next.key, object: $0) }
+        )
+        mayBeUnlogged = mayBeUnlogged || row.isTrue(4)
+        return finished
+    }
+
+    /// Returns the effect on the last record.
+    mutating func finish() -> (effect: Effect, mayBeUnlogged: Bool)? {
+        defer {
+            path = CapturedPath()
+            mayBeUnlogged = false
+        }
+        guard let name, let effect = path.effect(on: name) else { return nil }
+        return (effect, mayBeUnlogged)
+    }
+}
