@@ -62,18 +62,10 @@ let package = Package(
         .target(
             name: "TidemarkEngine",
             dependencies: [
-                "TidemarkCore", .product(name: "CoreMetrics", package: "swift-metrics"),
+                "TidemarkCore", "TidemarkGzip", .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "Crypto", package: "swift-crypto"),
             ],
             resources: [.embedInCode("OpenAPI/openapi.json")]
-        ),
-        // What every store is made of.
-        .target(
-            name: "TidemarkStoreSupport",
-            dependencies: [
-                "TidemarkCore", "TidemarkGzip", "TidemarkSQL", "TidemarkEngine",
-                .product(name: "GRDB", package: "GRDB.swift"),
-            ]
         ),
         .target(name: "CMallocConfig"),
         .target(
@@ -84,7 +76,6 @@ let package = Package(
             name: "TidemarkEmbedded",
             dependencies: [
                 "CSQLiteConfig", "TidemarkCore", "TidemarkSQL", "TidemarkGzip", "TidemarkEngine",
-                "TidemarkStoreSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ]
         ),
@@ -93,7 +84,6 @@ let package = Package(
             name: "TidemarkPostgres",
             dependencies: [
                 "CLibPQ", "TidemarkCore", "TidemarkGzip", "TidemarkSQL", "TidemarkEngine",
-                "TidemarkStoreSupport",
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ]
@@ -106,7 +96,7 @@ let package = Package(
         .target(
             name: "TidemarkRedis",
             dependencies: [
-                "CHiredis", "TidemarkCore", "TidemarkGzip", "TidemarkEngine", "TidemarkStoreSupport",
+                "CHiredis", "TidemarkCore", "TidemarkGzip", "TidemarkEngine",
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),
@@ -170,7 +160,7 @@ let package = Package(
             name: "TidemarkSimulation",
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkHistory", "TidemarkSQL",
-                "TidemarkEmbedded", "TidemarkEngine", "TidemarkGzip", "TidemarkServer", "TidemarkStoreSupport",
+                "TidemarkEmbedded", "TidemarkEngine", "TidemarkGzip", "TidemarkServer",
                 "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "CoreMetrics", package: "swift-metrics"),
@@ -186,7 +176,7 @@ let package = Package(
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkGzip", "TidemarkServer",
                 "TidemarkPostgres", "TidemarkSQL", "TidemarkEmbedded",
-                "TidemarkEngine", "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkTestSupport",
+                "TidemarkEngine", "TidemarkIdentity", "TidemarkTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
@@ -212,7 +202,7 @@ let package = Package(
             dependencies: [
                 "Tidemark", "TidemarkCore", "TidemarkDashboard", "TidemarkSQL", "TidemarkEmbedded",
                 "TidemarkPostgres", "TidemarkRedis", "TidemarkServer", "TidemarkEngine",
-                "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkTerminal",
+                "TidemarkIdentity", "TidemarkTerminal",
                 .product(name: "CoreMetrics", package: "swift-metrics"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
@@ -261,8 +251,8 @@ let package = Package(
             path: "Tests/StoreTestSupport"
         ),
         .testTarget(
-            name: "TidemarkStoreSupportTests",
-            dependencies: ["TidemarkCore", "TidemarkEngine", "TidemarkSQL", "TidemarkStoreSupport"]
+            name: "TidemarkEngineTests",
+            dependencies: ["TidemarkCore", "TidemarkEngine", "TidemarkSQL"]
         ),
         .testTarget(
             name: "StoreTests",
@@ -290,7 +280,7 @@ let package = Package(
             dependencies: [
                 "StoreTestSupport", "Tidemark", "TidemarkCore", "TidemarkPostgres",
                 "TidemarkRedis", "TidemarkSQL", "TidemarkEngine", "TidemarkSimulation",
-                "TidemarkStoreSupport", "TidemarkTestSupport",
+                "TidemarkTestSupport",
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),

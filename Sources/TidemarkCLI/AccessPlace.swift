@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// The place of a server's users, for the commands of its operator; a server may run meanwhile.
 struct AccessPlace: ParsableArguments {

@@ -1,7 +1,6 @@
 import ArgumentParser
 import TidemarkCore
 import TidemarkServer
-import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// The options of `tidemark serve` about encrypted connections.

@@ -3,7 +3,6 @@ import Logging
 import TidemarkCore
 import TidemarkEngine
 import TidemarkServer
-import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// The options of `tidemark serve` about the people who send requests.

@@ -4,7 +4,6 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkIdentity
 import TidemarkServer
-import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// The gate and the limits of a server with users, by an access file that it follows, or without one.

@@ -4,7 +4,6 @@ import GRDB
 @_exported public import TidemarkCore
 public import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// A zone in one SQLite file: the embedded store.
 ///

@@ -1,7 +1,6 @@
 import GRDB
 import Synchronization
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// Detects commits of other connections and programs to a zone's file.
 ///

@@ -4,7 +4,6 @@ import Logging
 @_exported public import TidemarkCore
 public import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Zones in a PostgreSQL database: the store for production.
 ///

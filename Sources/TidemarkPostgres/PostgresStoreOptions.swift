@@ -1,7 +1,7 @@
 public import Foundation
 public import Logging
 public import TidemarkCore
-package import TidemarkStoreSupport
+package import TidemarkEngine
 
 /// Options for opening a ``PostgresStore``.
 public struct PostgresStoreOptions: Sendable {

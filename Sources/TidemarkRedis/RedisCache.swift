@@ -3,8 +3,8 @@ import Foundation
 package import Logging
 import Synchronization
 import TidemarkCore
+package import TidemarkEngine
 import TidemarkGzip
-package import TidemarkStoreSupport
 
 /// Change sets that servers share in Redis or Valkey, as compressed JSON.
 ///

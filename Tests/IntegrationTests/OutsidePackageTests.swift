@@ -99,7 +99,7 @@ extension IntegrationTests {
         @Test func `the seam of the stores is not visible outside the package`() async throws {
             let result = try await Self.compile("Seam.swift", in: Workshop())
             #expect(result.status != 0)
-            #expect(result.errors.contains("cannot find type 'StoreTransaction' in scope"), "\(result.errors)")
+            #expect(result.errors.contains("cannot find type 'CommitTransaction' in scope"), "\(result.errors)")
         }
     }
 }

@@ -6,7 +6,6 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 import TidemarkEmbedded
-import TidemarkStoreSupport
 
 /// The cost of a group in statements; `GroupPlanTests` check its answers.
 @Suite struct WrittenTogetherTests {

@@ -7,7 +7,6 @@ import TidemarkPostgres
 import TidemarkRedis
 import TidemarkSQL
 import TidemarkEngine
-import TidemarkStoreSupport
 import TidemarkTestSupport
 
 /// Rules 3 35, F5: Redis makes answers cheaper, and never different.

@@ -128,7 +128,7 @@ import TidemarkCore
         let bench = try StagingBench("CREATE TABLE t (id INTEGER PRIMARY KEY, a)", rows: "INSERT INTO t VALUES (1, 0)")
         _ = try bench.stage(#"[{"t":{"update":[1,2],"attributes":{"1":{"a":1},"2":{"a":2}}}}]"#)
         let unmatched = try bench.queue.write {
-            try RecordWriter($0, schema: bench.schema, existing: .refuse).write(ord: 0)
+            try RecordWriter($0, schema: bench.schema).write(ord: 0)
         }
         #expect(unmatched == 1)
     }

@@ -22,13 +22,13 @@ import TidemarkCore
         )
     }
 
-    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite]) func `two records swap a unique value`(
-        existing: RecordWriter.Existing
+    @Test(arguments: StagingBench.Writer.allCases) func `two records swap a unique value`(
+        writer: StagingBench.Writer
     ) throws {
         let bench = try people()
         try bench.apply(
             #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":10}}}}"#,
-            existing: existing
+            by: writer
         )
         #expect(try bench.rows("SELECT id, badge FROM people ORDER BY id") == ["1 20", "2 10", "3 30"])
     }
@@ -82,7 +82,7 @@ import TidemarkCore
             {"people":{"create":[1,2],"attributes":{
                 "1":{"email":"b","badge":20,"name":"X"},"2":{"email":"a","badge":10,"name":"Y"}}}}
             """,
-            existing: .overwrite
+            by: .device
         )
         #expect(try bench.rows("SELECT * FROM people") == ["1 b 20 X", "2 a 10 Y", "3 c 30 C"])
     }
@@ -224,17 +224,17 @@ import TidemarkCore
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE ON CONFLICT \(clause))",
             rows: "INSERT INTO t VALUES (1, 'work')"
         )
-        for existing in [RecordWriter.Existing.refuse, .overwrite] {
+        for writer in StagingBench.Writer.allCases {
             #expect(throws: DatabaseError.self) {
-                try bench.apply(#"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#, existing: existing)
+                try bench.apply(#"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#, by: writer)
             }
         }
         #expect(try bench.rows("SELECT * FROM t") == ["1 work"])
     }
 
-    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
+    @Test(arguments: StagingBench.Writer.allCases)
     func `the one primary address changes under a partial unique index, in either order`(
-        existing: RecordWriter.Existing
+        writer: StagingBench.Writer
     ) throws {
         for (old, new) in [(1, 2), (2, 1)] {
             let bench = try StagingBench(
@@ -245,7 +245,7 @@ import TidemarkCore
                 rows: "INSERT INTO t VALUES (\(old), 7, 1), (\(new), 7, 0)"
             )
             let attributes = #"{"\#(old)":{"counts":0},"\#(new)":{"counts":1}}"#
-            try bench.apply(#"{"t":{"update":[1,2],"attributes":\#(attributes)}}"#, existing: existing)
+            try bench.apply(#"{"t":{"update":[1,2],"attributes":\#(attributes)}}"#, by: writer)
             #expect(try bench.rows("SELECT id, person FROM t WHERE counts") == ["\(new) 7"])
             #expect(try bench.rows("SELECT count(*) FROM t WHERE person = 7") == ["2"])
         }

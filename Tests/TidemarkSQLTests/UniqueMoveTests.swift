@@ -18,24 +18,24 @@ import TidemarkCore
         -> StagingBench
     { try StagingBench(file + Self.audit, rows: Self.rows) }
 
-    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
+    @Test(arguments: StagingBench.Writer.allCases)
     func `a trigger sees a deletion whose name a new record takes, and no update before it`(
-        existing: RecordWriter.Existing
+        writer: StagingBench.Writer
     ) throws {
         let bench = try bench()
-        try bench.apply(#"{"file":{"create":[3],"delete":[1],"attributes":{"3":{"name":"a"}}}}"#, existing: existing)
+        try bench.apply(#"{"file":{"create":[3],"delete":[1],"attributes":{"3":{"name":"a"}}}}"#, by: writer)
         #expect(try bench.rows("SELECT what FROM audit") == ["delete a"])
         #expect(try bench.rows("SELECT name FROM file ORDER BY id") == ["b", "a"])
     }
 
-    @Test(arguments: [RecordWriter.Existing.refuse, .overwrite])
+    @Test(arguments: StagingBench.Writer.allCases)
     func `a trigger sees only the new names, where no record takes the name of another`(
-        existing: RecordWriter.Existing
+        writer: StagingBench.Writer
     ) throws {
         let bench = try bench()
         let set =
             #"{"file":{"create":[3],"update":[1,2],"attributes":{"1":{"name":"x"},"2":{"name":"y"},"3":{"name":"z"}}}}"#
-        try bench.apply(set, existing: existing)
+        try bench.apply(set, by: writer)
         #expect(try bench.rows("SELECT what FROM audit ORDER BY what") == ["update a to x", "update b to y"])
     }
 

@@ -158,7 +158,7 @@ import TidemarkCore
                     ord: 0,
                     in: db
                 )
-                try RecordWriter(db, schema: target.schema, existing: .refuse).write(ord: 0)
+                try RecordWriter(db, schema: target.schema).write(ord: 0)
             }
         }
     }

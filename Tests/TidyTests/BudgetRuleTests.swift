@@ -38,7 +38,7 @@ import Testing
     @Test func `only what a store conforms to is its seam, with inherited protocols`() {
         let files = words([
             ("TidemarkEngine/A", "protocol A { func a() -> [UInt8]\n    var b: Int { get } }\nprotocol N { func n() }"),
-            ("TidemarkStoreSupport/B", "protocol B: A { static func c(_ d: () -> String) -> Bool\n    init(_ e: E) }"),
+            ("TidemarkEngine/B", "protocol B: A { static func c(_ d: () -> String) -> Bool\n    init(_ e: E) }"),
             ("TidemarkEmbedded/S", "struct S: Sendable, B {}"), ("TidemarkServer/S", "struct T: N {}"),
         ])
         let seam = SeamProtocol.seam(of: files)

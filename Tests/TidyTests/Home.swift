@@ -88,9 +88,39 @@ struct Home {
             reason: "the one timer of all listeners"
         ),
         Home(
+            path: "Sources/TidemarkEngine/FanOut/Announcements.swift",
+            calls: ["async", "await", "Task {"],
+            reason: "the shell that tells listeners of commits; Audience says what"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Pull/Pulls.swift",
+            calls: ["async", "await"],
+            reason: "the shell that loads recent change sets; RecentChangeSets and PullAnswer decide"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Pull/SharedChangeSets.swift",
+            calls: ["async"],
+            reason: "the seam between the engine and a cache that servers share"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Readers/ReaderPlaces.swift",
+            calls: ["async", "await"],
+            reason: "the places in which readers wait for a connection"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Readers/SharedDigest.swift",
+            calls: ["async", "await", "Task {"],
+            reason: "one computation for all callers who ask at the same time"
+        ),
+        Home(
+            path: "Sources/TidemarkEngine/Snapshots/SnapshotCache.swift",
+            calls: ["async", "await", "Task {"],
+            reason: "the shell that builds snapshots; SnapshotShelf decides"
+        ),
+        Home(
             path: "Sources/TidemarkEngine/GroupCommit/GroupCommitter.swift",
             calls: ["async", "await", "Task {", "ContinuousClock"],
-            reason: "the shell that gathers requests; GroupQueue decides, GroupHandler answers"
+            reason: "the shell that gathers requests; GroupQueue decides, CommitGroup answers"
         ),
         Home(
             path: "Sources/Tidemark/Session/SystemEnvironment.swift",
@@ -128,7 +158,7 @@ struct Home {
             reason: "the pause before a connection that ended is made again"
         ),
         Home(
-            path: "Sources/TidemarkStoreSupport/SystemClock.swift",
+            path: "Sources/TidemarkEngine/SystemClock.swift",
             calls: ["Date()"],
             reason: "the one place where the server takes the time from the system"
         ),
@@ -171,6 +201,11 @@ struct Home {
             path: "Sources/TidemarkRedis/RedisCache.swift",
             calls: ["DispatchQueue"],
             reason: "the thread on which Redis is waited for, and how long that may take"
+        ),
+        Home(
+            path: "Sources/TidemarkPostgres/Connection/PostgresPool.swift",
+            calls: ["DispatchQueue"],
+            reason: "the thread on which a connection waits for PostgreSQL"
         ),
         Home(
             path: "Tests/StoreTestSupport/OtherProgram.swift",

@@ -2,7 +2,7 @@
 enum Layers {
     static let client = ["TidemarkCore", "TidemarkGzip", "TidemarkSQL", "Tidemark"]
     static let server = [
-        "TidemarkEngine", "TidemarkIdentity", "TidemarkStoreSupport", "TidemarkEmbedded", "TidemarkPostgres",
+        "TidemarkEngine", "TidemarkIdentity", "TidemarkEmbedded", "TidemarkPostgres",
         "TidemarkRedis", "TidemarkDashboard", "TidemarkServer",
     ]
     static let commands = ["TidemarkTerminal", "TidemarkCLI"]

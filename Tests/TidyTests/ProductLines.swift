@@ -1,7 +1,7 @@
 /// The targets of the server: what answers a request, from the socket to the files.
 let serverTargets: Set<String> = [
     "TidemarkCore", "TidemarkEmbedded", "TidemarkEngine", "TidemarkPostgres", "TidemarkRedis", "TidemarkSQL",
-    "TidemarkServer", "TidemarkStoreSupport",
+    "TidemarkServer",
 ]
 
 /// The targets in which the project works on itself: benchmarks, simulator, checker and test kit.

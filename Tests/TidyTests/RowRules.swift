@@ -1,5 +1,5 @@
 /// The targets that read rows from files which may be damaged.
-private let readers = ["Tidemark", "TidemarkSQL", "TidemarkEmbedded", "TidemarkStoreSupport"].map { "Sources/\($0)/" }
+private let readers = ["Tidemark", "TidemarkSQL", "TidemarkEmbedded"].map { "Sources/\($0)/" }
 
 /// Reports subscripts of GRDB's rows, which end the process when a value is NULL or of another type
 /// than the code expects; a damaged page can hold any value.

@@ -1,6 +1,6 @@
 /// A protocol by which the rules of the server use a store.
 ///
-/// It is declared in `TidemarkEngine` or `TidemarkStoreSupport`, and a type of a store (``storeTargets``) conforms to
+/// It is declared in `TidemarkEngine`, and a type of a store (``storeTargets``) conforms to
 /// it, itself or by a protocol that inherits it.
 struct SeamProtocol {
     /// What a store has to write.
@@ -18,11 +18,10 @@ struct SeamProtocol {
 
     /// The targets that store: files, databases, and the bus and cache between servers.
     private static let storeTargets: Set<String> = ["TidemarkEmbedded", "TidemarkPostgres", "TidemarkRedis"]
-    private static let ruleTargets: Set<String> = ["TidemarkEngine", "TidemarkStoreSupport"]
 
     /// The protocols that a store implements, by name.
     static func seam(of files: [SourceWords]) -> [SeamProtocol] {
-        let declared = files.filter { ruleTargets.contains($0.target) }.flatMap { protocols(in: $0.words) }
+        let declared = files.filter { $0.target == "TidemarkEngine" }.flatMap { protocols(in: $0.words) }
         var wanted = files.filter { storeTargets.contains($0.target) }.reduce(into: Set<String>()) {
             $0.formUnion(conformances(in: $1.words))
         }
@@ -46,7 +45,8 @@ struct SeamProtocol {
     ///
     /// The last two words are labels of a result.
     private static let harmless: Set<String> = [
-        "AccessRow", "Ancestry", "Bool", "ConflictPolicy", "Error", "Exchange", "Fingerprint", "Int", "Int64", "Result",
+        "AccessRow", "Ancestry", "Bool", "ClosedRange", "CommitHead", "ConflictPolicy", "Error", "Exchange",
+        "Fingerprint", "Int", "Int64", "Result",
         "RowEstimate", "Success", "SyncRequest", "Verdict", "ZoneRevision", "ZoneState", "any", "columns", "table",
     ]
 

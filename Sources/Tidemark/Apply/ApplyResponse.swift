@@ -181,7 +181,7 @@ struct ApplyResponse {
     /// If it does not fit, the rows of this file differ from the server's.
     private func write(_ target: Int) throws {
         do {
-            let unmatched = try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: target)
+            let unmatched = try RecordWriter(db, schema: file.schema).write(ord: target)
             // A running comparison of rows finds the missing records, and that of rebuilt tables finds deletions.
             guard unmatched > 0, comparesFingerprint, file.rebuilt == nil else { return }
             throw misfit("the server updates \(unmatched) records that this file lacks")

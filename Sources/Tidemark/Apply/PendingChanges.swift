@@ -34,7 +34,7 @@ struct PendingChanges {
             ord: StagedPurpose.rewind.ord,
             in: db
         )
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.rewind.ord)
+        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
     }
 
     /// Resets records with pending sums to their confirmed versions, because their rows have the sums already.
@@ -50,7 +50,7 @@ struct PendingChanges {
             ord: StagedPurpose.rewind.ord,
             in: db
         )
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.rewind.ord)
+        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
     }
 
     /// Stores the current rows as the bases of the records that still have pending changes.
@@ -130,7 +130,7 @@ struct PendingChanges {
             )
         }
         try Coalesce.merge(parts, into: ord, in: db)
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: ord)
+        try RecordWriter(db, schema: schema).write(ord: ord)
         try refuseBrokenReferences(ord)
     }
 

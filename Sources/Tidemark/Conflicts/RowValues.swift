@@ -123,7 +123,7 @@ extension RecordDecision {
                 try db.execute(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)")
                 // SQLite enforces references here, but not while the device applies answers.
                 try ConnectionFlag.withNewStatements(db) {
-                    try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.decision.ord)
+                    try RecordWriter(db, schema: schema).write(ord: StagedPurpose.decision.ord)
                 }
                 try db.execute(sql: "UPDATE tidemark_state SET applying = 0")
                 try checkReferences(schema, in: db)

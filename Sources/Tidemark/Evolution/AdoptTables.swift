@@ -145,7 +145,7 @@ struct AdoptTables {
         }
         do {
             try db.inSavepoint {
-                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.adoption.ord)
+                try RecordWriter(db, schema: schema).write(ord: StagedPurpose.adoption.ord)
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {

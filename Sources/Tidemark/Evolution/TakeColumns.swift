@@ -76,7 +76,7 @@ struct TakeColumns {
         try DifferingValues.stage("update", table, kinds: "'theirs', 'both'", ord: StagedPurpose.columns.ord, in: db)
         do {
             try db.inSavepoint {
-                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.columns.ord)
+                try RecordWriter(db, schema: schema).write(ord: StagedPurpose.columns.ord)
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {

@@ -53,7 +53,7 @@ struct UnservedColumns {
                 """,
             arguments: [StagedPurpose.unserved.ord]
         )
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.unserved.ord)
+        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.unserved.ord)
         try db.execute(
             sql: """
                 DELETE FROM temp.tidemark_staged_cell

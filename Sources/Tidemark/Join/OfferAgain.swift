@@ -74,7 +74,7 @@ struct OfferAgain {
             ord: StagedPurpose.offeredRestore.ord,
             in: db
         )
-        try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: StagedPurpose.offeredRestore.ord)
+        try RecordWriter(db, schema: schema).write(ord: StagedPurpose.offeredRestore.ord)
         try db.execute(sql: "DELETE FROM temp.tidemark_offered")
     }
 
@@ -258,7 +258,7 @@ struct OfferAgain {
                     ord: ord,
                     in: db
                 )
-                try RecordWriter(db, schema: schema, existing: .overwrite).write(ord: ord)
+                try RecordWriter(db, schema: schema).write(ord: ord)
                 return .commit
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return }

@@ -118,7 +118,7 @@ struct TakeDelta {
             let tuple = table.key.count == 1 ? key : "(\(key))"
             try db.execute(sql: "DELETE FROM main.\(name) WHERE \(tuple) IN (SELECT \(key) FROM snapshot.\(name))")
         }
-        let writer = RecordWriter(db, schema: file.schema, existing: .overwrite)
+        let writer = RecordWriter(db, schema: file.schema)
         try writer.write(ord: StagedPurpose.deltaDeleted.ord)
         for table in file.schema.tables { try SnapshotRows.copy(table, file.schema.difference, in: db) }
         let mine = try unchanged + staged()

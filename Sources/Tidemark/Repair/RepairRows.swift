@@ -189,7 +189,7 @@ struct RepairRows {
     }
 
     private func write() throws {
-        do { try RecordWriter(db, schema: file.schema, existing: .overwrite).write(ord: 0) } catch let error
+        do { try RecordWriter(db, schema: file.schema).write(ord: 0) } catch let error
             as DatabaseError where error.isCollision
         {
             // Another differing record, in a range not yet compared, holds the same unique value.

@@ -3,7 +3,6 @@ import Foundation
 import TidemarkEmbedded
 import TidemarkEngine
 import TidemarkIdentity
-import TidemarkStoreSupport
 
 /// An identity provider of a benchmark's own, and the gate of a server that trusts it.
 struct BenchProvider {

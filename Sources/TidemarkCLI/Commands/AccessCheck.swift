@@ -1,7 +1,7 @@
 import ArgumentParser
 import TidemarkCore
+import TidemarkEngine
 import TidemarkIdentity
-import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// `tidemark access check`: reports all problems of an access file.

@@ -2,7 +2,6 @@ import ArgumentParser
 import TidemarkCore
 import TidemarkEngine
 import TidemarkIdentity
-import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// `tidemark access`: questions about rights.

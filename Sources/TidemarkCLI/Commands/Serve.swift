@@ -8,7 +8,6 @@ import TidemarkPostgres
 import TidemarkRedis
 import TidemarkEmbedded
 import TidemarkEngine
-import TidemarkStoreSupport
 import TidemarkTerminal
 
 /// `tidemark serve`: serves a SQLite file or a PostgreSQL database.

@@ -1,3 +1,5 @@
+import Crypto
+
 /// The revision of a device's copy, and a hash of its epoch, schema and rows.
 ///
 /// Equal tags mean that the device and the server agree in all of these. The tag is sent as an HTTP
@@ -15,6 +17,14 @@ public struct ZoneTag: Hashable, Sendable {
     public init(revision: Int64, hash: String) {
         self.revision = revision
         self.hash = hash
+    }
+
+    /// Creates the tag of a copy with an epoch, schema, revision and fingerprint.
+    package init(epoch: String, schema: String, revision: Int64, fingerprint: Fingerprint) {
+        // None of the parts contains a line feed.
+        let text = "\(epoch)\n\(schema)\n\(revision)\n\(fingerprint.hex)"
+        let bytes = SHA256.hash(data: Array(text.utf8)).prefix(Self.hashLength / 4 * 3)
+        self.init(revision: revision, hash: Base64URL.text(bytes))
     }
 
     /// Parses an entity tag; nil for any text that is not a zone's tag.

@@ -27,7 +27,7 @@ extension ZoneTransaction {
         let revision = effects.outsideRevision(stamp, after: head.chain, fingerprint: head.fingerprint)
         var commit = ZoneCommit(zone: state.with(revision: state.revision + 1, time: stamp.time))
         commit.revisions = [revision]
-        try append(commit)
+        try keep(commit)
         try captured.delete()
     }
 

@@ -1,7 +1,6 @@
 import GRDB
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// Group commit: answers several requests in as few transactions as possible, usually one.
 ///

@@ -2,7 +2,6 @@ package import GRDB
 package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// The server engine's view of one transaction on a zone's SQLite file.
 ///

@@ -1,7 +1,6 @@
 package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 extension ZoneTransaction {
     package func recomputeFingerprint() throws {

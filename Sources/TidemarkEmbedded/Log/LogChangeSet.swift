@@ -2,7 +2,6 @@ import GRDB
 import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// The log: each commit's changes as JSON ready to send.
 extension ZoneTransaction {

@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// A log entry: a committed change set and the chain hash that its commit stored.
 struct LogEntry {

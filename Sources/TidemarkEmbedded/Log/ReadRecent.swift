@@ -1,8 +1,7 @@
 package import GRDB
 package import TidemarkCore
-import TidemarkEngine
+package import TidemarkEngine
 import TidemarkSQL
-package import TidemarkStoreSupport
 
 /// Reads a zone's head and recent change sets, concurrently with the writer.
 package struct ReadRecent {

@@ -1,6 +1,6 @@
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// The SQL of SQLite for questions about rows of one table.
 struct FileDialect: RowDialect {

@@ -2,7 +2,6 @@ import GRDB
 import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// A zone's file at one revision, for clients without rows.
 struct FileReader: ZoneReader {

@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Fingerprints of the rows that a filter selects.
 extension FileReader {

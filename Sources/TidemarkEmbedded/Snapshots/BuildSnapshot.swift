@@ -2,7 +2,6 @@ import GRDB
 package import TidemarkCore
 import TidemarkEngine
 package import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Builds a snapshot file of a zone while writers continue.
 ///
@@ -30,7 +29,13 @@ package struct SnapshotBuilder {
         defer { removeIfThere(plain) }
         removeIfThere(plain)
         guard let header = try copy(to: plain) else { return nil }
-        return try SnapshotFile.compressing(plain, header, at: path)
+        return try SnapshotFile.compressing(
+            plain,
+            at: path,
+            epoch: header.epoch,
+            revision: header.revision,
+            since: header.since
+        )
     }
 
     /// Copies the rows into a new SQLite file, not compressed.

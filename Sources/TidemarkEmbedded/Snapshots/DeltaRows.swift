@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Copies the rows of a delta: the records that the log names after a revision.
 ///

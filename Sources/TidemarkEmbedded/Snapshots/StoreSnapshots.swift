@@ -4,7 +4,6 @@ public import TidemarkCore
 import TidemarkGzip
 public import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// The snapshots of the zone: compressed files to send, and a file to ship inside an app.
 extension EmbeddedStore {

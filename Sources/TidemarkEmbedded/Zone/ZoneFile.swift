@@ -3,7 +3,6 @@ import Synchronization
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// A zone's open file: runs transactions on the current version of its tables.
 ///

@@ -3,7 +3,6 @@ import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Makes, opens and removes the files of zones in a folder, with the tables of the main zone.
 struct ZoneFiles: Sendable {

@@ -78,7 +78,7 @@ package protocol CommitTransaction: ZoneBooks {
     /// must not reach another one.
     ///
     /// - Throws: ``Violation`` when a temporary id was used before.
-    func append(_ commit: ZoneCommit) throws
+    func keep(_ commit: ZoneCommit) throws
 
     /// Stores the verdict on a refused change set, and what its author sent, for people who look at conflicts.
     func keep(_ refusal: Refusal) throws

@@ -195,7 +195,9 @@ extension GroupRun {
             // The write finds a value that the database does not take.
             guard let stored, !stored.isSame(as: sent.value) else { continue }
             let isUpdate = changeSet.records[index].operation == .update
-            if isUpdate, let present = contended[index], present.replaced(column, unless: seen) == Fingerprint(hashOf: stored.canonicalJSON).hex {
+            if isUpdate, let present = contended[index],
+                present.replaced(column, unless: seen) == Fingerprint(hashOf: stored.canonicalJSON).hex
+            {
                 changeSet.overrule(at: place)
             } else {
                 changeSet.replace(at: place, by: stored)
@@ -271,8 +273,8 @@ extension GroupRun {
 }
 
 extension ContendedRecord {
-    /// Returns the hash of the value of a column that the first unseen change replaced, which is the author's; nil if
-    /// the log does not tell.
+    /// Returns the hash of the value that the first unseen change of a column replaced: the author's value; nil if the
+    /// log does not tell.
     fileprivate func replaced(_ column: String, unless seen: Set<Int64>) -> String? {
         let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
         let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
@@ -283,5 +285,5 @@ extension ContendedRecord {
 
 extension PendingChangeSet {
     /// Whether a change adds to a value.
-    package var hasSums: Bool { records.contains { record in record.values.contains { delta(at: $0) != nil } } }
+    var hasSums: Bool { records.contains { record in record.values.contains { delta(at: $0) != nil } } }
 }

@@ -104,7 +104,7 @@ extension GroupRun {
         var commit = ZoneCommit(zone: state)
         commit.revisions = written.map(\.revision)
         commit.nextIDs = ledger.assigner.nextIDs
-        try zone.append(commit)
+        try zone.keep(commit)
         ledger.state = state
         ledger.chain = chain
         for builder in builders {

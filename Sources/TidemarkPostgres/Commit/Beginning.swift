@@ -23,7 +23,7 @@ struct Beginning {
     private static let bytesMax = 1 << 20
 
     /// The chain and fingerprint of the latest revision, and whether other programs have changed rows.
-    static let headSQL = """
+    static let zoneHeadSQL = """
         SELECT (SELECT latest.chain FROM tidemark.revision AS latest
                 WHERE latest.zone = $1 AND latest.revision = zone.revision),
             (SELECT stored.fingerprint FROM tidemark.fingerprint AS stored
@@ -32,9 +32,6 @@ struct Beginning {
         FROM tidemark.zone AS zone
         WHERE zone.zone = $1
         """
-
-    /// The stored verdicts of zone `$1`.
-    static let verdictSQL = "SELECT id, device, hash, revision, as_sent FROM tidemark.verdict WHERE zone = $1"
 
     /// Makes no answers.
     init() {}
@@ -45,8 +42,9 @@ struct Beginning {
     static func statements(_ query: FactsQuery, _ served: PostgresSchema, zone: String) -> [PostgresStatement] {
         let devices = PostgresArray.quoted(query.devices.sorted())
         let names = temporaryNames(query, served.schema)
-        let oldest = query.oldest.map(String.init)
-        var statements = [PostgresStatement(headSQL, [zone, served.fingerprintLayoutHash])]
+        // A revision far ahead is refused; the sum with it must not overflow.
+        let oldest = query.oldest.map { String(min($0, 1 << 60)) }
+        var statements = [PostgresStatement(zoneHeadSQL, [zone, served.fingerprintLayoutHash])]
         guard oldest != nil else { return statements }
         statements += [
             PostgresStatement(
@@ -59,7 +57,7 @@ struct Beginning {
                 [zone, devices]
             ),
             PostgresStatement(
-                "\(verdictSQL) AND id = ANY ($2::text[])",
+                "\(Verdict.sql) AND id = ANY ($2::text[])",
                 [zone, PostgresArray.quoted(query.changeSets)]
             ),
             PostgresStatement(
@@ -107,14 +105,16 @@ struct Beginning {
     {
         var devices: [String] = []
         var names: [TemporaryName] = []
-        for (device, wanted) in query.temporaryIDs.mapValues(Array.init).merging(query.newTemporaryIDs, uniquingKeysWith: +)
-        {
+        for (device, wanted) in query.temporaryIDs.mapValues(Array.init).merging(
+            query.newTemporaryIDs,
+            uniquingKeysWith: +
+        ) {
             devices += Array(repeating: device, count: wanted.count)
             names += wanted
         }
         return (
             PostgresArray.quoted(devices), PostgresArray.quoted(names.map { schema.tables[$0.table].name }),
-            PostgresTransaction.array(names.map(\.id))
+            PostgresArray.numbers(names.map(\.id))
         )
     }
 
@@ -176,7 +176,9 @@ struct Beginning {
         var bodies: [String] = []
         var bytes = 0
         for revision in (missed.after + 1)...missed.through {
-            guard let entry = recent[revision], missed.device == nil || entry.device != missed.device else { return nil }
+            guard let entry = recent[revision], missed.device == nil || entry.device != missed.device else {
+                return nil
+            }
             bytes += entry.body.utf8.count
             guard bodies.isEmpty && missed.bringsFirst || bodies.count < missed.limit && bytes <= missed.bytesMax else {
                 return CatchUp(bodies: bodies, revision: revision - 1, hasMore: true)
@@ -184,12 +186,5 @@ struct Beginning {
             bodies.append(entry.body)
         }
         return CatchUp(bodies: bodies, revision: missed.through, hasMore: false)
-    }
-}
-
-extension Verdict {
-    /// Reads a row of ``Beginning/verdictSQL``.
-    init(_ row: PostgresRows.Row) {
-        self.init(device: row[1], hash: row.text(2), revision: row.integer(3), isAsSent: row.isTrue(4))
     }
 }

@@ -3,10 +3,11 @@ import TidemarkSQL
 
 /// Temporary values of unique columns while records exchange their values.
 extension PostgresTransaction {
-    /// An expression that fits the column's type and equals no other record's value; `number` is different for each record.
+    /// An expression that fits the column's type and equals no other record's value.
     ///
-    /// For an unknown type it is a text, which PostgreSQL refuses. A referenced column gets no NULL,
-    /// because a reference that follows it to NULL would not come back.
+    /// `number` is an expression with a different value for each record. For an unknown type the value is a text, which
+    /// PostgreSQL refuses. A referenced column gets no NULL, because a reference that follows it to NULL would not come
+    /// back.
     func parkedValue(_ table: PostgresTable, _ column: SyncedTable.Column, number: String) -> String {
         let isReferenced = schema.references(to: table.table.name).contains {
             $0.reference.parentColumns.contains(column.name)

@@ -11,8 +11,8 @@ import TidemarkSQL
 /// programs do not take that lock. If one commits a change of the same records meanwhile, the transaction starts again
 /// (``Overtaken``).
 ///
-/// Statements whose results nobody needs wait for the next round trip (``PostgresConnection/queue(_:_:)``). A push takes
-/// four: begin and facts; records that others changed; rows and their effects; log and commit.
+/// Statements whose results nobody needs wait for the next round trip (``PostgresConnection/queue(_:_:)``). A push
+/// takes four: begin and facts; records that others changed; rows and their effects; log and commit.
 final class PostgresTransaction: CommitTransaction {
     let pg: PostgresConnection
     /// The served tables.
@@ -44,12 +44,6 @@ final class PostgresTransaction: CommitTransaction {
     /// The revision of rows that existed before the zone.
     var adopted: Int64 { beginning.adopted }
 
-    /// Another program committed an unabsorbed change of a record that this transaction uses.
-    struct Overtaken: Error {}
-
-    /// A program altered the tables after this node last read them.
-    struct TablesAltered: Error {}
-
     /// Makes a transaction that has not begun.
     ///
     /// With `allowStaleSchema`, it serves altered tables by their old schema. `rowPatience` is the maximum wait for a
@@ -62,7 +56,7 @@ final class PostgresTransaction: CommitTransaction {
         rowPatience: Int,
         now: Int64
     ) throws {
-        guard !zone.utf8.contains(0) else { throw Self.unknownZone }
+        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
         self.pg = pg
         self.served = served
         self.allowStaleSchema = allowStaleSchema
@@ -102,7 +96,7 @@ final class PostgresTransaction: CommitTransaction {
             failure.isBeforeBegin = true
             throw failure
         }
-        guard !results[1].isEmpty else { throw Self.unknownZone }
+        guard !results[1].isEmpty else { throw TidemarkError.unknownZone }
         let position = CataloguePosition(results[2])
         guard position == served.position || allowStaleSchema && position.version == served.position.version else {
             throw TablesAltered()
@@ -126,12 +120,6 @@ final class PostgresTransaction: CommitTransaction {
         )
         isBegun = true
     }
-
-    static let unknownZone = TidemarkError(
-        .unknownZone,
-        "There is no zone of that name that you may read.",
-        fix: "Check the zone's name in the path."
-    )
 
     /// Writes the zone's row and commits, in one round trip with the statements that wait.
     ///
@@ -162,7 +150,7 @@ final class PostgresTransaction: CommitTransaction {
             head.state = state
             return head
         }
-        let row = try pg.query(Beginning.headSQL, [zoneName, served.fingerprintLayoutHash])[0]
+        let row = try pg.query(Beginning.zoneHeadSQL, [zoneName, served.fingerprintLayoutHash])[0]
         return CommitHead(
             state: state,
             chain: try pg.text(
@@ -255,7 +243,4 @@ final class PostgresTransaction: CommitTransaction {
         guard let table = served.tables[name] else { throw TablesAltered() }
         return table
     }
-
-    /// Formats numbers as an array literal of PostgreSQL.
-    static func array(_ numbers: [Int64]) -> String { "{\(numbers.map(String.init).joined(separator: ","))}" }
 }

@@ -24,7 +24,8 @@ extension PostgresTransaction {
                 PostgresStatement(
                     Self.contendedSQL(table, sent),
                     [
-                        zoneName, Self.array(indexes.map(Int64.init)), Self.array(changes.map(\.base)),
+                        zoneName, PostgresArray.numbers(indexes.map(Int64.init)),
+                        PostgresArray.numbers(changes.map(\.base)),
                         PostgresArray.quoted(changes.map(\.operation.rawValue)),
                         PostgresArray.quoted(changes.map(\.name.key)),
                     ] + sent.parameters()
@@ -59,7 +60,7 @@ extension PostgresTransaction {
                 THEN \(table.rowJSON("app_row")) END
         FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[])
             WITH ORDINALITY AS change (number, base, operation, key, n)
-        JOIN \(sent.source(6)) ON sent.n = change.n - 1
+        JOIN \(sent.derivedTable(6)) ON sent.n = change.n - 1
         LEFT JOIN \(table.name) AS app_row ON \(SentRows.matches(table, "app_row"))
         WHERE CASE change.operation
             WHEN 'create' THEN app_row.tableoid IS NOT NULL
@@ -94,7 +95,8 @@ extension PostgresTransaction {
             ORDER BY change.number, log_entry.revision
             """,
             [
-                zoneName, Self.array(changes.map { Int64($0.0) }), Self.array(changes.map(\.1.base)),
+                zoneName, PostgresArray.numbers(changes.map { Int64($0.0) }),
+                PostgresArray.numbers(changes.map(\.1.base)),
                 PostgresArray.quoted(changes.map { schema.tables[$0.1.name.table].name }),
                 PostgresArray.quoted(changes.map(\.1.name.key)),
             ]
@@ -116,7 +118,7 @@ extension PostgresTransaction {
                         columns: columns,
                         stamp: Stamp(time: row.integer(6) ?? 0, device: row[7])
                     ),
-                    replacedHashes: Self.hashes(row[5])
+                    replacedHashes: try Self.hashes(row[5])
                 )
             )
         }
@@ -124,9 +126,16 @@ extension PostgresTransaction {
     }
 
     /// Reads the hashes of replaced values: a JSON object.
-    private static func hashes(_ json: String?) -> [String: String] {
-        let members = json.flatMap { JSONParts.members(of: $0) } ?? []
-        return members.reduce(into: [:]) { $0[$1.name] = JSONText.unquote($1.value) }
+    private static func hashes(_ json: String?) throws -> [String: String] {
+        var hashes: [String: String] = [:]
+        guard let json else { return hashes }
+        try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+            var reader = try JSONReader(bytes)
+            try reader.object { (reader, column) throws(TidemarkError) in
+                hashes[reader.text(of: column)] = reader.text(of: try reader.string())
+            }
+        }
+        return hashes
     }
 
     // MARK: Rows
@@ -158,8 +167,8 @@ extension PostgresTransaction {
 
     /// Returns the last revisions of records whose rows the transaction has read.
     ///
-    /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of one of them: the row would not match
-    ///   the revision.
+    /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of one of them: the row would not
+    ///   match the revision.
     func revisions(of names: [RecordID]) throws -> [RecordID: Int64] {
         var revisions: [RecordID: Int64] = [:]
         for (place, names) in Self.byTable(names) {
@@ -245,7 +254,7 @@ extension PostgresTransaction {
             """
             SELECT DISTINCT \(table.keyJSON("app_row"))
             FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS change (operation, key, n)
-            JOIN \(sent.source(4)) ON sent.n = change.n - 1
+            JOIN \(sent.derivedTable(4)) ON sent.n = change.n - 1
             LEFT JOIN \(table.name) AS own_row ON \(SentRows.matches(table, "own_row"))
             JOIN \(table.name) AS app_row
                 ON \(([table.inZone("app_row")] + sameValues).joined(separator: " AND "))

@@ -9,8 +9,6 @@ import TidemarkSQL
 struct SentRows {
     let table: PostgresTable
     private(set) var count = 0
-    /// The approximate size of the arrays.
-    private(set) var bytes = 0
     private var keys: [[String?]]
     private var values: [Int: [String?]] = [:]
     private var has: [Int: [Bool]] = [:]
@@ -30,8 +28,7 @@ struct SentRows {
     ///
     /// - Throws: `invalidValue` for a key that the columns cannot hold.
     mutating func begin(key: String) throws {
-        for (index, text) in try Self.texts(ofKey: key, of: table).enumerated() {
-            bytes += (text?.utf8.count ?? 0) + 4
+        for (index, text) in try Self.convertedKey(key, of: table).enumerated() {
             keys[index].append(text)
         }
         count += 1
@@ -40,7 +37,7 @@ struct SentRows {
     /// Converts the parts of a key.
     ///
     /// - Throws: `invalidValue` for a key that the columns cannot hold.
-    static func texts(ofKey key: String, of table: PostgresTable) throws -> [String?] {
+    static func convertedKey(_ key: String, of table: PostgresTable) throws -> [String?] {
         let parts = Value.parts(ofKey: key)
         return try table.table.key.enumerated().map { index, column in
             switch PostgresText.convert(index < parts.count ? parts[index] : .null, table.kind(column)) {
@@ -55,19 +52,17 @@ struct SentRows {
     }
 
     /// Sets a column of the row.
-    mutating func set(_ place: Int, _ text: String?) {
+    mutating func setValue(_ place: Int, _ text: String?) {
         pad(&values[place, default: []], with: nil)
         pad(&has[place, default: []], with: false)
         values[place]?.append(text)
         has[place]?.append(true)
-        bytes += (text?.utf8.count ?? 0) + 4
     }
 
     /// Adds a number to a column of the row.
     mutating func add(_ place: Int, _ delta: Int64) {
         pad(&deltas[place, default: []], with: nil)
         deltas[place]?.append(String(delta))
-        bytes += 8
     }
 
     /// Fills the place of earlier rows, which do not have the column.
@@ -78,7 +73,7 @@ struct SentRows {
     // MARK: SQL
 
     /// The derived table, whose arrays are the parameters from `first` on.
-    func source(_ first: Int = 2) -> String {
+    func derivedTable(_ first: Int = 2) -> String {
         var names = ["n"] + keys.indices.map { "k\($0)" }
         var types = ["bigint"] + keys.map { _ in "text" }
         for place in setColumns {
@@ -99,7 +94,7 @@ struct SentRows {
 
     /// The arrays of the derived table; `number` is that of the first row.
     func parameters(from number: Int = 0) -> [String] {
-        var parameters = [PostgresTransaction.array((number..<(number + count)).map(Int64.init))]
+        var parameters = [PostgresArray.numbers((number..<(number + count)).map(Int64.init))]
         parameters += keys.map(PostgresArray.nullable)
         for place in setColumns {
             parameters.append(PostgresArray.nullable(padded(values[place] ?? [], with: nil)))
@@ -127,7 +122,7 @@ struct SentRows {
     ///
     /// `key` is the index of the column in the key.
     func value(_ place: Int, otherwise: String, key: Int? = nil) -> String {
-        if let key { return Self.key(key, of: table) }
+        if let key { return Self.sentKey(key, of: table) }
         guard values[place] != nil else { return otherwise }
         let value = "sent.c\(place)::\(table.wholeType(table.table.columns[place].name))"
         return isPartial(place) ? "CASE WHEN sent.h\(place) THEN \(value) ELSE \(otherwise) END" : value
@@ -148,7 +143,7 @@ struct SentRows {
     /// The value of a key column.
     ///
     /// It may be a temporary id, which is too large for a column of 32 bits.
-    static func key(_ index: Int, of table: PostgresTable) -> String {
+    static func sentKey(_ index: Int, of table: PostgresTable) -> String {
         let column = table.table.key[index]
         let isInteger = table.kind(column) == .integer
         return "sent.k\(index)::\(isInteger ? "bigint" : table.wholeType(column))"
@@ -156,7 +151,7 @@ struct SentRows {
 
     /// The condition that a row has the key of a sent one.
     static func matches(_ table: PostgresTable, _ row: String) -> String {
-        let parts = table.table.key.enumerated().map { "\(table.column($1, row)) = \(key($0, of: table))" }
+        let parts = table.table.key.enumerated().map { "\(table.column($1, row)) = \(sentKey($0, of: table))" }
         return ([table.inZone(row)] + parts).joined(separator: " AND ")
     }
 }

@@ -72,7 +72,7 @@ extension PostgresTransaction {
                     CASE WHEN app_row.tableoid IS NOT NULL THEN \(table.keyJSON("app_row")) END AS stored,
                     \(respelled.isEmpty ? "false" : "(\(respelled.joined(separator: " OR ")))") AS is_respelled
                 FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS change (key, operation, n)
-                JOIN \(sent.source(4)) ON sent.n = change.n - 1
+                JOIN \(sent.derivedTable(4)) ON sent.n = change.n - 1
                 LEFT JOIN \(table.name) AS app_row ON \(SentRows.matches(table, "app_row"))
                 WHERE $1::text IS NOT NULL
             ) AS spelled

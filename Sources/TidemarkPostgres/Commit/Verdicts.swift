@@ -1,10 +1,9 @@
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 extension PostgresTransaction {
     func verdict(of id: String) throws -> Verdict? {
-        try pg.query("\(Beginning.verdictSQL) AND id = $2", [zoneName, id]).map { Verdict($0) }.first
+        try pg.query("\(Verdict.sql) AND id = $2", [zoneName, id]).map { Verdict($0) }.first
     }
 
     func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {

@@ -24,7 +24,7 @@ extension PostgresTransaction {
                     place: .init(table: table, column: column)
                 )
             )
-        case "22003": return .refusal(try outOfRange(failure, stored, changeSets))
+        case "22003": return .refusal(try outOfRange(failure, stored, of: changeSets))
         case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, stored))
         case let state where state.hasPrefix("23"):
             let column = state == "23502" ? failure.column : nil
@@ -47,7 +47,7 @@ extension PostgresTransaction {
     private func outOfRange(
         _ failure: PostgresFailure,
         _ stored: PostgresTable?,
-        _ changeSets: [PendingChangeSet]
+        of changeSets: [PendingChangeSet]
     ) throws -> TidemarkError {
         for changeSet in changeSets {
             for record in changeSet.records {
@@ -55,7 +55,10 @@ extension PostgresTransaction {
             }
         }
         let adds = changeSets.contains { changeSet in
-            changeSet.hasSums && changeSet.records.contains { schema.tables[$0.table].name == stored?.table.name }
+            changeSet.records.contains { record in
+                schema.tables[record.table].name == stored?.table.name
+                    && record.values.contains { changeSet.delta(at: $0) != nil }
+            }
         }
         return adds ? Self.wrongSum(stored) : Self.unreadable(failure, stored)
     }

@@ -15,7 +15,7 @@ extension PostgresTransaction {
         for record in changeSet.records {
             let table = try table(record.table)
             // A temporary id is larger than some columns, and is replaced.
-            if table.table.keyKind != .integer { _ = try SentRows.texts(ofKey: record.key, of: table) }
+            if table.table.keyKind != .integer { _ = try SentRows.convertedKey(record.key, of: table) }
             for (place, column) in Array(changeSet.columns(of: record)) {
                 if table.generated.contains(column.name) {
                     changeSet.overrule(at: place)
@@ -59,7 +59,7 @@ extension PostgresTransaction {
                 if let delta = changeSet.delta(at: place) {
                     rows.add(column.place, delta)
                 } else {
-                    rows.set(column.place, try text(of: changeSet, place, for: column, of: record, in: table))
+                    rows.setValue(column.place, try text(of: changeSet, place, for: column, of: record, in: table))
                 }
             }
         }
@@ -144,7 +144,7 @@ extension PostgresTransaction {
                     let base = number
                     try run(place, operation, &steps) { table, rows in
                         number += rows.count
-                        return self.park(table, operation, rows, base)
+                        return self.park(operation, in: table, rows, from: base)
                     }
                 }
             }
@@ -161,7 +161,7 @@ extension PostgresTransaction {
 
     // MARK: Statements
 
-    static func create(_ table: PostgresTable, _ rows: SentRows) -> String? {
+    private static func create(_ table: PostgresTable, _ rows: SentRows) -> String? {
         let columns = rows.columns
         let zone = table.zoneColumn.map { [SQLText.name($0)] } ?? []
         let keys = table.table.key.map { SQLText.name($0) }
@@ -178,13 +178,13 @@ extension PostgresTransaction {
             INSERT INTO \(table.name) (\((zone + keys + names).joined(separator: ", ")))
             OVERRIDING SYSTEM VALUE
             SELECT \(source.joined(separator: ", "))
-            FROM \(rows.source())
+            FROM \(rows.derivedTable())
             WHERE $1::text IS NOT NULL
             """
     }
 
     /// The statement that updates; nil if no record sets a column or adds to one.
-    static func update(_ table: PostgresTable, _ rows: SentRows) -> String? {
+    private static func update(_ table: PostgresTable, _ rows: SentRows) -> String? {
         let targets = rows.columns.map { place in
             "\(SQLText.name(table.table.columns[place].name)) = "
                 + rows.value(place, otherwise: rows.sum(place, "app_row"))
@@ -193,21 +193,21 @@ extension PostgresTransaction {
         return """
             UPDATE \(table.name) AS app_row
             SET \(targets.joined(separator: ", "))
-            FROM \(rows.source())
+            FROM \(rows.derivedTable())
             WHERE $1::text IS NOT NULL AND \(SentRows.matches(table, "app_row"))
             """
     }
 
-    static func delete(_ table: PostgresTable, _ rows: SentRows) -> String? {
+    private static func delete(_ table: PostgresTable, _ rows: SentRows) -> String? {
         """
         DELETE FROM \(table.name) AS app_row
-        USING \(rows.source())
+        USING \(rows.derivedTable())
         WHERE $1::text IS NOT NULL AND \(SentRows.matches(table, "app_row"))
         """
     }
 
     /// The statement that replaces unique values which records leave by values that equal no record's.
-    private func park(_ table: PostgresTable, _ operation: Operation, _ rows: SentRows, _ base: Int) -> String? {
+    private func park(_ operation: Operation, in table: PostgresTable, _ rows: SentRows, from base: Int) -> String? {
         let uniques = Set(table.uniques.values.flatMap { $0 }).subtracting(table.generated)
         let moving = table.table.columns.enumerated().filter { place, column in
             uniques.contains(column.name) && !table.table.key.contains(column.name)
@@ -224,7 +224,7 @@ extension PostgresTransaction {
         return """
             UPDATE \(table.name) AS app_row
             SET \(targets.joined(separator: ", "))
-            FROM \(rows.source())
+            FROM \(rows.derivedTable())
             WHERE $1::text IS NOT NULL AND \(SentRows.matches(table, "app_row"))
             """
     }
@@ -249,7 +249,7 @@ struct Steps {
 
     /// Adds a statement.
     ///
-    /// - Throws: ``PostgresFailure``, or ``PostgresTransaction/Overtaken`` when one of the earlier statements changed
+    /// - Throws: ``PostgresFailure``, or ``Overtaken`` when one of the earlier statements changed
     ///   another number of rows: another program has deleted a row meanwhile.
     mutating func add(_ sql: String, _ parameters: [String?] = [], changing count: Int? = nil) throws {
         statements.append(PostgresStatement(sql, parameters))
@@ -263,7 +263,7 @@ struct Steps {
     mutating func run(_ last: [PostgresStatement]) throws -> [PostgresRows] {
         let results = try pg.run(statements + last)
         for (result, count) in zip(results, changes) {
-            if let count, result.changes != count { throw PostgresTransaction.Overtaken() }
+            if let count, result.changes != count { throw Overtaken() }
         }
         let count = statements.count
         statements = []

@@ -37,10 +37,10 @@ extension PostgresConnection {
     /// PostgreSQL skips the statements after a failed one.
     ///
     /// - Throws: The ``PostgresFailure`` of the first failed statement.
-    func run(_ asked: [PostgresStatement]) throws -> [PostgresRows] {
-        let statements = queued + asked
+    func run(_ last: [PostgresStatement]) throws -> [PostgresRows] {
+        let statements = queued + last
         queued = []
-        return Array(try send(all: statements).dropFirst(statements.count - asked.count))
+        return Array(try send(all: statements).dropFirst(statements.count - last.count))
     }
 
     private func send(all statements: [PostgresStatement]) throws -> [PostgresRows] {

@@ -1,7 +1,10 @@
-/// Array literals of PostgreSQL with any texts.
+/// Array literals of PostgreSQL.
 enum PostgresArray {
     /// Quotes and escapes the elements.
     static func quoted(_ texts: [String]) -> String { nullable(texts) }
+
+    /// Formats numbers.
+    static func numbers(_ numbers: [Int64]) -> String { "{\(numbers.map(String.init).joined(separator: ","))}" }
 
     /// Quotes and escapes the elements; nil becomes NULL.
     static func nullable(_ texts: [String?]) -> String {

@@ -79,7 +79,8 @@ final class PostgresWorker: Sendable {
 
     init(address: String, settings: PostgresConnection.Settings) { link = Link(address, settings) }
 
-    func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result) async throws -> Result {
+    func run<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result) async throws -> Result
+    {
         try await withCheckedThrowingContinuation { continuation in
             queue.async { [link] in
                 continuation.resume(

@@ -3,7 +3,6 @@ import Logging
 import Synchronization
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// Runs transactions on zones, on pooled connections, and announces their commits to all nodes.
 final class ZoneConnections: Sendable {
@@ -116,7 +115,7 @@ final class ZoneConnections: Sendable {
 
     /// Reads a zone's revision, and whether other programs' changes wait to be absorbed.
     func position(of zone: String) async throws -> (revision: ZoneRevision, hasOutside: Bool) {
-        guard !zone.utf8.contains(0) else { throw PostgresTransaction.unknownZone }
+        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
         return try await reading { pg, _ in
             let rows = try pg.query(
                 """
@@ -126,7 +125,7 @@ final class ZoneConnections: Sendable {
                 """,
                 [zone]
             )
-            guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+            guard !rows.isEmpty else { throw TidemarkError.unknownZone }
             let revision = ZoneRevision(zone: zone, epoch: rows[0].text(0), revision: rows[0].integer(1) ?? 0)
             return (revision, rows[0].isTrue(2))
         }
@@ -197,7 +196,7 @@ final class ZoneConnections: Sendable {
                 metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
             )
             throw failure.clientError()
-        } catch is PostgresTransaction.Overtaken { throw Self.busy } catch let problem as UnsyncableSchema {
+        } catch is Overtaken { throw Self.busy } catch let problem as UnsyncableSchema {
             throw FollowTables.unavailable(problem)
         }
     }
@@ -224,11 +223,11 @@ final class ZoneConnections: Sendable {
         for _ in 1..<Self.attemptsMax {
             do {
                 return try Self.retryingOnContention { try body(served, false) }
-            } catch is PostgresTransaction.TablesAltered {
+            } catch is TablesAltered {
                 do { try follow(pg) } catch let failure as PostgresFailure where failure.isTransient {
                     do {
                         return try Self.retryingOnContention { try body(served, true) }
-                    } catch is PostgresTransaction.TablesAltered {
+                    } catch is TablesAltered {
                         // Another node has followed the tables meanwhile.
                         continue
                     }
@@ -261,7 +260,7 @@ final class ZoneConnections: Sendable {
     /// Runs `body`, and retries if another program interferes.
     private static func retryingOnContention<Result>(_ body: () throws -> Result) throws -> Result {
         for _ in 1..<attemptsMax {
-            do { return try body() } catch is PostgresTransaction.Overtaken { continue } catch let failure
+            do { return try body() } catch is Overtaken { continue } catch let failure
                 as PostgresFailure where failure.isTransient
             { continue }
         }

@@ -1,7 +1,6 @@
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// SQL for ranges of keys in PostgreSQL.
 enum KeyRangeSQL {

@@ -1,7 +1,6 @@
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// The zone's fingerprint at each revision.
 ///

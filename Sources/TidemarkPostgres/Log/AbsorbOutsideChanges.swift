@@ -35,7 +35,7 @@ extension PostgresTransaction {
         let stamp = Stamp(time: clock.next(at: now))
         var commit = ZoneCommit(zone: state.with(revision: revision, time: stamp.time))
         commit.revisions = [effects.outsideRevision(stamp, after: head.chain, fingerprint: head.fingerprint)]
-        try append(commit)
+        try keep(commit)
         beginning.head?.hasOutsideChanges = true
     }
 

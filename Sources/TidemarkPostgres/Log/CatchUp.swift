@@ -1,6 +1,5 @@
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// The revisions that a device misses.
 extension PostgresTransaction {

@@ -1,7 +1,6 @@
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Reads for requests without change sets: they take no lock, and run beside commits.
 extension ZoneConnections {
@@ -19,7 +18,7 @@ extension ZoneConnections {
             ])
             guard CataloguePosition(results[0]) == served.position else { return nil }
             let rows = results[1]
-            guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+            guard !rows.isEmpty else { throw TidemarkError.unknownZone }
             let row = rows[0]
             guard !row.isTrue(6) else { return nil }
             return ZoneHead(

@@ -12,8 +12,8 @@ enum UnloggedValues {
 
     /// The SQL of these values of `change`, an entry in zone `$1` with changed `columns`: a JSON object, or NULL.
     ///
-    /// Its `image` is the row before, or NULL if the record's first entry is its creation. It looks for the last entry of
-    /// a column first, so that a record with many entries costs little.
+    /// Its `image` is the row before, or NULL if the record's first entry is its creation. It looks for the last entry
+    /// of a column first, so that a record with many entries costs little.
     static let sql = """
         CASE WHEN change.image IS NOT NULL THEN (
             SELECT CASE WHEN sum(octet_length(member.value::text)) <= \(bytesMax) THEN

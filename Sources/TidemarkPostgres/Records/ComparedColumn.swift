@@ -1,6 +1,6 @@
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// A column in PostgreSQL as a question compares and orders it.
 ///

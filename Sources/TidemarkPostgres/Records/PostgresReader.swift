@@ -1,7 +1,6 @@
 import TidemarkCore
-import TidemarkEngine
+package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// A zone in PostgreSQL at one revision, for clients without rows.
 struct PostgresReader: ZoneReader {
@@ -20,12 +19,12 @@ struct PostgresReader: ZoneReader {
     ///
     /// - Throws: `unknownZone`.
     init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
-        guard !zone.utf8.contains(0) else { throw PostgresTransaction.unknownZone }
+        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
         let results = try pg.run([
             PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), Self.settings,
             CataloguePosition.statement(of: served.namespace, zone: zone), PostgresStatement(Self.headSQL, [zone]),
         ])
-        guard !results[3].isEmpty else { throw PostgresTransaction.unknownZone }
+        guard !results[3].isEmpty else { throw TidemarkError.unknownZone }
         let row = results[3][0]
         let position = CataloguePosition(results[2])
         guard position == served.position, !row.isTrue(5) else { return nil }
@@ -114,7 +113,7 @@ struct PostgresReader: ZoneReader {
     private static let countedMax = 10_000
 
     func dialect(_ query: RowQuery) throws -> PostgresDialect {
-        guard let table = served.tables[query.table.name] else { throw PostgresTransaction.TablesAltered() }
+        guard let table = served.tables[query.table.name] else { throw TablesAltered() }
         return PostgresDialect(table: table, query: query, adopted: adopted)
     }
 

@@ -1,6 +1,5 @@
 import TidemarkCore
-import TidemarkEngine
-import TidemarkStoreSupport
+package import TidemarkEngine
 
 extension PostgresReader {
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {

@@ -203,6 +203,6 @@ extension PostgresReader {
     }
 
     func verdict(of id: String) throws -> Verdict? {
-        try pg.query("\(Beginning.verdictSQL) AND id = $2", [zone, id]).map { Verdict($0) }.first
+        try pg.query("\(Verdict.sql) AND id = $2", [zone, id]).map { Verdict($0) }.first
     }
 }

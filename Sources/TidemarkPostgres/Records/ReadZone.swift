@@ -30,7 +30,7 @@ extension ZoneConnections {
     ) throws -> Answer? {
         do {
             return try PostgresReader(pg, served, zone: zone).map { try question.ask($0) }
-        } catch is PostgresTransaction.TablesAltered { return nil } catch let failure as PostgresFailure
+        } catch is TablesAltered { return nil } catch let failure as PostgresFailure
             where failure.isAboutAlteredTable
         { return nil } catch let
             failure as PostgresFailure where failure.state == "57014"

@@ -39,7 +39,7 @@ struct ImportRows {
             try batch.begin(key: key)
             for place in layout.valuePlaces {
                 switch PostgresText.convert(row[place], table.kinds[place]) {
-                case .success(let text): batch.set(place, text)
+                case .success(let text): batch.setValue(place, text)
                 case .failure(let misfit):
                     let column = synced.columns[place].name
                     throw PostgresText.refusal(misfit.reason, .init(table: synced.name, key: key, column: column))
@@ -60,7 +60,7 @@ struct ImportRows {
             """
             INSERT INTO \(table.name) (\(SQLText.names(table.table.key + columns.map(\.name)))) OVERRIDING SYSTEM VALUE
             SELECT \((keys + values).joined(separator: ", "))
-            FROM \(batch.source(1))
+            FROM \(batch.derivedTable(1))
             """,
             batch.parameters()
         )

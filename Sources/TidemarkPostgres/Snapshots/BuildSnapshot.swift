@@ -3,7 +3,6 @@ import GRDB
 import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Builds a snapshot file of a zone: all rows as of one moment, in key order.
 ///
@@ -26,7 +25,13 @@ struct BuildSnapshot {
         let plain = path + ".sqlite"
         defer { removeIfThere(plain) }
         guard let header = try copy(to: plain) else { return nil }
-        return try SnapshotFile.compressing(plain, header, at: path)
+        return try SnapshotFile.compressing(
+            plain,
+            at: path,
+            epoch: header.epoch,
+            revision: header.revision,
+            since: header.since
+        )
     }
 
     /// Computes the content hash of every table, with a temporary file at `path`.
@@ -76,7 +81,7 @@ struct BuildSnapshot {
             """,
             [zone, served.fingerprintLayoutHash]
         )
-        guard !rows.isEmpty else { throw PostgresTransaction.unknownZone }
+        guard !rows.isEmpty else { throw TidemarkError.unknownZone }
         guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }
         if let base {
             let isPossible = DeltaChoice.isPossible(

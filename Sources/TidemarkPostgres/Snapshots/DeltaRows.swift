@@ -1,6 +1,6 @@
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Selects the rows of a delta: the records that the log names after the base revision.
 ///

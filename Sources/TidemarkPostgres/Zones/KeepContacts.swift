@@ -10,7 +10,7 @@ extension ZoneConnections {
         let parameters = [
             PostgresArray.quoted(contacts.map(\.zone)), PostgresArray.quoted(contacts.map(\.device)),
             PostgresArray.nullable(contacts.map(\.name)), PostgresArray.nullable(contacts.map(\.user)),
-            PostgresTransaction.array(contacts.map(\.first)), PostgresTransaction.array(contacts.map(\.last)),
+            PostgresArray.numbers(contacts.map(\.first)), PostgresArray.numbers(contacts.map(\.last)),
             PostgresArray.nullable(contacts.map { $0.revision.map(String.init) }), Exchange.forgottenLap,
         ]
         try await throwingClientErrors { [self] in

@@ -3,84 +3,54 @@ package import TidemarkCore
 
 /// Writes staged records into the tables, with three statements per table.
 ///
-/// SQLite rejects no intermediate state, because of the order: park unique values, create records
-/// (parents first), update records, delete records (children first). So a child can move away from a
-/// parent that the same change set deletes, and two records can swap a unique value. Records to which no
-/// table refers are deleted before all that, so that their values are free, and the program's triggers see
-/// nothing else. A device does not enforce references meanwhile and deletes all first: a new key may
+/// On a device the server's record is final: a creation overwrites a record that exists. SQLite rejects no intermediate
+/// state, because of the order: delete records, park unique values, create records (parents first), update records. So
+/// two records can swap a unique value. A device does not enforce references meanwhile and deletes first: a new key may
 /// differ from a deleted one in spelling only, and the column considers both equal.
 package struct RecordWriter {
-    /// The behaviour of a creation whose record exists already.
-    package enum Existing {
-        /// Fail: the server has judged the conflict rules before.
-        case refuse
-        /// Overwrite the values: on a device, the server's record is final.
-        case overwrite
-    }
-
     private let db: Database
     private let schema: SyncSchema
-    private let existing: Existing
 
     /// Creates a writer for a prepared connection.
-    package init(_ db: Database, schema: SyncSchema, existing: Existing) {
+    package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
-        self.existing = existing
     }
 
     /// Writes the staged records of one change set.
     ///
     /// - Returns: The number of staged updates without a record.
     /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls its savepoint back.
-    @discardableResult package func write(ord: Int) throws -> Int { try write(.one(ord)) }
-
-    /// Writes the staged records of change sets that together name no record twice.
-    ///
-    /// - Returns: The number of staged updates without a record.
-    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls back.
-    @discardableResult package func write(_ sets: StagedSets) throws -> Int {
-        let work = try workByTable(sets)
-        let keepsDeleted = planted(PlantedBug.commitsWithoutDeletions) && existing == .refuse
-        let deletesLast = { (item: Work) in existing == .refuse && !schema.references(to: item.table.name).isEmpty }
-        if !keepsDeleted { try delete(work.filter { !deletesLast($0) }, sets) }
+    @discardableResult package func write(ord: Int) throws -> Int {
+        let work = try workByTable(ord)
+        for item in work.reversed() where item.counts[.delete] != nil { try delete(item.table, ord) }
         for item in work {
-            let leaving: [TidemarkCore.Operation] =
-                existing == .overwrite ? [.create, .update] : deletesLast(item) ? [.update, .delete] : [.update]
-            let adding = try Delta.columns(of: item.table.name, in: sets, db)
-            try UniqueParking(db, table: item.table, in: schema, leaving: leaving, adding: adding).park(
-                sets,
-                item.counts
-            )
+            let adding = try Delta.columns(of: item.table.name, in: ord, db)
+            try UniqueParking(db, table: item.table, in: schema, adding: adding).park(ord, item.counts)
         }
-        for item in work where item.counts[.create] != nil { try create(item.table, sets) }
+        for item in work where item.counts[.create] != nil { try create(item.table, ord) }
         var unmatched = 0
         for item in work {
             guard let expected = item.counts[.update] else { continue }
-            unmatched += expected - (try update(item.table, sets: sets, expected: expected))
+            unmatched += expected - (try update(item.table, ord: ord, expected: expected))
         }
-        if !keepsDeleted { try delete(work.filter(deletesLast), sets) }
         return unmatched
-    }
-
-    private func delete(_ work: [Work], _ sets: StagedSets) throws {
-        for item in work.reversed() where item.counts[.delete] != nil { try delete(item.table, sets) }
     }
 
     private typealias Work = (table: SyncedTable, counts: [TidemarkCore.Operation: Int])
 
     /// Returns the tables with staged records, parents first, and their number by operation.
-    private func workByTable(_ sets: StagedSets) throws -> [Work] {
+    private func workByTable(_ ord: Int) throws -> [Work] {
         let rows = try Row.fetchAll(
             db.cachedStatement(
                 sql: """
                     SELECT tbl, operation, count(*) AS records
                     FROM temp.tidemark_staged
-                    WHERE \(sets.contains("ord"))
+                    WHERE ord = ?1
                     GROUP BY tbl, operation
                     """
             ),
-            arguments: [sets.number]
+            arguments: [ord]
         )
         let byTable = try Dictionary(grouping: rows) { try $0.value("tbl") as String }
         return try schema.tables.compactMap { table in
@@ -94,33 +64,32 @@ package struct RecordWriter {
 
     // MARK: The three statements
 
-    private func create(_ table: SyncedTable, _ sets: StagedSets) throws {
-        let pivot = try StagedPivot(db, table: table, operation: .create, sets: sets)
+    private func create(_ table: SyncedTable, _ ord: Int) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .create, ord: ord)
         let columns = table.columns.filter { pivot.recordCounts.keys.contains($0.name) }
         let values = columns.map { pivot.value($0.name, otherwise: $0.defaultSQL.map { "(\($0))" } ?? "NULL") }
         var conflict = ""
         var isNew = "true"
-        if existing == .overwrite, try hasProgramTriggers(table) {
+        if try hasProgramTriggers(table) {
             // ON CONFLICT DO UPDATE overrides the conflict clauses inside triggers.
-            _ = try update(table, sets: sets, expected: 0, operation: .create)
+            _ = try update(table, ord: ord, expected: 0, operation: .create)
             isNew = "NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(pivot.keyMatch))"
-        } else if existing == .overwrite {
+        } else {
             let targets = table.valueColumns.filter { pivot.recordCounts.keys.contains($0.name) }.map {
                 "\(SQLText.name($0.name)) = excluded.\(SQLText.name($0.name))"
             }
             let action = targets.isEmpty ? "NOTHING" : "UPDATE SET \(targets.joined(separator: ", "))"
             conflict = "ON CONFLICT (\(SQLText.names(table.key))) DO \(action)"
         }
-        let evicts = existing == .refuse && planted(PlantedBug.evictsUniqueHolder)
         try db.cachedStatement(
             sql: """
-                INSERT \(evicts ? "OR REPLACE" : table.abortClause)
+                INSERT \(table.abortClause)
                 INTO main.\(SQLText.name(table.name)) (\(SQLText.names(columns.map(\.name))))
                 SELECT \(values.joined(separator: ", "))
                 FROM \(pivot.orderedSQL) AS staged_pivot
                 WHERE \(isNew) \(conflict)
                 """
-        ).execute(arguments: [sets.number])
+        ).execute(arguments: [ord])
     }
 
     private func hasProgramTriggers(_ table: SyncedTable) throws -> Bool {
@@ -140,18 +109,18 @@ package struct RecordWriter {
     /// Updates the staged records that exist; a creation gives columns that it leaves out their defaults.
     private func update(
         _ table: SyncedTable,
-        sets: StagedSets,
+        ord: Int,
         expected: Int,
         operation: TidemarkCore.Operation = .update
     ) throws -> Int {
-        let adding = operation == .update ? try Delta.columns(of: table.name, in: sets, db) : []
-        let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets, adding: adding)
+        let adding = operation == .update ? try Delta.columns(of: table.name, in: ord, db) : []
+        let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord, adding: adding)
         let columns = table.valueColumns.filter {
             pivot.recordCounts.keys.contains($0.name) || adding.contains($0.name)
         }
         let name = SQLText.name(table.name)
         guard !columns.isEmpty else { return expected }
-        let replays = existing == .overwrite && planted(PlantedBug.forgetsSumsInReplay)
+        let replays = planted(PlantedBug.forgetsSumsInReplay)
         let targets = columns.map {
             let column = SQLText.name($0.name)
             let current = "\(name).\(column)"
@@ -159,12 +128,12 @@ package struct RecordWriter {
             let other = operation == .create ? $0.defaultSQL.map { "(\($0))" } ?? "NULL" : sum
             return "\(column) = \(pivot.value($0.name, otherwise: other))"
         }
-        try db.cachedStatement(sql: pivot.updateSQL(targets)).execute(arguments: [sets.number])
+        try db.cachedStatement(sql: pivot.updateSQL(targets)).execute(arguments: [ord])
         return db.changesCount
     }
 
-    private func delete(_ table: SyncedTable, _ sets: StagedSets) throws {
-        let pivot = try StagedPivot(db, table: table, operation: .delete, sets: sets)
+    private func delete(_ table: SyncedTable, _ ord: Int) throws {
+        let pivot = try StagedPivot(db, table: table, operation: .delete, ord: ord)
         let keys = table.key.map { "staged_pivot.\(SQLText.name("v:" + $0))" }.joined(separator: ", ")
         let keyColumns = table.key.count == 1 ? SQLText.name(table.key[0]) : "(\(SQLText.names(table.key)))"
         try db.cachedStatement(
@@ -172,7 +141,7 @@ package struct RecordWriter {
                 DELETE FROM main.\(SQLText.name(table.name))
                 WHERE \(keyColumns) IN (SELECT \(keys) FROM \(pivot.sql) AS staged_pivot)
                 """
-        ).execute(arguments: [sets.number])
+        ).execute(arguments: [ord])
     }
 }
 
@@ -184,7 +153,7 @@ package struct RecordWriter {
 struct StagedPivot {
     /// The parenthesised subquery, which a statement names `staged_pivot`.
     ///
-    /// Its one parameter is ``StagedSets/number``.
+    /// Its one parameter is the number of the change set.
     let sql: String
     /// The subquery in the order of staging, for creations.
     let orderedSQL: String
@@ -198,11 +167,11 @@ struct StagedPivot {
         _ db: Database,
         table: SyncedTable,
         operation: TidemarkCore.Operation,
-        sets: StagedSets,
+        ord: Int,
         adding: Set<String> = []
     ) throws {
         let filter = """
-            \(sets.contains("staged.ord")) AND staged.tbl = \(SQLText.literal(table.name)) \
+            staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name)) \
             AND staged.operation = '\(operation.rawValue)'
             """
         let rows = try Row.fetchAll(
@@ -215,7 +184,7 @@ struct StagedPivot {
                     GROUP BY cell.col
                     """
             ),
-            arguments: [sets.number]
+            arguments: [ord]
         )
         recordCounts = try Dictionary(
             uniqueKeysWithValues: rows.map { try ($0.value("col") as String, $0.value("records") as Int) }

@@ -1,7 +1,7 @@
 import GRDB
 import TidemarkCore
 
-/// Replaces unique values that other records take by placeholders, before the records change or go.
+/// Replaces unique values that other records take by placeholders, before the records change.
 ///
 /// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order.
 /// With placeholders in place, SQLite compares final values only. Records whose values nobody takes stay
@@ -19,32 +19,23 @@ struct UniqueParking {
     /// The lowest placeholder of integer columns, -2^62.
     private static let integerPlaceholderMin: Int64 = -(1 << 62)
 
-    /// The operations that replace old values after this step.
-    private let leavingOperations: [TidemarkCore.Operation]
-
     init(
         _ db: Database,
         table: SyncedTable,
         in schema: SyncSchema,
-        leaving: [TidemarkCore.Operation],
         adding: Set<String> = []
     ) {
         self.db = db
         self.table = table
         self.adding = adding
         referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
-        leavingOperations = leaving
     }
 
     /// Parks unique values that one staged record has and another one takes.
-    func park(_ sets: StagedSets, _ counts: [TidemarkCore.Operation: Int]) throws {
+    func park(_ ord: Int, _ counts: [TidemarkCore.Operation: Int]) throws {
         if planted(PlantedBug.swapsWithoutParking) { return }
         let taking = counts[.create, default: 0] + counts[.update, default: 0]
-        let leaving = leavingOperations.reduce(0) { $0 + counts[$1, default: 0] }
-        let deleted = leavingOperations.contains(.delete) ? counts[.delete, default: 0] : 0
-        guard taking > 0, leaving > 0, taking + deleted > 1,
-            !table.uniques.isEmpty || table.hasComputedUniques
-        else { return }
+        guard taking > 1, !table.uniques.isEmpty || table.hasComputedUniques else { return }
         let uniqueNames = Set(table.uniques.flatMap { $0 })
         let parkable = table.valueColumns.filter { !adding.contains($0.name) }
         let constraintColumns = parkable.filter { uniqueNames.contains($0.name) }
@@ -52,12 +43,12 @@ struct UniqueParking {
         let columns = table.hasComputedUniques ? parkable : constraintColumns
         guard !columns.isEmpty else { return }
         let partial = parkable.filter { isPartial($0.name) }
-        let work = leavingOperations.filter { counts[$0] != nil }
-        if counts[.update] != nil { try stageCurrentValues(of: partial, sets) }
-        let condition = try taken(constraintColumns, by: sets, counts: counts)
+        let work = [TidemarkCore.Operation.create, .update].filter { counts[$0] != nil }
+        if counts[.update] != nil { try stageCurrentValues(of: partial, ord) }
+        let condition = try taken(constraintColumns, by: ord, counts: counts)
         let parkAll = {
             for operation in work {
-                try park(columns, orElse: constraintColumns, where: condition, operation: operation, sets: sets)
+                try park(columns, orElse: constraintColumns, where: condition, operation: operation, ord: ord)
             }
         }
         guard table.sql.uppercased().contains("CHECK") else { return try parkAll() }
@@ -78,14 +69,14 @@ struct UniqueParking {
     /// A record that takes a row's values differs from the row in a column that it changes.
     private func taken(
         _ columns: [SyncedTable.Column],
-        by sets: StagedSets,
+        by ord: Int,
         counts: [TidemarkCore.Operation: Int]
     ) throws -> String {
         let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
         let hasSums = table.uniques.contains { !adding.isDisjoint(with: $0) }
         guard !table.hasComputedUniques, !hasOwnCollation, !hasSums else { return "1" }
         if let created = counts[.create], columns.contains(where: { $0.defaultSQL != nil }) {
-            let valueCounts = try StagedPivot(db, table: table, operation: .create, sets: sets).recordCounts
+            let valueCounts = try StagedPivot(db, table: table, operation: .create, ord: ord).recordCounts
             guard columns.allSatisfy({ $0.defaultSQL == nil || valueCounts[$0.name] == created }) else { return "1" }
         }
         let conditions = columns.map {
@@ -95,7 +86,7 @@ struct UniqueParking {
                 FROM temp.tidemark_staged AS taker
                 JOIN temp.tidemark_staged_cell AS cell
                     ON cell.rec = \(StagingTables.cells(of: "taker")) AND cell.col = \(SQLText.literal($0.name))
-                WHERE \(sets.contains("taker.ord")) AND taker.tbl = \(SQLText.literal(table.name))
+                WHERE taker.ord = ?1 AND taker.tbl = \(SQLText.literal(table.name))
                     AND taker.operation IN ('create', 'update'))
             """
         }
@@ -105,7 +96,7 @@ struct UniqueParking {
     /// Adds the current values of unchanged columns to staged updates.
     ///
     /// So the columns are parked too, and the update restores them.
-    private func stageCurrentValues(of columns: [SyncedTable.Column], _ sets: StagedSets) throws {
+    private func stageCurrentValues(of columns: [SyncedTable.Column], _ ord: Int) throws {
         let name = SQLText.name(table.name)
         for column in columns {
             try db.cachedStatement(
@@ -116,10 +107,10 @@ struct UniqueParking {
                     FROM temp.tidemark_staged AS staged
                     JOIN main.\(name) AS current_row
                         ON \(KeySQL.match(table, key: "staged.key", alias: "current_row."))
-                    WHERE \(sets.contains("staged.ord")) AND staged.tbl = \(SQLText.literal(table.name))
+                    WHERE staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name))
                         AND staged.operation = 'update'
                     """
-            ).execute(arguments: [sets.number])
+            ).execute(arguments: [ord])
         }
     }
 
@@ -131,13 +122,13 @@ struct UniqueParking {
         orElse fallback: [SyncedTable.Column],
         where condition: String,
         operation: TidemarkCore.Operation,
-        sets: StagedSets
+        ord: Int
     ) throws {
-        do { try park(columns, where: condition, operation: operation, sets: sets) } catch let error as DatabaseError
+        do { try park(columns, where: condition, operation: operation, ord: ord) } catch let error as DatabaseError
             where table.hasComputedUniques && Self.isPlaceholderRejection(error)
         {
             // The failed statement has no effect.
-            try park(fallback, where: condition, operation: operation, sets: sets)
+            try park(fallback, where: condition, operation: operation, ord: ord)
         }
     }
 
@@ -156,15 +147,15 @@ struct UniqueParking {
         _ columns: [SyncedTable.Column],
         where condition: String,
         operation: TidemarkCore.Operation,
-        sets: StagedSets
+        ord: Int
     ) throws {
-        let pivot = try StagedPivot(db, table: table, operation: operation, sets: sets)
+        let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord)
         let name = SQLText.name(table.name)
-        let moving = operation == .delete ? columns : columns.filter { pivot.recordCounts[$0.name] != nil }
+        let moving = columns.filter { pivot.recordCounts[$0.name] != nil }
         guard !moving.isEmpty else { return }
         let moves = moving.map {
             let current = "\(name).\(SQLText.name($0.name))"
-            return operation == .delete || isPartial($0.name)
+            return isPartial($0.name)
                 ? "1" : "\(pivot.value($0.name, otherwise: current)) IS NOT \(current)"
         }
         let targets = zip(moving, moves).map { column, move in
@@ -172,7 +163,7 @@ struct UniqueParking {
             return "\(columnName) = CASE WHEN \(move) THEN \(placeholder(for: column)) ELSE \(name).\(columnName) END"
         }
         let taken = "(\(moves.joined(separator: " OR "))) AND (\(condition))"
-        try db.cachedStatement(sql: pivot.updateSQL(targets, where: taken)).execute(arguments: [sets.number])
+        try db.cachedStatement(sql: pivot.updateSQL(targets, where: taken)).execute(arguments: [ord])
     }
 
     /// Returns the SQL of a placeholder that fits the column's type and equals no other value.

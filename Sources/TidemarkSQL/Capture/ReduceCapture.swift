@@ -15,7 +15,6 @@ package import TidemarkCore
 /// entered; the first state is left once more, and the last state is entered once more. If all
 /// states are balanced, the record did not change.
 package enum ReduceCapture {
-    /// Only the store in PostgreSQL fills `after`, and `unlogged`: the values to keep in the log.
     static let tableSQL = """
         CREATE TEMP TABLE IF NOT EXISTS tidemark_reduced (
             tbl TEXT NOT NULL,
@@ -24,9 +23,7 @@ package enum ReduceCapture {
             before TEXT,
             attributes TEXT,
             base INTEGER NOT NULL,
-            after TEXT,
             seq INTEGER,
-            unlogged TEXT,
             PRIMARY KEY (tbl, key)
         ) WITHOUT ROWID;
         """

@@ -41,14 +41,3 @@ package enum Digest {
         return ZoneDigest.Table(table: table.name, rows: count, hash: RunningHash.hex(hash.finalize()))
     }
 }
-
-extension ZoneTag {
-    /// Creates the tag of a copy with an epoch, schema, revision and fingerprint.
-    package init(epoch: String, schema: String, revision: Int64, fingerprint: Fingerprint) {
-        // None of the parts contains a line feed.
-        let text = "\(epoch)\n\(schema)\n\(revision)\n\(fingerprint.hex)"
-        let bytes = Data(SHA256.hash(data: Array(text.utf8)).prefix(Self.hashLength / 4 * 3))
-        let base64 = bytes.base64EncodedString().replacing("+", with: "-")
-        self.init(revision: revision, hash: base64.replacing("/", with: "_"))
-    }
-}

@@ -49,50 +49,6 @@ package struct RowFingerprints {
         }.reduce(.none, +)
     }
 
-    /// Computes the difference of each change set of a segment from the column `after`.
-    ///
-    /// This serves stores whose tables are in another database.
-    package func reducedImageDifferences(in segment: StagedSets) throws -> [Int: Fingerprint] {
-        try sums(after: "tidemark_sorted(listed.after)", join: "", segment, of: nil)
-    }
-
-    /// Sums up the changes to `table`, or to all tables, by change set.
-    private func sums(after: String, join: String, _ segment: StagedSets, of table: SyncedTable?) throws -> [Int:
-        Fingerprint]
-    {
-        let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT staged.ord,
-                        tidemark_fingerprint(listed.tbl, listed.key, tidemark_sorted(listed.before), \(after))
-                    FROM temp.tidemark_staged AS staged
-                    CROSS JOIN temp.tidemark_reduced AS listed
-                        ON listed.tbl = staged.tbl AND listed.key = staged.key
-                    \(join)
-                    WHERE \(segment.contains("staged.ord")) AND (?2 IS NULL OR staged.tbl = ?2)
-                    GROUP BY staged.ord
-                    """
-            ),
-            arguments: [segment.number, table?.name]
-        )
-        return rows.reduce(into: [:]) { $0[$1[0]] = Fingerprint(hex: $1[1]) }
-    }
-
-    /// Computes by how much the changes in `temp.tidemark_reduced` changed the fingerprint.
-    ///
-    /// It compares the columns `before` and `after`, for stores whose tables are in another database.
-    package func reducedImageDifference() throws -> Fingerprint {
-        let hex = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT tidemark_fingerprint(tbl, key, tidemark_sorted(before), tidemark_sorted(after))
-                    FROM temp.tidemark_reduced
-                    """
-            )
-        )
-        return hex.flatMap(Fingerprint.init(hex:)) ?? .none
-    }
-
     /// Computes the difference between the current rows of unsent records and the confirmed rows.
     package func outboxDifference() throws -> Fingerprint {
         let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))

@@ -1,8 +1,6 @@
 package import GRDB
 
-/// The temporary tables for change sets between their JSON and the synced tables.
-///
-/// The server stages requests; a device stages answers and its outbox.
+/// The temporary tables for change sets between their JSON and a device's tables: answers, and the outbox.
 ///
 /// | table | one row is |
 /// | --- | --- |
@@ -15,12 +13,11 @@ package import GRDB
 /// | `tidemark_confirmed` | a record that an answer confirms as sent |
 /// | `tidemark_assigned` | a temporary id with its permanent id |
 /// | `tidemark_respelled` | a key with another spelling |
-/// | `tidemark_planned` | on a server: a change set with its segment and revision |
-/// | `tidemark_group` | on a device: a range of captured changes that becomes one change set |
-/// | `tidemark_division` | on a device: a captured change with its group and part |
-/// | `tidemark_held` | on a device: a value of a column that only the file has, while records are rewritten |
-/// | `tidemark_previous` | on a device: a row before the server's rows replace it |
-/// | `tidemark_found` | on a device: an edit that no trigger captured; `place` is its table's |
+/// | `tidemark_group` | a range of captured changes that becomes one change set |
+/// | `tidemark_division` | a captured change with its group and part |
+/// | `tidemark_held` | a value of a column that only the file has, while records are rewritten |
+/// | `tidemark_previous` | a row before the server's rows replace it |
+/// | `tidemark_found` | an edit that no trigger captured; `place` is its table's |
 package enum StagingTables {
     static let sql = """
         CREATE TEMP TABLE tidemark_staged_set (ord INTEGER PRIMARY KEY);
@@ -59,11 +56,6 @@ package enum StagingTables {
         CREATE TEMP TABLE tidemark_respelled (
             tbl TEXT, old TEXT, new TEXT, PRIMARY KEY (tbl, old)
         ) WITHOUT ROWID;
-        CREATE TEMP TABLE tidemark_planned (
-            ord INTEGER PRIMARY KEY, segment INTEGER NOT NULL, revision INTEGER NOT NULL,
-            base INTEGER NOT NULL, seen TEXT NOT NULL, device TEXT
-        );
-        CREATE INDEX temp.tidemark_planned_segment ON tidemark_planned (segment);
         CREATE TEMP TABLE tidemark_group (
             last INTEGER, part INTEGER, id TEXT NOT NULL, time INTEGER NOT NULL, seq INTEGER,
             outside INTEGER NOT NULL, PRIMARY KEY (last, part)

@@ -41,7 +41,7 @@ package enum Delta {
     }
 
     /// Returns the columns of a table to which staged records add.
-    package static func columns(of table: String, in sets: StagedSets, _ db: Database) throws -> Set<String> {
+    package static func columns(of table: String, in ord: Int, _ db: Database) throws -> Set<String> {
         guard try isStaged(in: db) else { return [] }
         return try String.fetchSet(
             db.cachedStatement(
@@ -49,10 +49,10 @@ package enum Delta {
                     SELECT DISTINCT delta.col
                     FROM temp.tidemark_staged AS staged
                     JOIN temp.tidemark_staged_delta AS delta ON delta.rec = \(StagingTables.cells(of: "staged"))
-                    WHERE \(sets.contains("staged.ord")) AND staged.tbl = ?2
+                    WHERE staged.ord = ?1 AND staged.tbl = ?2
                     """
             ),
-            arguments: [sets.number, table]
+            arguments: [ord, table]
         )
     }
 }

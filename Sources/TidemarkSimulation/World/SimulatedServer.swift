@@ -4,7 +4,6 @@ import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 import TidemarkEmbedded
-import TidemarkStoreSupport
 
 /// The server: the real core on a real database, with a shell of a few lines.
 final class SimulatedServer {

@@ -48,12 +48,32 @@ struct StagingBench {
     }
 
     /// Applies a change set in one transaction with foreign keys deferred, as the engine does.
-    func apply(_ changeSet: String, existing: RecordWriter.Existing = .refuse) throws {
+    func apply(_ changeSet: String, by writer: Writer = .server) throws {
         try queue.write { db in
             try db.execute(sql: "PRAGMA defer_foreign_keys = ON")
-            try stage(Array("[\(changeSet)]".utf8), in: db)
-            try RecordWriter(db, schema: schema, existing: existing).write(ord: 0)
+            let bytes = Array("[\(changeSet)]".utf8)
+            switch writer {
+            case .device:
+                try stage(bytes, in: db)
+                try RecordWriter(db, schema: schema).write(ord: 0)
+            case .server:
+                try EngineConnection.prepare(db, schema: schema)
+                try bytes.withUnsafeBufferPointer { bytes in
+                    var reader = try JSONReader(bytes)
+                    var changes = ChangeSetReader(schema.wireNames)
+                    let changeSets = try changes.changeSets(&reader).map { PendingChangeSet($0, reader) }
+                    try ChangeWriter(db, schema: schema).write(changeSets, parking: true)
+                }
+            }
         }
+    }
+
+    /// Who writes the change set.
+    enum Writer: CaseIterable {
+        /// The server, into the file of a zone.
+        case server
+        /// A device, which takes the server's records as they are.
+        case device
     }
 
     /// The rows of a query, their values as SQL literals.

@@ -2,7 +2,6 @@ import Testing
 import TidemarkCore
 import TidemarkSQL
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// Rule 35: a node's cache of a zone's latest change sets, and when it does not trust it.
 @Suite struct RecentChangeSetsTests {

@@ -1,6 +1,4 @@
 package import TidemarkCore
-package import TidemarkEngine
-import TidemarkSQL
 
 /// A committed change set as devices other than its author receive it.
 ///

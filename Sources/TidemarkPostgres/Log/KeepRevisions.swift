@@ -4,7 +4,7 @@ import TidemarkSQL
 
 /// Stores revisions and verdicts, with statements that wait for the round trip of the commit.
 extension PostgresTransaction {
-    func append(_ commit: ZoneCommit) throws {
+    func keep(_ commit: ZoneCommit) throws {
         try appendLog(commit.revisions)
         try appendVerdicts(commit.revisions.filter { $0.envelope?.id != nil })
         try appendFingerprints(commit.revisions.compactMap { one in one.fingerprint.map { (one.revision, $0) } })
@@ -74,9 +74,10 @@ extension PostgresTransaction {
             ON CONFLICT (zone, tbl) DO UPDATE SET next = greatest(stored.next, excluded.next)
             """,
             [
-                zoneName, Self.array(revisions.map(\.revision)), PostgresArray.nullable(revisions.map(\.envelope?.id)),
+                zoneName, PostgresArray.numbers(revisions.map(\.revision)),
+                PostgresArray.nullable(revisions.map(\.envelope?.id)),
                 PostgresArray.nullable(revisions.map(\.stamp.device)),
-                PostgresArray.nullable(revisions.map(\.stamp.user)), Self.array(revisions.map(\.stamp.time)),
+                PostgresArray.nullable(revisions.map(\.stamp.user)), PostgresArray.numbers(revisions.map(\.stamp.time)),
                 PostgresArray.quoted(texts), PostgresArray.quoted(revisions.map(\.chain)),
             ] + entries.parameters + [integerTables, "\(now)"]
         )
@@ -143,7 +144,7 @@ extension PostgresTransaction {
 
         var parameters: [String?] {
             [
-                PostgresArray.quoted(tables), PostgresArray.quoted(keys), PostgresTransaction.array(revisions),
+                PostgresArray.quoted(tables), PostgresArray.quoted(keys), PostgresArray.numbers(revisions),
                 PostgresArray.quoted(operations), PostgresArray.nullable(columns), PostgresArray.nullable(hashes),
                 PostgresArray.nullable(rows),
             ]
@@ -247,7 +248,8 @@ extension PostgresTransaction {
             """,
             [
                 zoneName, PostgresArray.quoted(exchanges.map(\.key)), PostgresArray.quoted(exchanges.map(\.value.lap)),
-                Self.array(exchanges.map(\.value.revision)), PostgresArray.nullable(exchanges.map(\.value.user)),
+                PostgresArray.numbers(exchanges.map(\.value.revision)),
+                PostgresArray.nullable(exchanges.map(\.value.user)),
             ]
         )
     }
@@ -265,7 +267,8 @@ extension PostgresTransaction {
             ON CONFLICT (zone, revision) DO UPDATE SET fingerprint = excluded.fingerprint, shape = excluded.shape
             """,
             [
-                zoneName, Self.array(stored.map(\.revision)), PostgresArray.quoted(stored.map(\.fingerprint.hex)),
+                zoneName, PostgresArray.numbers(stored.map(\.revision)),
+                PostgresArray.quoted(stored.map(\.fingerprint.hex)),
                 served.fingerprintLayoutHash,
             ]
         )
@@ -288,7 +291,7 @@ extension PostgresTransaction {
             [
                 zoneName, PostgresArray.quoted(devices),
                 PostgresArray.quoted(assigned.map { schema.tables[$0.name.table].name }),
-                Self.array(assigned.map(\.name.id)), Self.array(assigned.map(\.id)),
+                PostgresArray.numbers(assigned.map(\.name.id)), PostgresArray.numbers(assigned.map(\.id)),
             ]
         )
     }
@@ -305,7 +308,7 @@ extension PostgresTransaction {
             """,
             [
                 zoneName, PostgresArray.quoted(counted.map { schema.tables[$0.key].name }),
-                Self.array(counted.map(\.value)),
+                PostgresArray.numbers(counted.map(\.value)),
             ]
         )
     }

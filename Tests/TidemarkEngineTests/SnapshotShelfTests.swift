@@ -1,7 +1,6 @@
 import Foundation
 import Testing
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// Rule 34: the snapshot files that stay on a server's disk, their age, and failed builds.
 @Suite struct SnapshotShelfTests {

@@ -1,5 +1,4 @@
 import Foundation
-package import TidemarkEngine
 
 /// Keeps the latest snapshot file, and builds a new one when the zone has new revisions.
 ///

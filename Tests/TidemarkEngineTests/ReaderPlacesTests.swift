@@ -2,7 +2,6 @@ import Synchronization
 import Testing
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// The readers of a store: what one sender can take of them, and what all who ask for a digest share.
 @Suite(.timeLimit(.minutes(2))) struct ReaderPlacesTests {

@@ -1,5 +1,4 @@
 import TidemarkCore
-import TidemarkEngine
 
 /// A zone's latest change sets in memory, which most devices miss.
 ///

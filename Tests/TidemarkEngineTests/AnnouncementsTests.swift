@@ -2,7 +2,6 @@ import Synchronization
 import Testing
 import TidemarkCore
 import TidemarkEngine
-import TidemarkStoreSupport
 
 /// The announcements of commits to listeners.
 @Suite(.timeLimit(.minutes(30))) struct AnnouncementsTests {

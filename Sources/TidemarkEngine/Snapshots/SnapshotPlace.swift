@@ -1,5 +1,4 @@
 import Foundation
-import TidemarkEngine
 
 /// The paths of snapshot files: beside the zone's file, with the owning store's token in the name.
 struct SnapshotPlace: Sendable {

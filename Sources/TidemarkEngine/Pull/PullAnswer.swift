@@ -1,6 +1,4 @@
 package import TidemarkCore
-package import TidemarkEngine
-import TidemarkSQL
 
 /// The result of an attempt to answer from memory.
 package enum FromMemory<Answer: Hashable & Sendable>: Hashable, Sendable {

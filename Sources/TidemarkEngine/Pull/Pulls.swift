@@ -1,6 +1,5 @@
 import Synchronization
 package import TidemarkCore
-package import TidemarkEngine
 
 /// Answers requests without change sets from the latest revisions in memory.
 ///

@@ -1,5 +1,3 @@
-package import TidemarkEngine
-
 /// Divides a store's readers among those who ask, so that one sender's long questions keep nobody else waiting.
 ///
 /// A store has more readers than places: the rest serve commits and the short reads of writes. Who finds no place

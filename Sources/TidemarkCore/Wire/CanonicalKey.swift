@@ -1,9 +1,7 @@
-import TidemarkCore
-
 /// Converts a key's JSON to canonical form.
 ///
 /// The key is a value, or an array of values if it is composite.
-func canonicalKey(json: UnsafeBufferPointer<UInt8>) throws(InvalidValue) -> [UInt8] {
+package func canonicalKey(json: UnsafeBufferPointer<UInt8>) throws(InvalidValue) -> [UInt8] {
     let cells: (isArray: Bool, cells: [Cell], reader: JSONReader)
     do throws(TidemarkError) {
         var reader = try JSONReader(json)

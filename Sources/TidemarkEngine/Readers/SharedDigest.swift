@@ -1,5 +1,4 @@
 package import TidemarkCore
-package import TidemarkEngine
 
 /// Computes digests one at a time, and shares each with all who ask for it meanwhile.
 ///

@@ -1,6 +1,5 @@
 internal import Synchronization
 package import TidemarkCore
-package import TidemarkEngine
 
 /// Publishes a store's commits to listeners: a small change itself, else its revision only.
 ///

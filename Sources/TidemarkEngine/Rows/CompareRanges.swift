@@ -1,6 +1,4 @@
 package import TidemarkCore
-package import TidemarkEngine
-import TidemarkSQL
 
 /// The ranges of keys in a request to compare rows.
 extension RangeRows {

@@ -1,5 +1,3 @@
-package import TidemarkEngine
-
 /// The snapshot files of a zone to keep on disk: a value.
 ///
 /// The newest file stays, and every file that a client reads. Of the others, only the last one in

@@ -1,5 +1,4 @@
 import TidemarkCore
-import TidemarkSQL
 
 /// An accepted change set as its author receives it: the logged body with the temporary ids.
 ///

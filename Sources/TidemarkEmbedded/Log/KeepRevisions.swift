@@ -2,11 +2,10 @@ import GRDB
 import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
-import TidemarkStoreSupport
 
 /// Stores revisions: their entries and texts, the verdicts on their change sets, and the ids that they use up.
 extension ZoneTransaction {
-    package func append(_ commit: ZoneCommit) throws {
+    package func keep(_ commit: ZoneCommit) throws {
         for revision in commit.revisions {
             try keepPermanentIDs(of: revision)
             for entry in revision.entries { try insert(entry, of: revision.revision) }
