@@ -231,7 +231,7 @@ public final class EmbeddedStore: SyncService {
         try check(access.zone)
         let name = zone
         return try await file.committing { transaction, current in
-            let zone = try transaction.zone()
+            let zone = try transaction.head().state
             let shape = current.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
             let text =
                 #"{"zone":"\#(name)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
@@ -290,7 +290,7 @@ public final class EmbeddedStore: SyncService {
 
     /// The latest revision and epoch, for people and logs.
     public func state() async throws -> ZoneState {
-        try await file.committing { transaction, _ in try transaction.zone() }
+        try await file.committing { transaction, _ in try transaction.head().state }
     }
 
     /// Checks that the store can answer requests: opens a transaction and reads the zone.

@@ -62,9 +62,9 @@ public final class PostgresStore: SyncService {
         let group = CommitGroup(limits: limits)
         commit = { zone, requests in
             try await zones.inTransaction(zone, beginsLater: true) { transaction in
-                let results = try group.handle(requests, in: transaction)
-                if !CommitGroup.isWorthCommitting(results) { transaction.isVoid = true }
-                return results
+                let answers = try group.handle(requests, in: transaction)
+                if !answers.areWorthCommitting { transaction.isVoid = true }
+                return answers.results
             }
         }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)

@@ -45,7 +45,7 @@ import TidemarkEmbedded
                 guard !"\(event)".hasPrefix("--") else { return }
                 count.withLock { $0 += 1 }
             }
-            let answers = try CommitGroup().handle(group, in: transaction)
+            let answers = try CommitGroup().handle(group, in: transaction).results
             db.trace(options: [])
             return (try answers.map { try $0.get() }, count.withLock { $0 })
         }
@@ -89,7 +89,7 @@ import TidemarkEmbedded
         return try await DatabaseQueue(path: path).write { db in
             try EngineConnection.prepare(db, schema: tables)
             let transaction = try ZoneTransaction(db, schema: tables, now: 1_000)
-            _ = try transaction.fingerprint(at: transaction.zone().revision)
+            _ = try transaction.fingerprint(at: transaction.head().state.revision)
             try db.execute(
                 sql: """
                     UPDATE tidemark_state SET applying = 1;
@@ -118,7 +118,7 @@ import TidemarkEmbedded
                 access: .local("main")
             ),
         ]
-        let together = try await Self.answersAfterCorruption { try CommitGroup().handle(group, in: $0) }
+        let together = try await Self.answersAfterCorruption { try CommitGroup().handle(group, in: $0).results }
         let prints = together.map { $0.components(separatedBy: #""fingerprint":""#).last?.prefix(32) }
         #expect(prints.count == 3 && Set(prints).count == 3)
     }

@@ -109,11 +109,6 @@ package enum IDLayout: Hashable, Sendable {
         Region(start: 1 << 51, end: 1 << 52, width: 1 << 12, places: 1 << 20),
     ]
 
-    /// Returns the SQL condition that the server of a SQLite file may assign an id.
-    package static func isOwnSQL(_ id: String) -> String {
-        "(" + IDLayout.wide.lent(0).map { $0.containsSQL(id) }.joined(separator: " OR ") + ")"
-    }
-
     /// Whether the server of a SQLite file may assign an id.
     package static func isOwn(_ id: Int64) -> Bool {
         IDLayout.wide.lent(0).contains { $0.next(from: id) == id }

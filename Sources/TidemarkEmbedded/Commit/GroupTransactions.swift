@@ -23,8 +23,8 @@ extension ZoneFile {
     >] {
         try await inTransaction { transaction, _ in
             let answers = try handler.handle(group, in: transaction)
-            if group.count > 1, let damage = answers.compactMap(Self.damage).first { throw damage }
-            return (answers, CommitGroup.isWorthCommitting(answers) ? .commit : .rollback)
+            if group.count > 1, let damage = answers.results.compactMap(Self.damage).first { throw damage }
+            return (answers.results, answers.areWorthCommitting ? .commit(answers.state) : .rollback)
         }
     }
 

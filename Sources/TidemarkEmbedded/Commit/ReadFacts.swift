@@ -8,7 +8,24 @@ extension ZoneTransaction {
     package func facts(_ query: FactsQuery) throws -> Facts {
         var facts = Facts()
         for id in query.changeSets {
-            if let verdict = try verdict(of: id) { facts.verdicts[id] = verdict }
+            let found = try RowValues.first(
+                """
+                SELECT verdict.device, verdict.hash, verdict.revision, verdict.as_sent, lap.user_id
+                FROM tidemark_verdict AS verdict
+                LEFT JOIN tidemark_lap AS lap USING (device)
+                WHERE verdict.id = ?
+                """,
+                [.text(id)],
+                in: db
+            )
+            guard let values = found else { continue }
+            facts.verdicts[id] = Verdict(
+                device: values[0].text,
+                hash: values[1].text ?? "",
+                revision: values[2].integer,
+                isAsSent: values[3] == .integer(1),
+                owner: values[4].text
+            )
         }
         for device in query.devices {
             let found = try RowValues.first(
@@ -28,17 +45,20 @@ extension ZoneTransaction {
         }
         for (device, names) in query.temporaryIDs {
             for name in names {
-                let permanent = try RowValues.first(
-                    "SELECT permanent FROM tidemark_idmap WHERE device = ? AND tbl = ? AND temporary = ?",
-                    [.text(device), .text(schema.tables[name.table].name), .integer(name.id)],
-                    in: db
-                )
-                if case .integer(let id)? = permanent?.first {
-                    facts.permanentIDs[device, default: [:]][name] = id
-                }
+                guard let id = try permanentID(of: name, device: device) else { continue }
+                facts.permanentIDs[device, default: [:]][name] = id
             }
         }
         return facts
+    }
+
+    /// Returns the permanent id that a device got for a temporary one.
+    func permanentID(of name: TemporaryName, device: String) throws -> Int64? {
+        try RowValues.first(
+            "SELECT permanent FROM tidemark_idmap WHERE device = ? AND tbl = ? AND temporary = ?",
+            [.text(device), .text(schema.tables[name.table].name), .integer(name.id)],
+            in: db
+        )?.first?.integer
     }
 
     // MARK: Records

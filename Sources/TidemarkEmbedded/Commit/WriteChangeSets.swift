@@ -157,15 +157,12 @@ extension ZoneTransaction {
                     SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ?1 AND key = ?2)
                         OR EXISTS (
                             SELECT 1
-                            FROM tidemark_identity AS identity
-                            JOIN temp.tidemark_table AS synced_table USING (tbl)
-                            WHERE identity.tbl = ?1
-                                AND synced_table.kind = 'integer'
-                                AND CAST(?2 AS INTEGER) BETWEEN 1 AND identity.next - 1
+                            FROM tidemark_identity
+                            WHERE tbl = ?1 AND ?3 BETWEEN 1 AND next - 1
                                 AND (SELECT horizon > adopted FROM tidemark_zone))
                     """
             ),
-            arguments: [table, key]
+            arguments: [table, key, schema.byName[table]?.keyKind == .integer ? Int64(key) : nil]
         ) ?? false
     }
 }

@@ -53,21 +53,6 @@ package struct ZoneTransaction: CommitTransaction {
         )
     }
 
-    package func zone() throws -> ZoneState {
-        guard
-            let row = try Row.fetchOne(
-                db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM tidemark_zone")
-            )
-        else { throw Self.notAZone }
-        return ZoneState(
-            epoch: try row.value("epoch"),
-            revision: try row.value("revision"),
-            horizon: try row.value("horizon"),
-            schema: hash,
-            time: try row.value("time")
-        )
-    }
-
     /// Reads the latest revision twice: from the zone's row and from its log.
     static func ends(in db: Database) throws -> (zone: Int64, log: Int64) {
         let row = try Row.fetchOne(
@@ -94,9 +79,9 @@ package struct ZoneTransaction: CommitTransaction {
         )
     }
 
-    package func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+    package func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error> {
         do {
-            if planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
+            if alone || planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
             return .success(try inSavepoint(body))
         } catch {
             guard db.isInsideTransaction, !Self.endsTransaction(error) else { throw error }
@@ -141,13 +126,6 @@ package struct ZoneTransaction: CommitTransaction {
 
     // MARK: Verdicts
 
-    package func verdict(of id: String) throws -> Verdict? {
-        try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT device, hash, revision, as_sent FROM tidemark_verdict WHERE id = ?"),
-            arguments: [id]
-        ).map { Verdict(device: $0[0], hash: $0[1], revision: $0[2], isAsSent: $0[3]) }
-    }
-
     package func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
         let rows = try Row.fetchCursor(
             db.cachedStatement(
@@ -183,22 +161,7 @@ package struct ZoneTransaction: CommitTransaction {
         return copies
     }
 
-    package func idsWithVerdict(_ ids: [String]) throws -> [String] {
-        let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        return try String.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM tidemark_verdict WHERE id IN (SELECT value FROM json_each(?))"),
-            arguments: [list]
-        )
-    }
-
     // MARK: Laps
-
-    package func lastExchange(with device: String) throws -> Exchange? {
-        try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT lap, revision, user_id FROM tidemark_lap WHERE device = ?"),
-            arguments: [device]
-        ).map { try Exchange(lap: $0.value("lap"), revision: $0.value("revision"), user: $0.value("user_id")) }
-    }
 
     func keep(_ exchange: Exchange, with device: String) throws {
         try db.cachedStatement(

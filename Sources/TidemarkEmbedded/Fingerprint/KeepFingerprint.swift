@@ -11,7 +11,7 @@ import TidemarkSQL
 extension ZoneTransaction {
     package func fingerprint(at revision: Int64) throws -> Fingerprint? {
         if let fingerprint = try storedFingerprint(at: revision) { return fingerprint }
-        guard try zone().revision == revision else { return nil }
+        guard try head().state.revision == revision else { return nil }
         let computed = try RowFingerprints(db, schema: schema).all()
         try keepFingerprint(computed, at: revision)
         return computed

@@ -60,7 +60,8 @@ public struct ZoneVerification: Sendable {
     private init(_ db: Database, repairing: Bool) throws {
         let localTables = try SchemaIntrospection.localTables(in: db)
         let schema = try SchemaIntrospection(db, excluding: localTables).makeSchema()
-        try EngineConnection.prepare(db, schema: schema)
+        try EngineConnection.addFunctions(to: db)
+        ProgramFunctions.addStandIns(schema.objects, to: db)
         // No step of the check uses the clock.
         let zone = try ZoneTransaction(db, schema: schema, now: 0)
         (revision, logEnd) = try ZoneTransaction.ends(in: db)

@@ -57,7 +57,7 @@ extension ZoneTransaction {
 
     /// Deletes the log up to a damaged entry.
     func forgetLog(through revision: Int64) throws {
-        if try zone().horizon < revision { try compact(to: revision) }
+        if try head().state.horizon < revision { try compact(to: revision) }
         // The entry's hash is unreliable too, and the check of the next entry would use it.
         try db.execute(
             sql: "UPDATE tidemark_revision SET body = '', chain = '' WHERE revision = ?",
@@ -107,11 +107,10 @@ extension ZoneTransaction {
                         log_entry.operation = 'delete'
                             OR log_entry.operation = 'create'
                                 AND (log_entry.merged
-                                    OR synced_table.kind IS NOT 'integer'
+                                    OR log_entry.tbl NOT IN (SELECT value FROM json_each(?2))
                                     OR log_entry.revision > min(log_entry.revision) OVER record) AS renews
                     FROM temp.tidemark_compacted AS compacted
                     CROSS JOIN tidemark_log AS log_entry USING (tbl, key)
-                    LEFT JOIN temp.tidemark_table AS synced_table USING (tbl)
                     WHERE log_entry.revision <= ?1
                     WINDOW record AS (PARTITION BY log_entry.tbl, log_entry.key)
                 ), history AS (
@@ -134,7 +133,10 @@ extension ZoneTransaction {
                 )
                 GROUP BY tbl, key, revision
                 """,
-            arguments: [horizon]
+            arguments: [
+                horizon,
+                JSONText.array(schema.tables.filter { $0.keyKind == .integer }.map { JSONText.quote($0.name) }),
+            ]
         )
         try replaceMergedEntries(horizon)
     }

@@ -8,7 +8,8 @@ extension ZoneTransaction {
     package func keep(_ commit: ZoneCommit) throws {
         for revision in commit.revisions {
             try keepPermanentIDs(of: revision)
-            for entry in revision.entries { try insert(entry, of: revision.revision) }
+            try insert(revision.entries.filter { $0.before == nil }, of: revision.revision)
+            for entry in revision.entries where entry.before != nil { try insert(entry, of: revision.revision) }
             try insert(revision)
             if let fingerprint = revision.fingerprint { try keepFingerprint(fingerprint, at: revision.revision) }
             for note in revision.notes {
@@ -32,37 +33,42 @@ extension ZoneTransaction {
 
     private func keepPermanentIDs(of revision: CommittedRevision) throws {
         guard let device = revision.stamp.device, !revision.permanentIDs.isEmpty else { return }
-        let insert = try BoundStatement("INSERT INTO tidemark_idmap VALUES (?, ?, ?, ?)", in: db)
-        for assigned in revision.permanentIDs {
-            let table = schema.tables[assigned.name.table]
-            do {
-                try insert.run { row in
-                    row.bind(device, at: 1)
-                    row.bind(table.name, at: 2)
-                    row.bind(assigned.name.id, at: 3)
-                    row.bind(assigned.id, at: 4)
-                }
-            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
-                throw Identities.usedTemporaryID(table)
+        let ids = revision.permanentIDs
+        do {
+            try InsertRows("tidemark_idmap (device, tbl, temporary, permanent)", columns: 4, in: db).run(ids.count) {
+                index,
+                row in
+                row.bind(device, at: 0)
+                row.bind(schema.tables[ids[index].name.table].name, at: 1)
+                row.bind(ids[index].name.id, at: 2)
+                row.bind(ids[index].id, at: 3)
             }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+            let used = try ids.first {
+                try permanentID(of: $0.name, device: device).map { [id = $0.id] in $0 != id } ?? false
+            }
+            throw Identities.usedTemporaryID(schema.tables[(used ?? ids[0]).name.table])
         }
     }
 
     // MARK: The log
 
+    /// Adds the entries of new records.
+    private func insert(_ created: [CommittedRevision.Entry], of revision: Int64) throws {
+        try InsertRows("tidemark_log (tbl, key, revision, operation)", columns: 4, in: db).run(created.count) {
+            index,
+            row in
+            row.bind(schema.tables[created[index].name.table].name, at: 0)
+            row.bind(created[index].name.key, at: 1)
+            row.bind(revision, at: 2)
+            row.bind(Operation.create.rawValue, at: 3)
+        }
+    }
+
+    /// Adds the entry of an updated or deleted record.
     private func insert(_ entry: CommittedRevision.Entry, of revision: Int64) throws {
         let table = schema.tables[entry.name.table]
         let columns = entry.columns.map { JSONText.quote(table.columns[$0].name) }
-        guard let before = entry.before else {
-            return try BoundStatement(
-                "INSERT INTO tidemark_log (tbl, key, revision, operation) VALUES (?, ?, ?, 'create')",
-                in: db
-            ).run { row in
-                row.bind(table.name, at: 1)
-                row.bind(entry.name.key, at: 2)
-                row.bind(revision, at: 3)
-            }
-        }
         try BoundStatement(
             """
             INSERT INTO tidemark_log (tbl, key, revision, operation, columns, unlogged)
@@ -76,7 +82,7 @@ extension ZoneTransaction {
             row.bind(revision, at: 3)
             row.bind(entry.operation.rawValue, at: 4)
             if entry.operation == .update { row.bind(JSONText.array(columns), at: 5) }
-            row.bind(schema.layouts[entry.name.table].object(before), at: 6)
+            row.bind(entry.before.map(schema.layouts[entry.name.table].object), at: 6)
         }
     }
 
@@ -188,17 +194,11 @@ extension ZoneTransaction {
                 next[entry.name.table] = id + 1
             }
         }
-        for (table, next) in next.sorted(by: { $0.key < $1.key }) {
-            try BoundStatement(
-                """
-                INSERT INTO tidemark_identity (tbl, next) VALUES (?, ?)
-                ON CONFLICT (tbl) DO UPDATE SET next = max(next, excluded.next)
-                """,
-                in: db
-            ).run { row in
-                row.bind(schema.tables[table].name, at: 1)
-                row.bind(next, at: 2)
-            }
+        let known = next.sorted { $0.key < $1.key }
+        let raise = "ON CONFLICT (tbl) DO UPDATE SET next = max(next, excluded.next)"
+        try InsertRows("tidemark_identity (tbl, next)", columns: 2, raise, in: db).run(known.count) { index, row in
+            row.bind(schema.tables[known[index].key].name, at: 0)
+            row.bind(known[index].value, at: 1)
         }
     }
 }

@@ -22,7 +22,8 @@ struct DeltaRows {
             revision: try zone.value("revision")
         )
         guard isPossible else { return false }
-        try EngineConnection.prepare(db, schema: schema)
+        try EngineConnection.addFunctions(to: db)
+        ProgramFunctions.addStandIns(schema.objects, to: db)
         try db.execute(
             sql: """
                 CREATE TEMP TABLE tidemark_changed AS

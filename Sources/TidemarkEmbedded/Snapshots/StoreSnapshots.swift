@@ -94,7 +94,7 @@ extension EmbeddedStore {
         for _ in 0..<Self.settleAttemptsMax {
             let (state, schema) = try await file.committing { transaction, current in
                 try transaction.absorbOutsideChanges()
-                let state = try transaction.zone()
+                let state = try transaction.head().state
                 // The snapshot carries the fingerprint; this computes and stores it at most once.
                 _ = try transaction.fingerprint(at: state.revision)
                 return (state, current.schema)

@@ -57,7 +57,7 @@ package struct ZoneAdoption {
         let introspect = {
             let introspection = try ZoneTraits(db: db, excluding: excluding)
                 .introspect(declaring: keys, renames: renames)
-            try EngineConnection.prepare(db, schema: introspection.makeSchema())
+            ProgramFunctions.addStandIns(try introspection.makeSchema().objects, to: db)
             return introspection
         }
         try Self.refuseShadowTriggers(in: db, introspect)

@@ -224,7 +224,6 @@ struct FollowSchema {
         try db.execute(sql: "UPDATE tidemark_zone SET epoch = ?", arguments: [text])
         // The stored fingerprints do not match the changed rows.
         try db.execute(sql: "DELETE FROM tidemark_fingerprint")
-        try EngineConnection.prepare(db, schema: schema)
     }
 
     private func history() throws -> SchemaHistory {

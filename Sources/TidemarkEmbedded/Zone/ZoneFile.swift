@@ -81,6 +81,7 @@ final class ZoneFile: Sendable {
         let (adoptionResult, growth) = try journal.restoringIfRefused(pool) {
             try pool.writeWithoutTransaction { db in
                 try EngineConnection.flushCommits(of: db)
+                try EngineConnection.widenCaches(of: db)
                 if opening.altersTables { try db.execute(sql: "PRAGMA foreign_keys = OFF") }
                 var adoptionResult: (adopted: Adopted, place: FilePlace)?
                 var growth: (additions: [String], ignored: [String]) = ([], [])
@@ -120,9 +121,16 @@ final class ZoneFile: Sendable {
     /// The hash of the current schema.
     var schemaHash: String { servedSchema.withLock(\.hash) }
 
+    /// How a transaction ends.
+    enum Completion {
+        /// With the zone in a state; nil if the caller does not know it.
+        case commit(ZoneState?)
+        case rollback
+    }
+
     /// Runs `body` in a transaction on the current tables; `body` may roll it back.
     func inTransaction<Result: Sendable>(
-        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (Result, Database.TransactionCompletion)
+        _ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> (Result, Completion)
     ) async throws -> Result {
         try await pool.writeWithoutTransaction { [self] db in
             var result: Result?
@@ -132,7 +140,7 @@ final class ZoneFile: Sendable {
                 try db.inTransaction(.immediate) {
                     try self.place.requireUnmoved()
                     let current = try self.current(db)
-                    try EngineConnection.prepare(db, schema: current.schema)
+                    ProgramFunctions.addStandIns(current.schema.objects, to: db)
                     let transaction = try ZoneTransaction(
                         db,
                         schema: current.schema,
@@ -141,9 +149,10 @@ final class ZoneFile: Sendable {
                     )
                     let (value, completion) = try body(transaction, current)
                     result = value
-                    schemaToPublish = completion == .commit ? current : nil
-                    committedState = completion == .commit ? try transaction.zone() : nil
-                    return completion
+                    guard case .commit(let state) = completion else { return .rollback }
+                    schemaToPublish = current
+                    committedState = try state ?? transaction.head().state
+                    return .commit
                 }
                 // Do not acknowledge a commit into a file that a program moved or deleted meanwhile.
                 try self.place.requireUnmoved()
@@ -166,7 +175,7 @@ final class ZoneFile: Sendable {
     /// Runs `body` in a transaction on the current tables, and commits it.
     func committing<Result: Sendable>(_ body: @escaping @Sendable (ZoneTransaction, ServedSchema) throws -> Result)
         async throws -> Result
-    { try await inTransaction { (try body($0, $1), .commit) } }
+    { try await inTransaction { (try body($0, $1), .commit(nil)) } }
 
     /// Reads concurrently with the writer.
     func reading<Result: Sendable>(_ body: @escaping @Sendable (Database) throws -> Result) async throws -> Result {

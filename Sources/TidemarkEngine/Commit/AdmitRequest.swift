@@ -6,16 +6,6 @@ struct KnownState {
     let exchange: (String) throws -> Exchange?
     /// Returns the fingerprint of the zone's rows at a revision.
     let fingerprint: (Int64) throws -> Fingerprint?
-
-    init(_ transaction: some ZoneBooks) {
-        exchange = transaction.lastExchange
-        fingerprint = transaction.fingerprint
-    }
-
-    init(exchange: @escaping (String) throws -> Exchange?, fingerprint: @escaping (Int64) throws -> Fingerprint?) {
-        self.exchange = exchange
-        self.fingerprint = fingerprint
-    }
 }
 
 /// Checks that refuse a whole request before it has any effect.
@@ -26,7 +16,7 @@ extension SyncHandler {
         from caller: Caller,
         to zone: ZoneState,
         knowing known: KnownState,
-        in transaction: some ZoneBooks
+        in transaction: some CommitTransaction
     ) throws {
         try checkOwner(request, caller, knowing: known)
         try check(request, against: zone, in: transaction)
@@ -53,7 +43,7 @@ extension SyncHandler {
         fix: "The device takes a new identity and a new snapshot; the outbox is kept."
     )
 
-    private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some ZoneBooks) throws {
+    private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some CommitTransaction) throws {
         if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
             let end = try transaction.end(of: epoch)
             throw TidemarkError(
@@ -101,7 +91,7 @@ extension SyncHandler {
         _ request: SyncRequest,
         _ missed: CatchUp,
         knowing known: KnownState,
-        in transaction: some ZoneBooks
+        in transaction: some CommitTransaction
     ) throws {
         guard request.isSettled, let device = request.device else { return }
         if try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)

@@ -1,38 +1,37 @@
 import TidemarkCore
 
 /// The question of a device whose history differs from the zone's.
-extension SyncHandler {
+extension GroupRun {
     /// Answers the verdicts of a device's change sets, the ids with a verdict, the last revision
     /// that the device shares with this history, and all notes of its overruled values.
     func answer(
         _ question: SyncRequest.Question,
         of request: SyncRequest,
-        from caller: Caller,
-        in transaction: some ZoneBooks
+        from caller: Caller
     ) throws -> String {
-        try checkOwner(request, caller, knowing: KnownState(transaction))
-        let zone = try transaction.zone()
+        try sync.checkOwner(request, caller, knowing: known)
+        let state = ledger.state
         // The device receives the rows in a snapshot or a delta.
-        let copies = try transaction.authorsCopies(of: question.recall, .ids)
+        let copies = try zone.authorsCopies(of: question.recall, .ids)
         var verdicts: [String] = []
         var asSent: [String] = []
         for id in question.recall {
-            guard let copy = copies[id], let verdict = try transaction.verdict(of: id),
-                try isOwn(verdict, of: request, from: caller, KnownState(transaction))
+            guard let copy = copies[id], let verdict = ledger.facts.verdicts[id],
+                sync.isOwn(verdict, of: request, from: caller)
             else { continue }
             verdicts.append(copy)
             if verdict.isAsSent { asSent.append("\"\(id)\"") }
         }
-        let known = try transaction.idsWithVerdict(question.known).map { "\"\($0)\"" }
-        let shared = try lastSharedRevision(with: request, at: zone, in: transaction)
+        let decided = question.known.filter { ledger.facts.verdicts[$0] != nil }.map { "\"\($0)\"" }
+        let shared = try lastSharedRevision(with: request)
         // The device changes its id afterwards and cannot request them again, so send all at once.
         let notes =
             try request.device.map {
-                try transaction.overruledNotes(device: $0, after: 0, through: zone.revision, limit: .max)
+                try zone.overruledNotes(device: $0, after: 0, through: state.revision, limit: .max)
             } ?? []
         let overruled = notes.isEmpty ? "" : #""overruled":[\#(notes.joined(separator: ","))],"#
-        return #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","more":false,"#
-            + #""seen":\#(shared.map(String.init) ?? "null"),"known":[\#(known.joined(separator: ","))],"#
+        return #"{"maxRevision":\#(state.revision),"epoch":"\#(state.epoch)","more":false,"#
+            + #""seen":\#(shared.map(String.init) ?? "null"),"known":[\#(decided.joined(separator: ","))],"#
             + #""asSent":[\#(asSent.joined(separator: ","))],\#(overruled)"#
             + #""changeSets":[\#(verdicts.joined(separator: ","))]}"#
     }
@@ -40,16 +39,13 @@ extension SyncHandler {
     /// Finds the last revision that the device and the zone share, as far as the server can prove it.
     ///
     /// The proof is an equal fingerprint, or the last exchange with the device.
-    private func lastSharedRevision(
-        with request: SyncRequest,
-        at zone: ZoneState,
-        in transaction: some ZoneBooks
-    ) throws -> Int64? {
-        if let fingerprint = request.fingerprint, request.epoch == zone.epoch, hasShape(of: zone, request),
-            request.maxRevision <= zone.revision, try transaction.fingerprint(at: request.maxRevision) == fingerprint
+    private func lastSharedRevision(with request: SyncRequest) throws -> Int64? {
+        let state = ledger.state
+        if let fingerprint = request.fingerprint, request.epoch == state.epoch, sync.hasShape(of: state, request),
+            request.maxRevision <= state.revision, try known.fingerprint(request.maxRevision) == fingerprint
         {
             return request.maxRevision
         }
-        return try request.device.flatMap { try transaction.lastExchange(with: $0)?.revision }
+        return try request.device.flatMap { try known.exchange($0)?.revision }
     }
 }

@@ -21,7 +21,7 @@ extension GroupRun {
         // Compact last: the answer may contain revisions before the new horizon.
         if sync.compactsLog(at: ledger.state) {
             try sync.compact(zone, at: ledger.state)
-            ledger.state = try zone.zone()
+            ledger.state = try zone.head().state
         }
         let answer = SyncAnswer(
             maxRevision: end,

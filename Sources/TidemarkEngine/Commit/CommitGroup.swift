@@ -27,24 +27,32 @@ package struct CommitGroup {
     /// Makes a group's rules.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// Answers a group in its order.
+    /// Answers a group in its order. Unless ``Answers/areWorthCommitting``, the caller rolls back.
     ///
-    /// - Returns: An answer or an error for each request. When the answers reach the byte limit, the remaining requests
-    ///   have no effect and no result; they join the next group.
+    /// - Returns: An answer or an error for each request, and the zone's state afterwards. When the answers reach the
+    ///   byte limit, the remaining requests have no effect and no result; they join the next group.
     /// - Throws: The error that failed the whole transaction.
-    package func handle(_ group: [ZoneRequest], in transaction: some CommitTransaction) throws -> [Result<
-        ZoneAnswer, any Error
-    >] {
+    package func handle(_ group: [ZoneRequest], in transaction: some CommitTransaction) throws -> Answers {
         try withReaders(of: group[...], []) { readers in
             var run = GroupRun(group, readers, in: transaction, limits: limits)
-            return try run.answer()
+            return Answers(results: try run.answer(), state: run.ledger.state)
         }
     }
 
+    /// What became of a group.
+    package struct Answers {
+        /// The answers and errors, in the order of the requests.
+        package let results: [Result<ZoneAnswer, any Error>]
+        /// The zone's state after the commit.
+        package let state: ZoneState
+
+        /// Whether the transaction has any effect; if every request was refused, the caller rolls back, which needs no
+        /// flush.
+        package var areWorthCommitting: Bool { CommitGroup.isWorthCommitting(results) }
+    }
+
     /// Whether a transaction with these results has any effect.
-    ///
-    /// If every request was refused, the caller rolls back, which needs no flush.
-    package static func isWorthCommitting(_ results: [Result<ZoneAnswer, any Error>]) -> Bool {
+    fileprivate static func isWorthCommitting(_ results: [Result<ZoneAnswer, any Error>]) -> Bool {
         results.contains { if case .success = $0 { true } else { false } }
     }
 
@@ -268,6 +276,7 @@ struct GroupRun<Transaction: CommitTransaction> {
         var query = FactsQuery()
         for case .success(let request)? in incoming {
             query.changeSets += request.request.changeSets.compactMap(\.id)
+            if let question = request.request.question { query.changeSets += question.recall + question.known }
             query.oldest = min(query.oldest ?? .max, request.request.maxRevision)
             guard let device = request.request.device else { continue }
             query.devices.insert(device)
@@ -299,12 +308,8 @@ struct GroupRun<Transaction: CommitTransaction> {
     var known: KnownState {
         let ledger = ledger
         let zone = zone
-        let ownDevices = Set(group.indices.compactMap { request(at: $0)?.request.device })
         return KnownState(
-            exchange: { device in
-                if let exchange = ledger.exchanges[device] ?? ledger.facts.exchanges[device] { return exchange }
-                return ownDevices.contains(device) ? nil : try zone.lastExchange(with: device)
-            },
+            exchange: { ledger.exchanges[$0] ?? ledger.facts.exchanges[$0] },
             fingerprint: { try ledger.fingerprints[$0] ?? zone.fingerprint(at: $0) }
         )
     }
@@ -368,7 +373,7 @@ struct GroupRun<Transaction: CommitTransaction> {
         guard !waiting.isEmpty else { return }
         let zone = zone
         let before = ledger
-        let outcome = try zone.isolated { try writeTurns() }
+        let outcome = try zone.isolated(alone: false) { try writeTurns() }
         turns = []
         run = Run(footprint: Footprint(rules))
         switch outcome {

@@ -85,23 +85,29 @@ extension GroupRun {
     }
 
     private mutating func takeID(of table: Int) throws -> Int64 {
-        let wish = ledger.assigner.knows(table) ? Identities.Assigner.Wish() : wish(for: table)
-        return try ledger.assigner.take(of: table, wish, in: zone)
+        // The assigner is taken out, so that the wishes can be counted meanwhile.
+        var assigner = ledger.assigner
+        defer { ledger.assigner = assigner }
+        return try assigner.take(of: table, wishes, in: zone)
     }
 
-    /// Returns what the change sets of the group want of a table's ids.
-    private func wish(for table: Int) -> Identities.Assigner.Wish {
-        var wish = Identities.Assigner.Wish()
+    /// What the change sets of the group want of the tables' ids.
+    private var wishes: [Int: Identities.Assigner.Wish] {
+        var wishes: [Int: Identities.Assigner.Wish] = [:]
         for incoming in requests {
             for (changeSet, envelope) in zip(incoming.changeSets, incoming.request.changeSets)
             where !isDecided(envelope) {
-                for record in changeSet.records where record.table == table && record.operation == .create {
-                    if identities.temporaryKey(record) != nil { wish.count += 1 }
-                    if let id = Int64(record.key), id > 0 { wish.chosen.insert(id) }
+                for record in changeSet.records where record.operation == .create {
+                    guard schema.tables[record.table].keyKind == .integer, let id = Int64(record.key) else { continue }
+                    if identities.temporaryKey(record) != nil {
+                        wishes[record.table, default: .init()].count += 1
+                    } else if id > 0 {
+                        wishes[record.table, default: .init()].chosen.insert(id)
+                    }
                 }
             }
         }
-        return wish
+        return wishes
     }
 
     /// Whether a change set has a stored verdict.

@@ -30,22 +30,24 @@ package struct Identities {
         /// The ids from which the next ones are sought, of the tables that have got some.
         private(set) var nextIDs: [Int: Int64] = [:]
 
-        /// Whether it knows what change sets want of a table.
-        func knows(_ table: Int) -> Bool { tables[table] != nil }
-
         /// Forgets the next ids of a table, because others have taken some.
         mutating func forget(_ table: Int) { tables[table] = nil }
 
         /// Takes the next id of a table: no record has had it, and no change set of the group chooses it.
         ///
-        /// `wish` counts the first time.
-        mutating func take(of table: Int, _ wish: Wish, in transaction: some CommitTransaction) throws -> Int64 {
-            var entry = tables.removeValue(forKey: table) ?? Table(wish: wish)
+        /// `wishes` tells what the group wants, by table. The first time, the ids of all tables are reserved.
+        mutating func take(
+            of table: Int,
+            _ wishes: @autoclosure () -> [Int: Wish],
+            in transaction: some CommitTransaction
+        ) throws -> Int64 {
+            if tables[table] == nil { try reserve(wishes(), in: transaction) }
+            var entry = tables.removeValue(forKey: table) ?? Table(wish: Wish(count: 1))
             while true {
                 while let range = entry.ranges.last, entry.next > range.upperBound { entry.ranges.removeLast() }
                 if entry.ranges.isEmpty {
-                    let count = max(1, entry.wish.count)
-                    entry.ranges = try transaction.nextIDs(of: table, from: entry.next, count: count).reversed()
+                    let wanted = [table: WantedIDs(least: entry.next, count: max(1, entry.wish.count))]
+                    entry.ranges = try transaction.nextIDs(wanted)[table, default: []].reversed()
                     guard !entry.ranges.isEmpty else { throw Self.exhausted(transaction.schema.tables[table]) }
                 }
                 let id = max(entry.next, entry.ranges[entry.ranges.count - 1].lowerBound)
@@ -54,6 +56,14 @@ package struct Identities {
                 tables[table] = entry
                 nextIDs[table] = entry.next
                 return id
+            }
+        }
+
+        private mutating func reserve(_ wishes: [Int: Wish], in transaction: some CommitTransaction) throws {
+            let unknown = wishes.filter { tables[$0.key] == nil && $0.value.count > 0 }
+            let wanted = unknown.mapValues { WantedIDs(least: 1, count: $0.count) }
+            for (table, ranges) in try transaction.nextIDs(wanted) {
+                tables[table] = Table(ranges: ranges.reversed(), wish: unknown[table] ?? Wish())
             }
         }
 

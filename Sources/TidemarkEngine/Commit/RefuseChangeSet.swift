@@ -33,7 +33,8 @@ extension GroupRun {
                 device: request.device,
                 hash: envelope.hash,
                 revision: nil,
-                isAsSent: false
+                isAsSent: false,
+                owner: turn.incoming.access.caller.userID
             )
         }
         turn.outcomes[index] = SyncHandler.Outcome(body: text, revision: nil)

@@ -8,7 +8,7 @@ extension GroupRun {
         if case .failure(let error)? = incoming[place] { return .failure(error) }
         let before = ledger
         let zone = zone
-        let result = try zone.isolated { try answerOne(place) }
+        let result = try zone.isolated(alone: group.count == 1) { try answerOne(place) }
         if case .failure = result {
             ledger = before
             run = Run(footprint: Footprint(rules))
@@ -25,7 +25,7 @@ extension GroupRun {
         }
         let request = incoming.request
         if let question = request.question {
-            let text = try sync.answer(question, of: request, from: incoming.access.caller, in: zone)
+            let text = try answer(question, of: request, from: incoming.access.caller)
             return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
         }
         var turn = try begin(incoming, at: place)
@@ -146,7 +146,7 @@ extension GroupRun {
         if planted(PlantedBug.forgetsVerdictOfSums), turn.incoming.changeSets[index].hasSums { return false }
         // Id and content identify the change set. The sender may have a new device id.
         guard verdict.hash == envelope.hash || planted(PlantedBug.ignoresContentHash),
-            try sync.isOwn(verdict, of: turn.request, from: turn.incoming.access.caller, known)
+            sync.isOwn(verdict, of: turn.request, from: turn.incoming.access.caller)
         else {
             throw TidemarkError(
                 .changeSetIdReused,

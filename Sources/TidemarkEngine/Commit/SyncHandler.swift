@@ -39,12 +39,11 @@ package struct SyncHandler: Sendable {
 
     /// Whether a stored verdict is about a change set of the caller: of this device, or of another
     /// device that belongs to the same user.
-    func isOwn(_ verdict: Verdict, of request: SyncRequest, from caller: Caller, _ known: KnownState) throws -> Bool {
+    func isOwn(_ verdict: Verdict, of request: SyncRequest, from caller: Caller) -> Bool {
         guard caller != .local, let device = verdict.device, device != request.device,
             !planted(PlantedBug.recallOfAnybody)
         else { return true }
-        let owner = try known.exchange(device)?.user
-        return owner == nil || owner == caller.userID
+        return verdict.owner == nil || verdict.owner == caller.userID
     }
 
     /// The most related records in a refusal.
@@ -54,7 +53,7 @@ package struct SyncHandler: Sendable {
     }
 
     /// Lends ids of the tables that a request names.
-    func lend(_ request: SyncRequest, in transaction: some ZoneBooks) throws -> [String: [LentIDs]] {
+    func lend(_ request: SyncRequest, in transaction: some CommitTransaction) throws -> [String: [LentIDs]] {
         guard request.device != nil, !request.lend.isEmpty else { return [:] }
         guard limits.lendsIDs else { return Dictionary(uniqueKeysWithValues: request.lend.map { ($0, []) }) }
         return try transaction.lend(request.lend)
@@ -83,7 +82,7 @@ package struct SyncHandler: Sendable {
         _ request: SyncRequest,
         at zone: ZoneState,
         through end: Int64,
-        in transaction: some ZoneBooks
+        in transaction: some CommitTransaction
     ) throws -> CatchUp {
         guard request.echo != .verdicts, request.maxRevision < end else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
@@ -112,7 +111,7 @@ package struct SyncHandler: Sendable {
     }
 
     /// Runs one compaction step if the log exceeds the limit by enough revisions.
-    func compact(_ transaction: some ZoneBooks, at zone: ZoneState) throws {
+    func compact(_ transaction: some CommitTransaction, at zone: ZoneState) throws {
         guard compactsLog(at: zone), let excess = excess(at: zone) else { return }
         try transaction.compact(to: zone.horizon + min(excess, Int64(limits.compactionStepMax)))
     }
@@ -131,7 +130,7 @@ package struct SyncHandler: Sendable {
         _ missed: CatchUp,
         _ verdicts: [Outcome],
         of request: SyncRequest,
-        in transaction: some ZoneBooks
+        in transaction: some CommitTransaction
     ) throws -> [String] {
         // A repeated change set may be among the missed revisions. If this device is its author,
         // the author's copy is already there; otherwise it replaces the body below. If more

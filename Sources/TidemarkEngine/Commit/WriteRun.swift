@@ -122,7 +122,8 @@ extension GroupRun {
                 device: revision.stamp.device,
                 hash: revision.envelope?.hash ?? "",
                 revision: revision.revision,
-                isAsSent: revision.isAsSent
+                isAsSent: revision.isAsSent,
+                owner: revision.stamp.user
             )
             guard let device = revision.stamp.device else { continue }
             for assigned in revision.permanentIDs {

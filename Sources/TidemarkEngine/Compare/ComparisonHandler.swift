@@ -16,20 +16,22 @@ package struct ComparisonHandler: Sendable {
     /// It writes only the server's own bookkeeping.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError``; the caller rolls back then.
-    package func handle(_ body: [UInt8], in transaction: some ZoneBooks) throws -> String {
+    package func handle(_ body: [UInt8], in transaction: some CommitTransaction) throws -> String {
         let request = try body.withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
             var reader = try JSONReader(bytes, depthMax: limits.jsonDepthMax)
             return try ComparisonRequest.read(&reader, limits: limits)
         }
         try transaction.absorbOutsideChanges()
-        let zone = try transaction.zone()
+        let zone = try transaction.head().state
         try check(request, against: zone)
         if request.recompute == true { try transaction.recomputeFingerprint() }
         let fingerprint = try transaction.fingerprint(at: zone.revision)
         // At another revision the rows differ anyway: the device catches up first.
         let comparison =
             request.revision == zone.revision
-            ? try transaction.compare(request.ranges, limits: limits) : Comparison(differing: [], changeSet: nil)
+            ? try RangeRows(of: transaction).compare(request.ranges, limits: limits) {
+                try transaction.presentRows($0)
+            } : Comparison(differing: [], changeSet: nil)
         return answer(comparison, zone: zone, fingerprint: fingerprint)
     }
 

@@ -4,11 +4,11 @@ package import TidemarkCore
 extension RangeRows {
     /// Compares ranges of a device with the store's rows.
     ///
-    /// `changeSet` renders the store's rows of ranges.
+    /// `changeSet` renders rows of the store.
     package func compare(
         _ ranges: [KeyRange],
         limits: Limits,
-        changeSet: ([KeyRange]) throws -> String
+        changeSet: ([RecordID]) throws -> String
     ) throws -> Comparison {
         try refuseForeign(ranges)
         let storeRanges = try measure(ranges)
@@ -25,7 +25,7 @@ extension RangeRows {
             )
         }
         guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
-        return Comparison(differing: differing, changeSet: try changeSet(indexesToSend.map { ranges[$0] }))
+        return Comparison(differing: differing, changeSet: try changeSet(names(in: indexesToSend.map { ranges[$0] })))
     }
 
     /// Refuses ranges that are out of order, or have an unknown table or an invalid key.

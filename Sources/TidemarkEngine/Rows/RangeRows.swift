@@ -5,10 +5,10 @@ package struct RangeRows {
     let schema: SyncSchema
     private let sums: (FingerprintQuery) throws -> [RowSum]
 
-    /// Makes them of a schema and of the store's answer to a ``TidemarkCore/FingerprintQuery``.
-    package init(_ schema: SyncSchema, sums: @escaping (FingerprintQuery) throws -> [RowSum]) {
-        self.schema = schema
-        self.sums = sums
+    /// Makes those of a transaction.
+    init(of transaction: some CommitTransaction) {
+        schema = transaction.schema
+        sums = transaction.fingerprints
     }
 
     /// Counts and fingerprints the rows in each range.

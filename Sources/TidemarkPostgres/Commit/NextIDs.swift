@@ -4,23 +4,61 @@ import TidemarkSQL
 
 /// The ids of new records: no id is assigned twice, not even that of a deleted record.
 extension PostgresTransaction {
-    func nextIDs(of place: Int, from least: Int64, count: Int) throws -> [ClosedRange<Int64>] {
-        let stored = try table(place)
-        guard stored.sequence == nil else {
-            // A run that was undone leaves its ids for the next one.
-            let used = usedIDs[place] ?? []
-            let spare = (drawnIDs[place] ?? []).filter { $0 >= least && !used.contains($0) }
-            guard spare.count < count else { return Self.ranges(of: spare) }
-            let drawn = try drawIDs(count - spare.count, from: stored)
-            drawnIDs[place, default: []] += drawn
-            return Self.ranges(of: spare + drawn)
+    func nextIDs(_ wanted: [Int: WantedIDs]) throws -> [Int: [ClosedRange<Int64>]] {
+        let places = wanted.keys.sorted()
+        let tables = try places.map { try table($0) }
+        let wishes = places.compactMap { wanted[$0] }
+        let spares = zip(places, wishes).map(spareIDs)
+        let missing = zip(wishes, spares).map { max(0, $0.count - $1.count) }
+        let results = try pg.run(zip(tables, missing).map(nextStatement))
+        var next: [Int: [ClosedRange<Int64>]] = [:]
+        for (index, place) in places.enumerated() {
+            let table = tables[index]
+            if table.sequence == nil {
+                next[place] = Self.range(of: table, from: max(wishes[index].least, results[index][0].integer(0) ?? 1))
+            } else {
+                let drawn = try draw(missing[index], from: table, results[index])
+                drawnIDs[place, default: []] += drawn
+                next[place] = Self.ranges(of: spares[index] + drawn)
+            }
         }
-        let next = try pg.integer("SELECT \(nextSQL(stored))", [zoneName, stored.table.name]) ?? 1
-        let first = max(least, next)
-        guard let layout = IDLayout(stored) else {
+        return next
+    }
+
+    /// The statement that draws ids from a table's sequence, or reads the next one of a table without a sequence.
+    private func nextStatement(of table: PostgresTable, drawing count: Int) -> PostgresStatement {
+        guard table.sequence != nil else {
+            return PostgresStatement("SELECT \(nextSQL(table))", [zoneName, table.table.name])
+        }
+        let id = table.column(table.table.key[0], "app_row")
+        return PostgresStatement(
+            """
+            WITH drawn AS MATERIALIZED (
+                SELECT nextval($3::regclass) AS id
+                FROM generate_series(1, $4::int))
+            SELECT drawn.id, bound.next,
+                EXISTS (SELECT 1 FROM \(table.name) AS app_row
+                    WHERE \(table.inZone("app_row")) AND \(id) = drawn.id)
+                OR EXISTS (SELECT 1 FROM tidemark.log AS log_entry
+                    WHERE log_entry.zone = $1 AND log_entry.tbl = $2 AND log_entry.key = drawn.id::text)
+            FROM drawn
+            CROSS JOIN (SELECT \(nextSQL(table)) AS next) AS bound
+            """,
+            [zoneName, table.table.name, table.sequence, "\(count)"]
+        )
+    }
+
+    private static func range(of table: PostgresTable, from first: Int64) -> [ClosedRange<Int64>] {
+        guard let layout = IDLayout(table) else {
             return first <= TemporaryID.assignedMax ? [first...TemporaryID.assignedMax] : []
         }
         return layout.own(from: first).map { [$0] } ?? []
+    }
+
+    /// Returns drawn ids that a run which was undone has left for the next one.
+    private func spareIDs(_ place: Int, _ wish: WantedIDs) -> [Int64] {
+        let used = usedIDs[place] ?? []
+        return Array((drawnIDs[place] ?? []).filter { $0 >= wish.least && !used.contains($0) }.prefix(wish.count))
     }
 
     /// The maximum lag of a sequence behind the rows' ids that the store closes by drawing numbers.
@@ -29,37 +67,23 @@ extension PostgresTransaction {
     /// The maximum number of extra draws in a round if the sequence is far behind.
     private static let extraDrawsMax = 10_000
 
-    /// Draws ids from a table's sequence.
+    /// Returns ids of a table's sequence: those of `rows` that are free, and as many more as are needed.
     ///
     /// Programs may have inserted rows with explicit ids, which the sequence does not know. Normally the store draws
     /// past all of them. If a program uses ids far ahead, such as its own range, the store skips only ids that a row
     /// has or had.
-    private func drawIDs(_ count: Int, from stored: PostgresTable) throws -> [Int64] {
-        let id = stored.column(stored.table.key[0], "app_row")
+    private func draw(_ count: Int, from table: PostgresTable, _ rows: PostgresRows) throws -> [Int64] {
         var ids: [Int64] = []
-        var wanted = count
+        var rows = rows
         while ids.count < count {
-            let numbers = try pg.query(
-                """
-                WITH drawn AS MATERIALIZED (
-                    SELECT nextval($3::regclass) AS id
-                    FROM generate_series(1, $4::int))
-                SELECT drawn.id, bound.next,
-                    EXISTS (SELECT 1 FROM \(stored.name) AS app_row
-                        WHERE \(stored.inZone("app_row")) AND \(id) = drawn.id)
-                    OR EXISTS (SELECT 1 FROM tidemark.log AS log_entry
-                        WHERE log_entry.zone = $1 AND log_entry.tbl = $2 AND log_entry.key = drawn.id::text)
-                FROM drawn
-                CROSS JOIN (SELECT \(nextSQL(stored)) AS next) AS bound
-                """,
-                [zoneName, stored.table.name, stored.sequence, "\(wanted)"]
-            ).map { (id: $0.integer(0) ?? 0, next: $0.integer(1) ?? 1, isTaken: $0.isTrue(2)) }
+            let numbers = rows.map { (id: $0.integer(0) ?? 0, next: $0.integer(1) ?? 1, isTaken: $0.isTrue(2)) }
             guard let first = numbers.first else { break }
             let lag = first.next - first.id
             let isNear = lag <= Self.sequenceLagMax
             ids += numbers.filter { isNear ? $0.id >= $0.next : !$0.isTaken }.map(\.id)
-            let passed = isNear ? max(0, Int(lag) - numbers.count) : min(wanted, Self.extraDrawsMax)
-            wanted = count - ids.count + passed
+            guard ids.count < count else { break }
+            let passed = isNear ? max(0, Int(lag) - numbers.count) : min(numbers.count, Self.extraDrawsMax)
+            rows = try pg.run([nextStatement(of: table, drawing: count - ids.count + passed)])[0]
         }
         return ids
     }

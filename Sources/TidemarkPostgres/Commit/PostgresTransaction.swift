@@ -162,15 +162,13 @@ final class PostgresTransaction: CommitTransaction {
         )
     }
 
-    func zone() throws -> ZoneState { state }
-
     func end(of epoch: String) throws -> Int64? {
         try pg.integer("SELECT ended FROM tidemark.lineage WHERE zone = $1 AND epoch = $2", [zoneName, epoch])
     }
 
     // MARK: Savepoints
 
-    func isolated<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+    func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error> {
         do { return .success(try undoable(body)) } catch let failure as PostgresFailure
             where pg.isUsable && failure.state == "55P03"
         { return .failure(try rowsHeldError()) } catch  where pg.isUsable && !Self.endsTransaction(error) {

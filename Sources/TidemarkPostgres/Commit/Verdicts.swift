@@ -2,10 +2,6 @@ import TidemarkCore
 import TidemarkEngine
 
 extension PostgresTransaction {
-    func verdict(of id: String) throws -> Verdict? {
-        try pg.query("\(Verdict.sql) AND id = $2", [zoneName, id]).map { Verdict($0) }.first
-    }
-
     func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
         let copies = try pg.query(
             """
@@ -21,25 +17,6 @@ extension PostgresTransaction {
             [zoneName, PostgresArray.quoted(ids), "\(extent == .ids)", "\(extent == .verdicts)"]
         ).map { ($0.text(0), try AuthorsCopy(whole: $0[1], ids: $0[2], logged: $0[3]).render()) }
         return Dictionary(uniqueKeysWithValues: copies)
-    }
-
-    func idsWithVerdict(_ ids: [String]) throws -> [String] {
-        try pg.query(
-            """
-            SELECT id
-            FROM tidemark.verdict
-            WHERE zone = $1 AND id = ANY ($2::text[])
-            ORDER BY id
-            """,
-            [zoneName, PostgresArray.quoted(ids)]
-        ).map { $0.text(0) }
-    }
-
-    func lastExchange(with device: String) throws -> Exchange? {
-        try pg.query(
-            "SELECT lap, revision, user_id FROM tidemark.lap WHERE zone = $1 AND device = $2",
-            [zoneName, device]
-        ).map { Exchange(lap: $0.text(0), revision: $0.integer(1) ?? 0, user: $0[2]) }.first
     }
 
     func ancestry(of ids: [String]) throws -> Ancestry {

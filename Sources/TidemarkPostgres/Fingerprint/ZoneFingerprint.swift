@@ -65,13 +65,9 @@ extension PostgresTransaction {
 
     // MARK: Ranges
 
-    func compare(_ ranges: [KeyRange], limits: Limits) throws -> Comparison {
-        let rows = RangeRows(schema) { query in
-            let stored = try self.table(query.table.name)
-            let question = RowQuery(query.table, limit: 0, bytesMax: 0)
-            let dialect = PostgresDialect(table: stored, query: question, adopted: self.adopted)
-            return try ReadFingerprints(pg: self.pg, zone: self.zoneName, dialect: dialect).sums(query)
-        }
-        return try rows.compare(ranges, limits: limits) { differing in try presentRows(rows.names(in: differing)) }
+    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
+        let question = RowQuery(query.table, limit: 0, bytesMax: 0)
+        let dialect = PostgresDialect(table: try table(query.table.name), query: question, adopted: adopted)
+        return try ReadFingerprints(pg: pg, zone: zoneName, dialect: dialect).sums(query)
     }
 }

@@ -13,8 +13,6 @@ struct ImportRows {
 
     func run() throws {
         guard !tables.isEmpty else { return }
-        let schema = SyncSchema(tables: tables.map(\.table))
-        try EngineConnection.prepare(db, schema: schema)
         try pg.execute("SET CONSTRAINTS ALL DEFERRED")
         for table in tables {
             try copy(table)

@@ -54,7 +54,7 @@ struct BuildSnapshot {
         try pg.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         let header = Result {
             try file.writeWithoutTransaction { db in
-                try EngineConnection.prepare(db, schema: served.schema)
+                try EngineConnection.addFunctions(to: db)
                 var header: SnapshotFormat.Header?
                 try db.inTransaction(.deferred) {
                     header = try fill(db)

@@ -22,6 +22,7 @@ package final class FaultyStorage: SimulatedStorage {
         configuration.prepareDatabase { db in
             if isServer { try db.execute(sql: "PRAGMA journal_mode = WAL") }
             try EngineConnection.flushCommits(of: db)
+            try EngineConnection.addFunctions(to: db)
         }
         return try DatabaseQueue(path: file(name), configuration: configuration)
     }

@@ -1,5 +1,6 @@
 package import GRDB
 import Synchronization
+import TidemarkSQL
 
 /// Files in memory, which keep exactly the committed data.
 ///
@@ -46,6 +47,7 @@ package final class MemoryStorage: SimulatedStorage {
     private func connect(_ name: String) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.label = name
+        configuration.prepareDatabase { try EngineConnection.addFunctions(to: $0) }
         return try DatabaseQueue(path: path(of: name), configuration: configuration)
     }
 }

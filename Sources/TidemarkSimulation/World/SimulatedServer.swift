@@ -95,16 +95,29 @@ final class SimulatedServer {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
                     results.append(try news(short, request: request, db: db))
                 } else {
-                    results += try pull(request, db) ?? handler.handle([request], in: transaction)
+                    results += try pull(request, db) ?? answerAlone(request, in: transaction)
                 }
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
             try compare(together, results)
-            let isDone = crash != .beforeCommit && CommitGroup.isWorthCommitting(results)
+            let isDone = crash != .beforeCommit && results.contains { if case .success = $0 { true } else { false } }
             if !isDone { recent = RecentChangeSets() }
             return isDone ? .commit : .rollback
         }
         if crash != .beforeCommit { try journal?.add(group, results) }
+        return results
+    }
+
+    /// Answers a request; a refused one leaves no effect.
+    private func answerAlone(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> [Result<
+        ZoneAnswer, any Error
+    >] {
+        var results: [Result<ZoneAnswer, any Error>] = []
+        try transaction.db.inSavepoint {
+            let answers = try handler.handle([request], in: transaction)
+            results = answers.results
+            return answers.areWorthCommitting ? .commit : .rollback
+        }
         return results
     }
 
@@ -115,7 +128,7 @@ final class SimulatedServer {
         guard !PlantedBug.isAnyPlanted else { return nil }
         var answers: [Result<ZoneAnswer, any Error>]?
         try db.inSavepoint {
-            answers = try handler.handle(group, in: transaction(db))
+            answers = try handler.handle(group, in: transaction(db)).results
             return .rollback
         }
         return answers
@@ -212,7 +225,7 @@ final class SimulatedServer {
         var slow: [UInt8]?
         try db.inSavepoint {
             let transaction = try self.transaction(db)
-            let results = try handler.handle([request], in: transaction)
+            let results = try handler.handle([request], in: transaction).results
             if case .success(let answer) = results.first { slow = answer.body }
             return .rollback
         }
@@ -225,7 +238,7 @@ final class SimulatedServer {
     ///
     /// - Returns: Whether they are fewer than all rows.
     func delta(since base: DeltaBase, to path: String) throws -> Bool {
-        let zoneSchema = try database.read { try transaction($0).zone().schema }
+        let zoneSchema = try database.read { try transaction($0).head().state.schema }
         guard zoneSchema == base.schema else { return false }
         let zone = storage.path(of: Self.fileName)
         return try SnapshotBuilder(zonePath: zone, schema: schema, since: base).copy(to: path) != nil
@@ -247,7 +260,7 @@ final class SimulatedServer {
             let transaction = try self.transaction(db)
             try transaction.absorbOutsideChanges()
             // A snapshot carries it.
-            _ = try transaction.fingerprint(at: transaction.zone().revision)
+            _ = try transaction.fingerprint(at: transaction.head().state.revision)
             return .commit
         }
     }
@@ -376,8 +389,7 @@ final class SimulatedServer {
     private func inTransaction(_ body: (Database) throws -> Database.TransactionCompletion) throws {
         try database.writeWithoutTransaction { db in
             try db.inTransaction(.immediate) {
-                try EngineConnection.prepare(db, schema: schema)
-                return try body(db)
+                try body(db)
             }
         }
     }

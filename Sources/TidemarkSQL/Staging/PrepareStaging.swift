@@ -1,22 +1,11 @@
 package import GRDB
 package import TidemarkCore
 
-/// Prepares a connection for the engine: SQL functions, temporary tables and the schema's catalogue.
-///
-/// All of these belong to the connection; the file and other connections do not see them.
-package enum EngineConnection {
-    /// Configures a connection so that every commit reaches the disk before it returns.
+extension EngineConnection {
+    /// Prepares a device's connection for the engine's statements with a schema: SQL functions, temporary tables and the
+    /// schema's catalogue.
     ///
-    /// GRDB chooses `NORMAL` with WAL, but acknowledged and sent changes must survive a power cut.
-    package static func flushCommits(of db: Database) throws {
-        let mode = planted(PlantedBug.answersBeforeFlush) ? "NORMAL" : "EXTRA"
-        try db.execute(sql: "PRAGMA synchronous = \(mode)")
-    }
-
-    /// Prepares a connection for the engine's statements with a schema.
-    ///
-    /// Call this outside a transaction or at its start. On a prepared connection it runs one small
-    /// query.
+    /// Call this outside a transaction or at its start. On a prepared connection it runs one small query.
     package static func prepare(_ db: Database, schema: SyncSchema) throws {
         let isPrepared = try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'")
@@ -31,30 +20,6 @@ package enum EngineConnection {
         }
         try Catalog.load(schema, in: db)
         ProgramFunctions.addStandIns(schema.objects, to: db)
-    }
-}
-
-extension EngineConnection {
-    /// Adds the SQL functions to a connection.
-    ///
-    /// Call this while no statement runs.
-    package static func addFunctions(to db: Database) throws {
-        try SQLFunctions.register(on: db)
-        try FingerprintFunctions.register(on: db)
-    }
-
-    /// The smallest page cache of the file, and of temporary tables, in KiB.
-    ///
-    /// With SQLite's default of 2 MB, a large answer reads and writes the same pages repeatedly.
-    private static let cacheKiB = 4 << 10
-
-    private static func widenCaches(of db: Database) throws {
-        try db.execute(sql: "PRAGMA temp.cache_size = -\(cacheKiB)")
-        // A negative size is in KiB, a positive one in pages. A larger cache stays.
-        let size = try Int.fetchOne(db, sql: "PRAGMA main.cache_size") ?? 0
-        let page = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 4_096
-        guard (size < 0 ? -size : size * page >> 10) < cacheKiB else { return }
-        try db.execute(sql: "PRAGMA main.cache_size = -\(cacheKiB)")
     }
 }
 
