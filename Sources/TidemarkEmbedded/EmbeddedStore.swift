@@ -232,7 +232,7 @@ public final class EmbeddedStore: SyncService {
         let name = zone
         return try await file.committing { transaction, current in
             let zone = try transaction.head().state
-            let shape = current.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
+            let shape = current.schema.shape.split(separator: "\n").map { JSONText.quote(String($0)) }
             let text =
                 #"{"zone":"\#(name)","epoch":"\#(zone.epoch)","revision":\#(zone.revision),"#
                 + #""schema":"\#(current.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(current.text)}"#

@@ -63,7 +63,7 @@ public final class PostgresStore: SyncService {
         commit = { zone, requests in
             try await zones.inTransaction(zone, beginsLater: true) { transaction in
                 let answers = try group.handle(requests, in: transaction)
-                if !answers.areWorthCommitting { transaction.isVoid = true }
+                if !answers.results.haveEffect { transaction.isVoid = true }
                 return answers.results
             }
         }
@@ -208,10 +208,10 @@ public final class PostgresStore: SyncService {
         let zone = access.zone
         return try await zones.inTransaction(zone) { transaction in
             let served = transaction.served
-            let shape = served.schema.shape.split(separator: "\n").map { ChangeSetJSON.quote(String($0)) }
+            let shape = served.schema.shape.split(separator: "\n").map { JSONText.quote(String($0)) }
             let state = transaction.state
             let text =
-                #"{"zone":\#(ChangeSetJSON.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
+                #"{"zone":\#(JSONText.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
                 + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#
             return Array(text.utf8)
         }

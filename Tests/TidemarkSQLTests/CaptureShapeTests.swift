@@ -151,7 +151,7 @@ import TidemarkCore
         )
         try file.write("UPDATE \(quoted) SET \(quoted) = 'c' WHERE id = 1")
         try file.write("REPLACE INTO \(quoted) VALUES (3, 'b', 3)")
-        let quotedName = ChangeSetJSON.quote(name)
+        let quotedName = JSONText.quote(name)
         #expect(
             try file.drain() == [
                 #"update \#(name) 1 {\#(quotedName):"c"}"#, "delete \(name) 2",

@@ -82,7 +82,7 @@ import TidemarkCore
 
     @Test(arguments: ["Kiel", "Größe 🏐", "it's", " ", "", "a.b", "$", "7", "[1]", "null"])
     func `a text key may be any text`(key: String) throws {
-        let json = ChangeSetJSON.quote(key)
+        let json = JSONText.quote(key)
         let bench = try bench()
         try bench.apply(#"{"tags":{"create":[\#(json)],"attributes":{\#(json):{"colour":"red"}}}}"#)
         #expect(try bench.rows("SELECT name || '|' || colour FROM tags") == ["\(key)|red"])

@@ -205,7 +205,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
 extension Conflict.Reason {
     /// The reason as JSON, in the form of a response's `reasons`.
     var json: String {
-        let quote = ChangeSetJSON.quote
+        let quote: (String) -> String = { JSONText.quote($0) }
         let key = key.map { "\"key\":\($0)," } ?? ""
         let columns = columns.map(quote).joined(separator: ",")
         return "{\"table\":\(quote(table)),\(key)\"columns\":[\(columns)],"

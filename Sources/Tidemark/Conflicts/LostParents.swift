@@ -23,7 +23,7 @@ struct LostParents {
                 SELECT id, tbl, key, mine FROM tidemark_conflict_record
                 WHERE operation IN ('create', 'update') AND id IN (SELECT value FROM json_each(?))
                 """,
-            arguments: ["[\(dependents.sorted().map(ChangeSetJSON.quote).joined(separator: ","))]"]
+            arguments: ["[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"]
         )
         for row in rows {
             guard let table = try schema.byName[row.value("tbl")] else { continue }

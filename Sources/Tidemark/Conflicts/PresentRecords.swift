@@ -131,7 +131,7 @@ struct PresentRecords {
             let names = try CanonicalJSON.columns(of: change)
             let members = try CanonicalJSON.columns(of: image).filter { names[$0.key] != nil }
             let list = members.sorted { $0.key < $1.key }.map {
-                "\(ChangeSetJSON.quote(WireName.member(column: $0.key))):\($0.value)"
+                "\(JSONText.quote(WireName.member(column: $0.key))):\($0.value)"
             }
             return "{\(list.joined(separator: ","))}"
         } catch { throw TidemarkError.unreadable("A record of a conflict") }

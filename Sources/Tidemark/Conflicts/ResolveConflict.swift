@@ -151,7 +151,7 @@ package struct ResolveConflict {
             waiting += more
         }
         guard !dependents.isEmpty else { return }
-        let list = "[\(dependents.sorted().map(ChangeSetJSON.quote).joined(separator: ","))]"
+        let list = "[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"
         for decision in outcome {
             try db.cachedStatement(
                 sql: """

@@ -164,9 +164,9 @@ extension RecordDecision {
         let lacking = decisions.filter { name.hasPrefix("\($0.table.name).") && $0.operation == .create }
         guard let first = lacking.first else { return misfit(message) }
         let column = String(name.dropFirst(first.table.name.count + 1))
-        let member = ChangeSetJSON.quote(column)
-        let records = lacking.prefix(20).map { "\(ChangeSetJSON.quote(keyName($0.key))):{\(member):0}" }
-        let values = "{\(ChangeSetJSON.quote(first.table.name)):{\(records.joined(separator: ","))}}"
+        let member = JSONText.quote(column)
+        let records = lacking.prefix(20).map { "\(JSONText.quote(keyName($0.key))):{\(member):0}" }
+        let values = "{\(JSONText.quote(first.table.name)):{\(records.joined(separator: ","))}}"
         let whose = lacking.count == 1 ? "this record" : "each of these records"
         let resolve = "tidemark device resolve FILE NUMBER --merge"
         return TidemarkError(

@@ -185,7 +185,7 @@ struct FitSchema {
                         SELECT value FROM json_each(coalesce(rebuilt, '[]'))
                         UNION SELECT value FROM json_each(?)))
                 """,
-            arguments: ["[" + tables.map(ChangeSetJSON.quote).joined(separator: ",") + "]"]
+            arguments: ["[" + tables.map(JSONText.quote).joined(separator: ",") + "]"]
         )
     }
 

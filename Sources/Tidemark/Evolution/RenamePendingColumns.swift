@@ -65,7 +65,7 @@ struct RenamePendingColumns {
                 WHERE unknown.tbl = \(holder).tbl AND unknown.key = \(holder).key
                     AND unknown.col = \(SQLText.literal(wire)))
                 """
-            let member = SQLText.literal(ChangeSetJSON.quote(WireName.member(column: column.name)) + ":")
+            let member = SQLText.literal(JSONText.quote(WireName.member(column: column.name)) + ":")
             let previousValue = added.contains(column.name) ? "NULL" : "\(image) -> \(path)"
             return "\(member) || coalesce(\(previousValue), \(value), \(SQLText.literal(fill)))"
         }

@@ -143,7 +143,7 @@ struct ReplacedRows {
         let members = try values.map { row in
             let name: String = try row.value("name")
             let member = WireName.member(column: ownNames[name] ?? name)
-            return "\(ChangeSetJSON.quote(member)):\(try row.value("value") as String)"
+            return "\(JSONText.quote(member)):\(try row.value("value") as String)"
         }
         try store("{\(members.joined(separator: ","))}", for: question)
     }

@@ -48,7 +48,7 @@ struct RenumberRecords {
 
     /// Assigns ids to records that a list names.
     func assign(_ records: [(table: String, id: Int64)]) throws -> Bool {
-        let list = records.map { "[\(ChangeSetJSON.quote($0.table)),\($0.id)]" }.joined(separator: ",")
+        let list = records.map { "[\(JSONText.quote($0.table)),\($0.id)]" }.joined(separator: ",")
         return try assign("SELECT value ->> 0 AS tbl, value ->> 1 AS id FROM json_each(?)", arguments: ["[\(list)]"])
     }
 

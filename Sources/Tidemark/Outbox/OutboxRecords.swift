@@ -53,7 +53,7 @@ struct OutboxRecords {
                 ? "iif(\(temporaryIDCondition(member, in: "attributes")), -(attributes ->> \(member)), \(value))"
                 : "(\(value))"
             // If the record has no such attribute, this is NULL and adds no member.
-            return "\(SQLText.literal(ChangeSetJSON.quote(WireName.member(column: name.value)) + ":")) || \(wireValue)"
+            return "\(SQLText.literal(JSONText.quote(WireName.member(column: name.value)) + ":")) || \(wireValue)"
         }
         let members = "substr(\(result), 2, length(\(result)) - 2)"
         return "tidemark_object(\(members), \(renamed.joined(separator: ", ")))"

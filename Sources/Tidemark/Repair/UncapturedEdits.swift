@@ -308,7 +308,7 @@ struct UncapturedEdits {
         case .surplus: operation = .create
         case .unsent: return
         }
-        let columns = "[" + record.columns.map(ChangeSetJSON.quote).joined(separator: ",") + "]"
+        let columns = "[" + record.columns.map(JSONText.quote).joined(separator: ",") + "]"
         try db.cachedStatement(
             sql: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)

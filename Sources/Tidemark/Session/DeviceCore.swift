@@ -145,7 +145,7 @@ package struct DeviceCore: Sendable {
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
             + (tablesWithoutIDs.isEmpty
-                ? "" : #""lend":[\#(tablesWithoutIDs.map(ChangeSetJSON.quote).joined(separator: ","))],"#)
+                ? "" : #""lend":[\#(tablesWithoutIDs.map(JSONText.quote).joined(separator: ","))],"#)
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")
         // Insert the head instead of copying the change sets, which can be many megabytes.
         outgoing.text.insert(contentsOf: (head + #""changeSets":["#).utf8, at: 0)

@@ -2,22 +2,12 @@
 package enum JSONText {
     /// Returns a text as a JSON string that escapes only what it must.
     package static func quote(_ text: some StringProtocol) -> String {
-        var output = "\""
-        // Most texts need no escape, and are then copied as a whole.
-        guard text.utf8.contains(where: isEscaped) else {
-            output += text
-            return output + "\""
-        }
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\"", "\\":
-                output.unicodeScalars.append("\\")
-                output.unicodeScalars.append(scalar)
-            case "\0"..<" ": output += "\\u00" + (scalar.value < 16 ? "0" : "") + String(scalar.value, radix: 16)
-            default: output.unicodeScalars.append(scalar)
-            }
-        }
-        return output + "\""
+        // Most texts need no escape.
+        guard text.utf8.contains(where: isEscaped) else { return "\"\(text)\"" }
+        var output = [UInt8(ascii: "\"")]
+        for byte in text.utf8 { append(escaped: byte, to: &output) }
+        output.append(UInt8(ascii: "\""))
+        return String(decoding: output, as: UTF8.self)
     }
 
     private static func isEscaped(_ byte: UInt8) -> Bool {

@@ -12,8 +12,7 @@ extension ZoneTransaction {
     package func absorbOutsideChanges() throws {
         let captured = CapturedEffects(db, schema: schema)
         let head = try head()
-        let state = head.state
-        var effects = RevisionEffects(revision: state.revision + 1, schema)
+        var effects = RevisionEffects(revision: head.state.revision + 1, schema)
         let hasCaptured = try captured.read { effect in
             try refuseUnusableKey(effect)
             effects.take(effect)
@@ -22,12 +21,7 @@ extension ZoneTransaction {
         guard !effects.entries.isEmpty else { return try captured.delete() }
         try refuseBrokenReferences(effects.entries)
         try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)
-        var clock = HybridClock(last: state.time)
-        let stamp = Stamp(time: clock.next(at: now))
-        let revision = effects.outsideRevision(stamp, after: head.chain, fingerprint: head.fingerprint)
-        var commit = ZoneCommit(zone: state.with(revision: state.revision + 1, time: stamp.time))
-        commit.revisions = [revision]
-        try keep(commit)
+        try keep(effects.outsideCommit(after: head, at: now))
         try captured.delete()
     }
 

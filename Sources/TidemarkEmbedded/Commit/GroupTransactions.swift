@@ -10,7 +10,7 @@ extension ZoneFile {
     /// Answers the requests of a group in order.
     ///
     /// - Throws: The error that failed a whole transaction. No request has an answer then.
-    func answer(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [Result<ZoneAnswer, any Error>] {
+    func answer(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
         do {
             return try await answerInTurn(group, by: handler)
         } catch let error as TidemarkError where error.code == .fileDamaged && group.count > 1 {
@@ -18,20 +18,16 @@ extension ZoneFile {
         }
     }
 
-    private func answerInTurn(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [Result<
-        ZoneAnswer, any Error
-    >] {
+    private func answerInTurn(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
         try await inTransaction { transaction, _ in
             let answers = try handler.handle(group, in: transaction)
             if group.count > 1, let damage = answers.results.compactMap(Self.damage).first { throw damage }
-            return (answers.results, answers.areWorthCommitting ? .commit(answers.state) : .rollback)
+            return (answers.results, answers.results.haveEffect ? .commit(answers.state) : .rollback)
         }
     }
 
-    private func answerAlone(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [Result<
-        ZoneAnswer, any Error
-    >] {
-        var answers: [Result<ZoneAnswer, any Error>] = []
+    private func answerAlone(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
+        var answers: [ZoneResult] = []
         for request in group {
             do { answers += try await answerInTurn([request], by: handler) } catch let error as TidemarkError
                 where error.code == .fileDamaged
@@ -41,7 +37,7 @@ extension ZoneFile {
     }
 
     /// Returns the `fileDamaged` error of an answer; nil for every other answer.
-    private static func damage(_ answer: Result<ZoneAnswer, any Error>) -> TidemarkError? {
+    private static func damage(_ answer: ZoneResult) -> TidemarkError? {
         guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged else { return nil }
         return error
     }

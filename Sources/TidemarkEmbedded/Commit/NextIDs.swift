@@ -28,7 +28,7 @@ extension ZoneTransaction {
         return next
     }
 
-    /// Returns the next ids of a table, of which the books know the next one, whether ids are lent, and the highest one.
+    /// Returns the next ids of a table; `known` is its row of ``nextIDs(_:)``.
     private func ids(of table: SyncedTable, from least: Int64, _ known: [Value]) throws -> [ClosedRange<Int64>] {
         let lends = known[2] == .integer(1)
         let highest = known[3].integer ?? 0

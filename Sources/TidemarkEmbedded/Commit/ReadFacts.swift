@@ -251,18 +251,9 @@ extension ZoneTransaction {
         return children
     }
 
-    package func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> [String] {
+    package func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> Set<String> {
         let table = schema.tables[place]
         let own = changeSet.records.filter { $0.table == place }
-        let setting = Set(columns)
-        // A record that the change set deletes, or gives another value, holds nothing any more.
-        let leaving = Set(
-            own.filter { record in
-                record.operation == .delete
-                    || record.operation == .update
-                        && changeSet.columns(of: record).contains { setting.contains($0.column.name) }
-            }.map(\.key)
-        )
         var holders: Set<String> = []
         for record in own where record.operation != .delete {
             let ownPlaces = Dictionary(
@@ -304,12 +295,9 @@ extension ZoneTransaction {
                 values,
                 in: db
             ) { values in
-                guard let key = values[0].text, !key.utf8.elementsEqual(record.key.utf8), !leaving.contains(key) else {
-                    return
-                }
-                holders.insert(key)
+                if let key = values[0].text, !key.utf8.elementsEqual(record.key.utf8) { holders.insert(key) }
             }
         }
-        return holders.sorted { ($0.count, $0) < ($1.count, $1) }
+        return holders
     }
 }

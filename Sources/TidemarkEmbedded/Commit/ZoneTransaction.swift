@@ -144,7 +144,7 @@ package struct ZoneTransaction: CommitTransaction {
                     """
             ),
             arguments: [
-                extent == .ids, extent == .verdicts, "[\(ids.map(ChangeSetJSON.quote).joined(separator: ","))]",
+                extent == .ids, extent == .verdicts, "[\(ids.map(JSONText.quote).joined(separator: ","))]",
             ]
         )
         var copies: [String: String] = [:]
@@ -162,18 +162,6 @@ package struct ZoneTransaction: CommitTransaction {
     }
 
     // MARK: Laps
-
-    func keep(_ exchange: Exchange, with device: String) throws {
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO tidemark_lap (device, lap, revision, user_id) VALUES (?, ?, ?, ?)
-                ON CONFLICT (device) DO UPDATE SET
-                    lap = excluded.lap,
-                    revision = excluded.revision,
-                    user_id = coalesce(user_id, excluded.user_id)
-                """
-        ).execute(arguments: [device, exchange.lap, exchange.revision, exchange.user])
-    }
 
     /// Deletes a device's contact and the notes for it, and takes a nonce that no device knows for its last one.
     ///

@@ -174,7 +174,17 @@ extension ZoneTransaction {
     private static let refusedMax = 10_000
 
     package func keep(_ exchanges: [String: Exchange]) throws {
-        for (device, exchange) in exchanges.sorted(by: { $0.key < $1.key }) { try keep(exchange, with: device) }
+        for (device, exchange) in exchanges.sorted(by: { $0.key < $1.key }) {
+            try db.cachedStatement(
+                sql: """
+                    INSERT INTO tidemark_lap (device, lap, revision, user_id) VALUES (?, ?, ?, ?)
+                    ON CONFLICT (device) DO UPDATE SET
+                        lap = excluded.lap,
+                        revision = excluded.revision,
+                        user_id = coalesce(user_id, excluded.user_id)
+                    """
+            ).execute(arguments: [device, exchange.lap, exchange.revision, exchange.user])
+        }
     }
 
     // MARK: Ids

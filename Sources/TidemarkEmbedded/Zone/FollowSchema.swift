@@ -164,8 +164,8 @@ struct FollowSchema {
                 arguments: [
                     "tbl": rename.table, "old": rename.old, "new": new,
                     // Within a text, the quotes would be escaped.
-                    "oldMember": "\(ChangeSetJSON.quote(WireName.member(column: rename.old))):",
-                    "newMember": "\(ChangeSetJSON.quote(WireName.member(column: new))):",
+                    "oldMember": "\(JSONText.quote(WireName.member(column: rename.old))):",
+                    "newMember": "\(JSONText.quote(WireName.member(column: new))):",
                 ]
             )
         }

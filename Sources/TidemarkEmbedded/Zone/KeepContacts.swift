@@ -11,7 +11,7 @@ extension ZoneTransaction {
     /// contact is the oldest are forgotten above ``DeviceContact/devicesPerUserMax``.
     func keep(_ contacts: [DeviceContact]) throws {
         let rows = contacts.map { contact in
-            let texts = [contact.device, contact.name, contact.user].map { $0.map(ChangeSetJSON.quote) ?? "null" }
+            let texts = [contact.device, contact.name, contact.user].map { $0.map(JSONText.quote) ?? "null" }
             let numbers = [contact.first, contact.last, contact.revision].map { $0.map(String.init) ?? "null" }
             return "[\((texts + numbers).joined(separator: ","))]"
         }

@@ -27,7 +27,9 @@ package struct CommitGroup {
     /// Makes a group's rules.
     package init(limits: Limits = .standard) { self.limits = limits }
 
-    /// Answers a group in its order. Unless ``Answers/areWorthCommitting``, the caller rolls back.
+    /// Answers a group in its order.
+    ///
+    /// If no result has an effect, the caller rolls back.
     ///
     /// - Returns: An answer or an error for each request, and the zone's state afterwards. When the answers reach the
     ///   byte limit, the remaining requests have no effect and no result; they join the next group.
@@ -42,18 +44,9 @@ package struct CommitGroup {
     /// What became of a group.
     package struct Answers {
         /// The answers and errors, in the order of the requests.
-        package let results: [Result<ZoneAnswer, any Error>]
+        package let results: [ZoneResult]
         /// The zone's state after the commit.
         package let state: ZoneState
-
-        /// Whether the transaction has any effect; if every request was refused, the caller rolls back, which needs no
-        /// flush.
-        package var areWorthCommitting: Bool { CommitGroup.isWorthCommitting(results) }
-    }
-
-    /// Whether a transaction with these results has any effect.
-    fileprivate static func isWorthCommitting(_ results: [Result<ZoneAnswer, any Error>]) -> Bool {
-        results.contains { if case .success = $0 { true } else { false } }
     }
 
     /// Keeps the texts of all requests in memory while `body` runs.
@@ -225,7 +218,7 @@ struct GroupRun<Transaction: CommitTransaction> {
 
     // MARK: The group
 
-    mutating func answer() throws -> [Result<ZoneAnswer, any Error>] {
+    mutating func answer() throws -> [ZoneResult] {
         let zone = zone
         ledger.facts = try zone.facts(factsQuery)
         let head = try zone.head()
@@ -234,7 +227,7 @@ struct GroupRun<Transaction: CommitTransaction> {
             return try zone.attempt {
                 try zone.absorbOutsideChanges()
                 let results = try answerAll(since: zone.head())
-                guard CommitGroup.isWorthCommitting(results) else { throw AllRefused(results: results) }
+                guard results.haveEffect else { throw AllRefused(results: results) }
                 return results
             }
         } catch let refused as AllRefused {
@@ -247,12 +240,12 @@ struct GroupRun<Transaction: CommitTransaction> {
 
     /// No request has an effect, so the changes of other programs have none either.
     private struct AllRefused: Error {
-        let results: [Result<ZoneAnswer, any Error>]
+        let results: [ZoneResult]
     }
 
-    private mutating func answerAll(since head: CommitHead) throws -> [Result<ZoneAnswer, any Error>] {
+    private mutating func answerAll(since head: CommitHead) throws -> [ZoneResult] {
         try begin(at: head)
-        var results: [Result<ZoneAnswer, any Error>?] = group.map { _ in nil }
+        var results: [ZoneResult?] = group.map { _ in nil }
         var bytes = 0
         for place in group.indices {
             guard bytes < limits.groupBytesMax else { break }
@@ -368,7 +361,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     }
 
     /// Writes the run, and answers its requests; if that fails, answers each alone.
-    private mutating func finishTurns(_ results: inout [Result<ZoneAnswer, any Error>?]) throws {
+    private mutating func finishTurns(_ results: inout [ZoneResult?]) throws {
         let waiting = turns
         guard !waiting.isEmpty else { return }
         let zone = zone

@@ -5,7 +5,7 @@ package import TidemarkCore
 /// The rules are in ``CommitGroup``. Every function works on sets, so that a store on a network needs a statement a
 /// table, not a row. All functions are synchronous and run on the store's own thread. A store throws
 /// ``TidemarkCore/TidemarkError`` or ``Violation``; any other error is a failure of the database.
-package protocol CommitTransaction {
+package protocol CommitTransaction: ZoneBooks {
     /// The zone's tables and policies.
     var schema: SyncSchema { get }
 
@@ -67,10 +67,8 @@ package protocol CommitTransaction {
     /// Returns the records that refer to others, at most `max`.
     func children(of names: [RecordID], max: Int) throws -> [RecordID]
 
-    /// Returns the records of a table that hold unique values of a change set.
-    ///
-    /// A record that the change set deletes or gives another value does not count.
-    func holders(of columns: [String], in table: Int, _ changeSet: PendingChangeSet) throws -> [String]
+    /// Returns the other records of a table that hold unique values of a change set.
+    func holders(of columns: [String], in table: Int, _ changeSet: PendingChangeSet) throws -> Set<String>
 
     /// Stores revisions and their verdicts.
     ///
@@ -85,71 +83,6 @@ package protocol CommitTransaction {
 
     /// Stores the last exchange with each device.
     func keep(_ exchanges: [String: Exchange]) throws
-
-    /// The server's wall clock, in milliseconds since 1970.
-    var now: Int64 { get }
-
-    /// Returns the last revision of an earlier epoch; nil if the zone never had this epoch.
-    func end(of epoch: String) throws -> Int64?
-
-    /// Returns the fingerprint of the zone's rows at a revision; nil when it is no longer stored.
-    ///
-    /// The fingerprint of the latest revision is always available.
-    func fingerprint(at revision: Int64) throws -> Fingerprint?
-
-    /// Computes the fingerprint of the latest revision from all rows, and stores it.
-    func recomputeFingerprint() throws
-
-    /// Counts and fingerprints the rows of a table in ranges of keys.
-    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
-
-    /// Logs the changes that other programs made in the tables as one revision, if there are any.
-    func absorbOutsideChanges() throws
-
-    /// Returns the author's copies of change sets with a verdict: JSON by id.
-    ///
-    /// With the extent `ids`, a change set committed as sent has only the ids of new records. With
-    /// `verdicts`, every accepted change set has only these ids and the overruled values.
-    func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String]
-
-    /// Returns the revisions of change sets and of all their ancestors.
-    ///
-    /// - Throws: `predecessorMissing` when one is unknown.
-    func ancestry(of ids: [String]) throws -> Ancestry
-
-    /// Lends ids of tables to a device, which no other device and no server assigns.
-    ///
-    /// - Returns: The lent ids of each table; none for a table whose ids the server cannot lend.
-    func lend(_ tables: [String]) throws -> [String: [LentIDs]]
-
-    /// Runs one of several requests of this transaction in a savepoint.
-    ///
-    /// If it throws, its effects are undone and its error is returned. The effects of the only request of a
-    /// transaction, with `alone`, may stay: the caller rolls back.
-    ///
-    /// - Throws: The error if the transaction cannot continue: the database is unreachable, its
-    ///   disk is full, or it has rolled back. Then no request of the transaction has an effect.
-    func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error>
-
-    /// Runs `body` in a savepoint; if it throws, its effects are undone.
-    func attempt<Result>(_ body: () throws -> Result) throws -> Result
-
-    /// Returns the notes of this device's overruled values up to a revision, oldest first, JSON each.
-    ///
-    /// Deletes the notes up to the number `cursor`, which the device has applied.
-    func overruledNotes(device: String, after cursor: Int64, through revision: Int64, limit: Int) throws -> [String]
-
-    /// Removes the bodies of revisions up to `horizon`, and the data that only they need.
-    ///
-    /// Older bases can still be judged: the log keeps the last author and time of each column of
-    /// each existing record.
-    func compact(to horizon: Int64) throws
-
-    /// Whether a change set of a device is among these revisions.
-    func hasRevision(by device: String, after revision: Int64, through last: Int64) throws -> Bool
-
-    /// Returns the missed change sets, oldest first, as the device receives them.
-    func catchUp(_ missed: MissedRevisions) throws -> CatchUp
 }
 
 extension CommitTransaction {

@@ -18,7 +18,11 @@ extension GroupRun {
         var truth = Truth(changeSet)
         let reasons = try name(reasons, of: changeSet, in: &truth)
         try addChildren(to: &truth, max: sync.relatedMax(request))
-        let text = try render(truth, AnswerEnvelope(id: envelope.id, reasons: reasons))
+        let text = try zone.presentRows(
+            truth.names,
+            AnswerEnvelope(id: envelope.id, reasons: reasons).members,
+            deletions: true
+        )
         try zone.keep(
             Refusal(
                 envelope: envelope,
@@ -72,7 +76,16 @@ extension GroupRun {
             guard reason.rule == ConflictRule.unique.rawValue, reason.key.isEmpty, let place = places[reason.table],
                 !reason.columns.isEmpty
             else { return [reason] }
-            let keys = try zone.holders(of: reason.columns, in: place, changeSet)
+            // A record that the change set deletes, or gives another value, holds nothing any more.
+            let setting = Set(reason.columns)
+            let leaving = changeSet.records.filter { record in
+                record.table == place
+                    && (record.operation == .delete
+                        || record.operation == .update
+                            && changeSet.columns(of: record).contains { setting.contains($0.column.name) })
+            }
+            let holders = try zone.holders(of: reason.columns, in: place, changeSet).subtracting(leaving.map(\.key))
+            let keys = holders.sorted { ($0.count, $0) < ($1.count, $1) }
             for key in keys { truth.add(RecordID(table: place, key: key), follows: false) }
             guard !keys.isEmpty else { return [reason] }
             return keys.map { ConflictReason(table: reason.table, key: $0, columns: reason.columns, rule: .unique) }
@@ -87,22 +100,6 @@ extension GroupRun {
             truth.followed = []
             for child in try zone.children(of: parents, max: max) { truth.add(child, follows: true) }
         }
-    }
-
-    /// Renders present records as a change set.
-    private func render(_ truth: Truth, _ envelope: AnswerEnvelope) throws -> String {
-        let rows = try zone.rows(truth.names)
-        let revisions = try zone.revisions(of: truth.names)
-        var text = ChangeSetText(schema)
-        for name in truth.names {
-            if let row = rows[name] {
-                let places = schema.layouts[name.table].valuePlaces
-                text.add(name, .update, row: row, columns: places, revision: revisions[name] ?? 0)
-            } else {
-                text.add(name, .delete)
-            }
-        }
-        return text.text(envelope.members)
     }
 
     /// Returns the records as their author sent them, JSON, for people who look at conflicts; nil if it is too long.

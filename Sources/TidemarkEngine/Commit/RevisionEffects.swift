@@ -53,26 +53,31 @@ package struct RevisionEffects {
         return layout.valuePlaces.filter { !before[$0].isSame(as: after[$0]) }
     }
 
-    /// Returns the revision of another program's changes, after a history with a chain and a fingerprint.
-    package func outsideRevision(_ stamp: Stamp, after chain: String, fingerprint: Fingerprint?) -> CommittedRevision {
+    /// Returns the commit of another program's changes at a time of the server.
+    package func outsideCommit(after head: CommitHead, at now: Int64) -> ZoneCommit {
+        var clock = HybridClock(last: head.state.time)
+        let stamp = Stamp(time: clock.next(at: now))
         let members = AnswerEnvelope(id: nil, revision: revision, time: schema.needsTimes ? stamp.time : nil)
-        var hash = Chain(after: chain, revision: revision)
+        var hash = Chain(after: head.chain, revision: revision)
         let pieces = text.pieces(members.members)
         for piece in pieces { hash.take(piece) }
-        return CommittedRevision(
+        let logged = CommittedRevision(
             revision: revision,
             envelope: nil,
             stamp: stamp,
             entries: entries,
             text: pieces,
             chain: hash.text(device: nil),
-            fingerprint: fingerprint.map { carried($0) },
+            fingerprint: head.fingerprint.map(carried),
             ids: "",
             authorsCopy: nil,
             isAsSent: false,
             permanentIDs: [],
             notes: []
         )
+        var commit = ZoneCommit(zone: head.state.with(revision: revision, time: stamp.time))
+        commit.revisions = [logged]
+        return commit
     }
 
     /// Returns the fingerprint after the effects.

@@ -4,7 +4,7 @@ import TidemarkCore
 extension GroupRun {
     // MARK: A request alone
 
-    mutating func answerAlone(_ place: Int) throws -> Result<ZoneAnswer, any Error> {
+    mutating func answerAlone(_ place: Int) throws -> ZoneResult {
         if case .failure(let error)? = incoming[place] { return .failure(error) }
         let before = ledger
         let zone = zone

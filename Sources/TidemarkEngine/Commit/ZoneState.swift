@@ -22,9 +22,15 @@ public struct ZoneState: Hashable, Sendable {
         self.time = time
     }
 
-    /// The same zone after more revisions.
-    package func with(revision: Int64, time: Int64) -> ZoneState {
-        ZoneState(epoch: epoch, revision: revision, horizon: horizon, schema: schema, time: time)
+    /// The same zone after more revisions, or a compaction.
+    package func with(revision: Int64? = nil, horizon: Int64? = nil, time: Int64? = nil) -> ZoneState {
+        ZoneState(
+            epoch: epoch,
+            revision: revision ?? self.revision,
+            horizon: horizon ?? self.horizon,
+            schema: schema,
+            time: time ?? self.time
+        )
     }
 }
 

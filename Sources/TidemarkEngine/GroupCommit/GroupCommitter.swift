@@ -22,7 +22,7 @@ package final class GroupCommitter: Sendable {
     /// the transaction failed; every request of the group gets the error. At most one call runs at
     /// a time for a zone. It is never cancelled, even if a client disconnects.
     package typealias Commit =
-        @Sendable (_ zone: String, _ group: [ZoneRequest]) async throws -> [Result<ZoneAnswer, any Error>]
+        @Sendable (_ zone: String, _ group: [ZoneRequest]) async throws -> [ZoneResult]
 
     private struct Waiter {
         let request: ZoneRequest
@@ -98,7 +98,7 @@ package final class GroupCommitter: Sendable {
         var answeredCount = 0
         while let group = nextGroup(of: zone, answeredCount: answeredCount) {
             let start = ContinuousClock.now
-            let result: Result<[Result<ZoneAnswer, any Error>], any Error>
+            let result: Result<[ZoneResult], any Error>
             do { result = .success(try await commit(zone, group.map(\.request))) } catch { result = .failure(error) }
             metrics.recordCommit(result, in: ContinuousClock.now - start)
             answeredCount = resume(group, with: result)
@@ -117,7 +117,7 @@ package final class GroupCommitter: Sendable {
     }
 
     /// Resumes the waiters that have a result, and returns their number.
-    private func resume(_ group: [Waiter], with result: Result<[Result<ZoneAnswer, any Error>], any Error>) -> Int {
+    private func resume(_ group: [Waiter], with result: Result<[ZoneResult], any Error>) -> Int {
         switch result {
         case .success(let results) where !results.isEmpty:
             for (waiter, result) in zip(group, results) { waiter.continuation.resume(with: result) }

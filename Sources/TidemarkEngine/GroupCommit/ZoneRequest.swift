@@ -43,6 +43,14 @@ package struct ZoneAnswer: Hashable, Sendable {
     }
 }
 
+/// The answer to a request, or the error that refuses it.
+package typealias ZoneResult = Result<ZoneAnswer, any Error>
+
+extension [ZoneResult] {
+    /// Whether any request has an effect; a transaction without one is rolled back, which needs no flush.
+    package var haveEffect: Bool { contains { if case .success = $0 { true } else { false } } }
+}
+
 /// Counts of one sync request, for metrics.
 package struct SyncTally: Hashable, Sendable {
     /// The change sets that became revisions.

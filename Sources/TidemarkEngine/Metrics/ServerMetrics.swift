@@ -103,7 +103,7 @@ public struct ServerMetrics: Sendable {
     }
 
     /// Records the end of a group's transaction.
-    func recordCommit(_ result: Result<[Result<ZoneAnswer, any Error>], any Error>, in duration: Duration) {
+    func recordCommit(_ result: Result<[ZoneResult], any Error>, in duration: Duration) {
         guard case .success(let results) = result else {
             failedCommits.increment()
             return

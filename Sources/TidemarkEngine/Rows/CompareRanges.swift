@@ -88,16 +88,19 @@ extension RangeRows {
 }
 
 extension CommitTransaction {
-    /// Renders the present rows of records as a change set.
-    package func presentRows(_ names: [RecordID]) throws -> String {
+    /// Renders the present rows of records as a change set; with `deletions`, missing records as deleted ones.
+    func presentRows(_ names: [RecordID], _ envelope: [String] = [], deletions: Bool = false) throws -> String {
         let rows = try rows(names)
         let revisions = try revisions(of: names)
         var text = ChangeSetText(schema)
         for name in names {
-            guard let row = rows[name] else { continue }
-            let places = schema.layouts[name.table].valuePlaces
-            text.add(name, .update, row: row, columns: places, revision: revisions[name] ?? 0)
+            if let row = rows[name] {
+                let places = schema.layouts[name.table].valuePlaces
+                text.add(name, .update, row: row, columns: places, revision: revisions[name] ?? 0)
+            } else if deletions {
+                text.add(name, .delete)
+            }
         }
-        return text.text([])
+        return text.text(envelope)
     }
 }

@@ -33,7 +33,6 @@ struct Beginning {
         WHERE zone.zone = $1
         """
 
-    /// Makes no answers.
     init() {}
 
     // MARK: Questions

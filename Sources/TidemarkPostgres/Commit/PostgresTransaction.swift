@@ -26,7 +26,7 @@ final class PostgresTransaction: CommitTransaction {
     /// What the books said when the transaction began.
     var beginning = Beginning()
     /// The zone's new state, which the commit writes.
-    private(set) var state = ZoneState(epoch: "", revision: 0, horizon: 0, schema: "")
+    var state = ZoneState(epoch: "", revision: 0, horizon: 0, schema: "")
     /// The number of the zone's last note of overruled values.
     var notes: Int64 = 0
     /// The records whose values before this transaction may be in no entry of the log.
@@ -219,16 +219,6 @@ final class PostgresTransaction: CommitTransaction {
             if !pg.forget(after: before.queued) { try pg.execute("ROLLBACK TO \(name); RELEASE \(name)") }
             throw error
         }
-    }
-
-    func updateState(revision: Int64? = nil, horizon: Int64? = nil, time: Int64? = nil) {
-        state = ZoneState(
-            epoch: state.epoch,
-            revision: revision ?? state.revision,
-            horizon: horizon ?? state.horizon,
-            schema: state.schema,
-            time: time ?? state.time
-        )
     }
 
     // MARK: Tables

@@ -228,18 +228,10 @@ extension PostgresTransaction {
         return children
     }
 
-    func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> [String] {
+    func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> Set<String> {
         let table = try table(place)
         let own = changeSet.records.filter { $0.table == place }
         let setting = Set(columns)
-        // A record that the change set deletes, or gives another value, holds nothing any more.
-        let leaving = Set(
-            own.filter { record in
-                record.operation == .delete
-                    || record.operation == .update
-                        && changeSet.columns(of: record).contains { setting.contains($0.column.name) }
-            }.map(\.key)
-        )
         let taking = own.filter { $0.operation != .delete }
         let sent = try sentRows(taking.map { (changeSet, $0) }, of: table)
         let places = table.table.columns.enumerated().filter { setting.contains($1.name) }
@@ -265,6 +257,6 @@ extension PostgresTransaction {
                 PostgresArray.quoted(taking.map(\.key)),
             ] + sent.parameters()
         ).map { $0.text(0) }
-        return keys.filter { !leaving.contains($0) }.sorted { ($0.count, $0) < ($1.count, $1) }
+        return Set(keys)
     }
 }

@@ -1,5 +1,16 @@
 import CLibPQ
 
+/// A statement with its parameters.
+struct PostgresStatement {
+    let sql: String
+    let parameters: [String?]
+
+    init(_ sql: String, _ parameters: [String?] = []) {
+        self.sql = sql
+        self.parameters = parameters
+    }
+}
+
 /// Several statements in one round trip.
 extension PostgresConnection {
     /// Sends a statement whose result nobody needs with the next round trip.

@@ -87,7 +87,7 @@ struct CaptureAdditions {
 
     /// Adds the new columns with their fills to rows that were captured before.
     private func fillCaptured(_ columns: [String], _ fills: [String: String], of table: PostgresTable) throws {
-        let members = columns.map { "\(ChangeSetJSON.quote(WireName.member(column: $0))):\(fills[$0] ?? "null")" }
+        let members = columns.map { "\(JSONText.quote(WireName.member(column: $0))):\(fills[$0] ?? "null")" }
         let text = SQLText.literal(members.joined(separator: ",") + "}")
         let withFills = { (image: String) in
             "CASE WHEN \(image) = '{}' THEN '{' || \(text) ELSE left(\(image), -1) || ',' || \(text) END"

@@ -28,7 +28,7 @@ enum KeyRangeSQL {
     static func json(_ bound: KeyRange.Bound?) -> String {
         switch bound {
         case .integer(let key): String(key)
-        case .json(let key): ChangeSetJSON.quote(key)
+        case .json(let key): JSONText.quote(key)
         case nil: "null"
         }
     }
@@ -41,7 +41,7 @@ enum KeyRangeSQL {
 enum FingerprintSQL {
     /// A lateral table `row_hash` with the hash of each row.
     static func hash(_ table: PostgresTable, _ alias: String) -> String {
-        let name = SQLText.literal(ChangeSetJSON.quote(table.table.name) + "\t")
+        let name = SQLText.literal(JSONText.quote(table.table.name) + "\t")
         let text = "\(name) || \(table.keyJSON(alias)) || E'\\t' || \(table.imageJSON(alias))"
         // OFFSET 0 keeps PostgreSQL from computing the hash again for each use.
         return """

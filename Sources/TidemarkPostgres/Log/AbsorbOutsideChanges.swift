@@ -23,19 +23,14 @@ extension PostgresTransaction {
 
     private func absorb(_ xid: String) throws {
         let head = try head()
-        let revision = state.revision + 1
-        var effects = RevisionEffects(revision: revision, schema)
+        var effects = RevisionEffects(revision: state.revision + 1, schema)
         var steps = Steps(pg, hasTriggers: served.hasTriggers)
         try readEffects(.outside(xid: xid), after: &steps) { effect in
             try refuseUnfitKey(effect)
             effects.take(effect)
         }
         guard !effects.entries.isEmpty else { return }
-        var clock = HybridClock(last: state.time)
-        let stamp = Stamp(time: clock.next(at: now))
-        var commit = ZoneCommit(zone: state.with(revision: revision, time: stamp.time))
-        commit.revisions = [effects.outsideRevision(stamp, after: head.chain, fingerprint: head.fingerprint)]
-        try keep(commit)
+        try keep(effects.outsideCommit(after: head, at: now))
         beginning.head?.hasOutsideChanges = true
     }
 

@@ -60,7 +60,7 @@ extension PostgresTransaction {
             "DELETE FROM tidemark.fingerprint WHERE zone = $1 AND revision < $2::bigint",
             [zoneName, "\(horizon)"]
         )
-        updateState(horizon: horizon)
+        state = state.with(horizon: horizon)
     }
 
     private func mergeEntries(_ range: [String?]) throws {

@@ -22,7 +22,7 @@ extension PostgresTransaction {
                 )
             }
         }
-        updateState(revision: commit.zone.revision, time: max(state.time, commit.zone.time))
+        state = state.with(revision: commit.zone.revision, time: max(state.time, commit.zone.time))
         guard let last = commit.revisions.last else { return }
         beginning.head = CommitHead(
             state: state,

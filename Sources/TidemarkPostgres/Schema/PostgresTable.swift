@@ -113,7 +113,7 @@ struct PostgresTable: Hashable, Sendable {
     private func object(_ columns: [String], alias: String, replacing: [String: String] = [:]) -> String {
         guard !columns.isEmpty else { return "'{}'" }
         let members = columns.enumerated().map { index, name in
-            let lead = (index == 0 ? "{" : ",") + ChangeSetJSON.quote(WireName.member(column: name)) + ":"
+            let lead = (index == 0 ? "{" : ",") + JSONText.quote(WireName.member(column: name)) + ":"
             let value = replacing[name].map { SQLText.literal($0) }
             return "\(SQLText.literal(lead)) || \(value ?? kind(name).json(column(name, alias)))"
         }

@@ -8,12 +8,7 @@ package import TidemarkCore
 /// changed key becomes a deletion and a creation. The result goes to `temp.tidemark_reduced`; no
 /// row passes through Swift.
 ///
-/// Capture order does not tell which row is first or last. SQLite does not promise the order in
-/// which it runs the triggers of an event: if the app's own trigger updates the row again before
-/// the capture trigger runs, the inner change is captured before the outer one. But the changes of
-/// a record always form a path from state to state. An intermediate state is left as often as it is
-/// entered; the first state is left once more, and the last state is entered once more. If all
-/// states are balanced, the record did not change.
+/// ``TidemarkCore/CapturedPath`` tells how the first and the last row are found.
 package enum ReduceCapture {
     static let tableSQL = """
         CREATE TEMP TABLE IF NOT EXISTS tidemark_reduced (

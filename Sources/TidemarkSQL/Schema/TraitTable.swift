@@ -52,7 +52,7 @@ package enum TraitTable {
     }
 
     private static func text(_ names: [String]?) -> String? {
-        names.map { "[\($0.map(ChangeSetJSON.quote).joined(separator: ","))]" }
+        names.map { "[\($0.map(JSONText.quote).joined(separator: ","))]" }
     }
 
     /// Reads the column names of a key, a JSON array.

@@ -2,8 +2,7 @@ package import GRDB
 package import TidemarkCore
 
 extension EngineConnection {
-    /// Prepares a device's connection for the engine's statements with a schema: SQL functions, temporary tables and the
-    /// schema's catalogue.
+    /// Prepares a device's connection for a schema: SQL functions, temporary tables and the schema's catalogue.
     ///
     /// Call this outside a transaction or at its start. On a prepared connection it runs one small query.
     package static func prepare(_ db: Database, schema: SyncSchema) throws {

@@ -1,6 +1,6 @@
 package import GRDB
 
-/// Inserts many rows with few statements, each of which is compiled once.
+/// Inserts many rows with few statements, which are compiled once.
 package struct InsertRows {
     /// A row of a statement; its columns count from 0.
     package struct Row {
@@ -38,7 +38,6 @@ package struct InsertRows {
             let size = min(Self.rowsMax, count - start)
             let marks = "(\(Array(repeating: "?", count: columns).joined(separator: ", ")))"
             let rows = Array(repeating: marks, count: size).joined(separator: ", ")
-            // With a SELECT before it, ON CONFLICT would be ambiguous; with VALUES it is not.
             let statement = try BoundStatement("INSERT INTO \(target) VALUES \(rows) \(conflict)", in: db)
             try statement.run { statement in
                 for index in 0..<size {

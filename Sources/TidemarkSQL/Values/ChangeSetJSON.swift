@@ -63,7 +63,7 @@ package enum ChangeSetJSON {
 
     /// Joins an envelope and the tables' parts to a change set.
     package static func text(_ envelope: [String], _ parts: [Part]) -> String {
-        let names = parts.map { quote(WireName.member(table: $0.table)) }
+        let names = parts.map { JSONText.quote(WireName.member(table: $0.table)) }
         let members = zip(names, parts).map { "\($0):\($1.json)" }
         let types = #""types":[\#(names.joined(separator: ","))]"#
         return "{\((envelope + [types] + members).joined(separator: ","))}"
@@ -89,22 +89,15 @@ package enum ChangeSetJSON {
     ) throws -> Int {
         var pieces = TextPieces(take)
         var count = 0
-        let types = sources.map { quote(WireName.member(table: $0.table.name)) }.joined(separator: ",")
+        let types = sources.map { JSONText.quote(WireName.member(table: $0.table.name)) }.joined(separator: ",")
         try pieces.append("{\((envelope + [#""types":[\#(types)]"#]).joined(separator: ","))".utf8)
         for source in sources {
-            try pieces.append(",\(quote(WireName.member(table: source.table.name))):".utf8)
+            try pieces.append(",\(JSONText.quote(WireName.member(table: source.table.name))):".utf8)
             count += try append(source, to: &pieces, in: db)
         }
         try pieces.append("}".utf8)
         try pieces.finish()
         return count
-    }
-
-    /// Returns the JSON string of a text.
-    package static func quote(_ text: String) -> String {
-        var output: [UInt8] = []
-        Array(text.utf8).withUnsafeBufferPointer { JSONText.append(text: $0, to: &output) }
-        return String(decoding: output, as: UTF8.self)
     }
 
     /// Appends a table's part and returns the number of its records.

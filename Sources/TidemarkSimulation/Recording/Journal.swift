@@ -40,7 +40,7 @@ package final class Journal {
     /// Adds requests of one transaction, which count as one after another.
     ///
     /// A short question is added in its full form.
-    func add(_ group: [ZoneRequest], _ results: [Result<ZoneAnswer, any Error>]) throws {
+    func add(_ group: [ZoneRequest], _ results: [ZoneResult]) throws {
         for (request, result) in zip(group, results) {
             let answer: Result<[UInt8], TidemarkError>
             do { answer = .success(try result.get().body) } catch let error as TidemarkError {

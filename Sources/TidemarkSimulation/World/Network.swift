@@ -103,7 +103,7 @@ extension World {
         }
     }
 
-    func outcome(of result: Result<ZoneAnswer, any Error>) throws -> Result<[UInt8]?, Recorder.Refusal> {
+    func outcome(of result: ZoneResult) throws -> Result<[UInt8]?, Recorder.Refusal> {
         switch result {
         case .success(let answer): .success(answer.body)
         case .failure(let error as TidemarkError): .failure(Recorder.Refusal(code: error.code.rawValue))

@@ -84,9 +84,9 @@ final class SimulatedServer {
         _ group: [ZoneRequest],
         shorts: [DeviceCore.ConditionalGet?] = [],
         crash: Crash,
-        look: (Database, Int, Result<ZoneAnswer, any Error>) throws -> Void = { _, _, _ in }
-    ) throws -> [Result<ZoneAnswer, any Error>] {
-        var results: [Result<ZoneAnswer, any Error>] = []
+        look: (Database, Int, ZoneResult) throws -> Void = { _, _, _ in }
+    ) throws -> [ZoneResult] {
+        var results: [ZoneResult] = []
         try inTransaction { db in
             let areFull = shorts.allSatisfy { $0 == nil }
             let together = areFull && group.count > 1 ? try answerTogether(group, db) : nil
@@ -100,7 +100,7 @@ final class SimulatedServer {
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
             try compare(together, results)
-            let isDone = crash != .beforeCommit && results.contains { if case .success = $0 { true } else { false } }
+            let isDone = crash != .beforeCommit && results.haveEffect
             if !isDone { recent = RecentChangeSets() }
             return isDone ? .commit : .rollback
         }
@@ -109,14 +109,12 @@ final class SimulatedServer {
     }
 
     /// Answers a request; a refused one leaves no effect.
-    private func answerAlone(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> [Result<
-        ZoneAnswer, any Error
-    >] {
-        var results: [Result<ZoneAnswer, any Error>] = []
+    private func answerAlone(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> [ZoneResult] {
+        var results: [ZoneResult] = []
         try transaction.db.inSavepoint {
             let answers = try handler.handle([request], in: transaction)
             results = answers.results
-            return answers.areWorthCommitting ? .commit : .rollback
+            return answers.results.haveEffect ? .commit : .rollback
         }
         return results
     }
@@ -124,9 +122,9 @@ final class SimulatedServer {
     /// Answers a group together, without an effect.
     ///
     /// With a planted bug each is answered in its turn only.
-    private func answerTogether(_ group: [ZoneRequest], _ db: Database) throws -> [Result<ZoneAnswer, any Error>]? {
+    private func answerTogether(_ group: [ZoneRequest], _ db: Database) throws -> [ZoneResult]? {
         guard !PlantedBug.isAnyPlanted else { return nil }
-        var answers: [Result<ZoneAnswer, any Error>]?
+        var answers: [ZoneResult]?
         try db.inSavepoint {
             answers = try handler.handle(group, in: transaction(db)).results
             return .rollback
@@ -135,7 +133,7 @@ final class SimulatedServer {
     }
 
     /// Checks that a group's answers equal those of the requests one by one.
-    private func compare(_ together: [Result<ZoneAnswer, any Error>]?, _ results: [Result<ZoneAnswer, any Error>])
+    private func compare(_ together: [ZoneResult]?, _ results: [ZoneResult])
         throws
     {
         for (together, result) in zip(together ?? [], results) {
@@ -155,7 +153,7 @@ final class SimulatedServer {
         }
     }
 
-    private static func text(_ result: Result<ZoneAnswer, any Error>) -> String {
+    private static func text(_ result: ZoneResult) -> String {
         switch result {
         case .success(let answer): String(decoding: answer.body, as: UTF8.self)
         case .failure(let error): "\(error)"
@@ -163,7 +161,7 @@ final class SimulatedServer {
     }
 
     /// Answers a request without change sets from memory, if possible.
-    private func pull(_ request: ZoneRequest, _ db: Database) throws -> [Result<ZoneAnswer, any Error>]? {
+    private func pull(_ request: ZoneRequest, _ db: Database) throws -> [ZoneResult]? {
         guard request.kind == .sync else { return nil }
         let reading = Result { try PullRequests.read(request.body, limits: limits) }
         if case .failure(let error) = reading { return [.failure(error)] }
@@ -178,9 +176,7 @@ final class SimulatedServer {
     }
 
     /// Answers a short question from memory, as its device understands the answer.
-    private func news(_ short: DeviceCore.ConditionalGet, request: ZoneRequest, db: Database) throws -> Result<
-        ZoneAnswer, any Error
-    > {
+    private func news(_ short: DeviceCore.ConditionalGet, request: ZoneRequest, db: Database) throws -> ZoneResult {
         let refusal = TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
         let file = ReadRecent(db, schema: schema, hash: try hash())
         guard let head = try file.head(for: short.device) else { return .failure(refusal) }
