@@ -41,4 +41,27 @@ import TidemarkTestSupport
         _ = try await zone.store.sync(zone: "main", body: Self.rename(2, "two"))
         #expect(try await zone.column(names) == ["one", "two", "three"])
     }
+
+    /// The server read the row before psql's deletion was committed, waited for it, and then updated nothing.
+    @Test func `rule 38: a change set whose row psql deletes while it waits for the row is judged again`() async throws
+    {
+        let zone = try await PostgresZone()
+        try await zone.database.writeOutside("INSERT INTO team (name) VALUES ('A'), ('B')")
+        _ = try await zone.sync(at: 0)
+        let psql = try await zone.database.connect()
+        let watch = try await zone.database.connect()
+        try await psql.execute("BEGIN; DELETE FROM team WHERE id = 2")
+        async let results = zone.store.sync(zone: "main", together: [Self.rename(2, "two"), Self.rename(1, "one")])
+        let waiting = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND application_name = 'tidemark' AND wait_event_type = 'Lock'
+            """
+        while try await watch.column(waiting) == ["0"] {}
+        try await psql.execute("COMMIT")
+        let texts = try await results.map { String(decoding: try $0.get(), as: UTF8.self) }
+        #expect(texts[0].contains(#""conflict":true,"reasons":[{"table":"team","key":2,"#), "\(texts[0])")
+        #expect(texts[0].contains(#""rule":"deleted""#))
+        #expect(texts[1].contains(#""conflict":false"#))
+        #expect(try await zone.column("SELECT name FROM team") == ["one"])
+    }
 }
