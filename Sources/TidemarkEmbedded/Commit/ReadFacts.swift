@@ -63,7 +63,7 @@ extension ZoneTransaction {
 
     // MARK: Records
 
-    package func mayRespell(_ name: RecordID) -> Bool { KeySQL.hasSpellings(schema.tables[name.table]) }
+    package func mayRespell(_ name: RecordID) -> Bool { respelling.places.contains(name.table) }
 
     /// A new record keeps its key: no column changes it.
     package func storedKeys(_ changes: [RecordID: TidemarkCore.Operation]) throws -> [RecordID: String] {

@@ -16,6 +16,8 @@ package struct ZoneTransaction: CommitTransaction {
     ///
     /// Only fingerprints of the same layout are comparable.
     let fingerprintLayoutHash: String
+    /// The tables in which keys have several spellings.
+    let respelling: RespellingTables
 
     /// Wraps a connection that is inside an immediate transaction.
     ///
@@ -27,6 +29,7 @@ package struct ZoneTransaction: CommitTransaction {
         self.now = now
         self.hash = try hash ?? SchemaText.hash(schema)
         fingerprintLayoutHash = ContentHash.of(schema.shape)
+        respelling = schema.form { RespellingTables(schema) }
     }
 
     package func head() throws -> CommitHead {
@@ -228,5 +231,15 @@ package struct ZoneTransaction: CommitTransaction {
             arguments: [list]
         )
         return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: isRefused ?? false)
+    }
+}
+
+/// The tables in which keys have several spellings, found once a schema: the search reads their statements.
+struct RespellingTables: Sendable {
+    /// Their places in ``TidemarkCore/SyncSchema/tables``.
+    let places: Set<Int>
+
+    init(_ schema: SyncSchema) {
+        places = Set(schema.tables.indices.filter { KeySQL.hasSpellings(schema.tables[$0]) })
     }
 }

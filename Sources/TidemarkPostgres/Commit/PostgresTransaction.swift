@@ -1,6 +1,5 @@
 import TidemarkCore
 import TidemarkEngine
-import TidemarkSQL
 
 /// The engine's view of one transaction on one zone in PostgreSQL.
 ///
@@ -103,13 +102,7 @@ final class PostgresTransaction: CommitTransaction {
         }
         try pg.deallocateStatements(ifAlteredAt: position)
         let row = results[1][0]
-        state = ZoneState(
-            epoch: row.text(0),
-            revision: row.integer(1) ?? 0,
-            horizon: row.integer(2) ?? 0,
-            schema: served.hash,
-            time: row.integer(3) ?? 0
-        )
+        state = ZoneState(row, schema: served.hash)
         notes = row.integer(4) ?? 0
         beginning = try Beginning(
             results.dropFirst(4),
@@ -146,20 +139,10 @@ final class PostgresTransaction: CommitTransaction {
     }
 
     func head() throws -> CommitHead {
-        if var head = beginning.head, head.state.revision == state.revision {
-            head.state = state
-            return head
-        }
-        let row = try pg.query(Beginning.zoneHeadSQL, [zoneName, served.fingerprintLayoutHash])[0]
-        return CommitHead(
-            state: state,
-            chain: try pg.text(
-                "SELECT chain FROM tidemark.revision WHERE zone = $1 AND revision = $2::bigint",
-                [zoneName, "\(state.revision)"]
-            ) ?? "",
-            fingerprint: try storedFingerprint(at: state.revision),
-            hasOutsideChanges: row.isTrue(2)
-        )
+        try begin()
+        guard var head = beginning.head else { throw TidemarkError.unknownZone }
+        head.state = state
+        return head
     }
 
     func end(of epoch: String) throws -> Int64? {

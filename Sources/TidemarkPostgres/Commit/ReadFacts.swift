@@ -10,13 +10,11 @@ extension PostgresTransaction {
 
     func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord] {
         var statements: [PostgresStatement] = []
-        var tables: [PostgresTable] = []
         let indexes = changes.keys.sorted()
         for (place, indexes) in Dictionary(grouping: indexes, by: { changes[$0]?.name.table ?? 0 }).sorted(by: {
             $0.key < $1.key
         }) {
             let table = try table(place)
-            tables.append(table)
             var sent = SentRows(table)
             let changes = indexes.compactMap { changes[$0] }
             for change in changes { try sent.begin(key: change.name.key) }
@@ -34,11 +32,11 @@ extension PostgresTransaction {
         }
         guard !statements.isEmpty else { return [:] }
         var found: [Int: (exists: Bool, row: [Value]?)] = [:]
-        for (table, rows) in zip(tables, try pg.run(statements)) {
+        for rows in try pg.run(statements) {
             for row in rows.map({ $0 }) {
                 let index = Int(row.integer(0) ?? 0)
                 guard let name = changes[index]?.name else { continue }
-                let image = try row[2].map { try layout(of: table).row(key: name.key, object: $0) }
+                let image = try row[2].map { try schema.layouts[name.table].row(key: name.key, object: $0) }
                 found[index] = (row.isTrue(1), image)
             }
         }
@@ -140,10 +138,6 @@ extension PostgresTransaction {
 
     // MARK: Rows
 
-    func layout(of table: PostgresTable) -> RowLayout {
-        schema.layouts[schema.tables.firstIndex { $0.name == table.table.name } ?? 0]
-    }
-
     func rows(_ names: [RecordID]) throws -> [RecordID: [Value]] {
         var rows: [RecordID: [Value]] = [:]
         for (place, names) in Self.byTable(names) {
@@ -230,10 +224,12 @@ extension PostgresTransaction {
 
     func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> Set<String> {
         let table = try table(place)
-        let own = changeSet.records.filter { $0.table == place }
         let setting = Set(columns)
-        let taking = own.filter { $0.operation != .delete }
-        let sent = try sentRows(taking.map { (changeSet, $0) }, of: table)
+        let items = changeSet.records.indices.filter {
+            changeSet.records[$0].table == place && changeSet.records[$0].operation != .delete
+        }.map { (changeSet: 0, record: $0) }
+        let taking = items.map { changeSet.records[$0.record] }
+        let sent = try sentRows(items, of: table, in: [changeSet])
         let places = table.table.columns.enumerated().filter { setting.contains($1.name) }
         let sameValues = places.map { place, column in
             let fill = table.defaults[column.name].map { "(\($0))::\(table.type(column.name))" } ?? "NULL"

@@ -105,3 +105,16 @@ extension Verdict {
         )
     }
 }
+
+extension ZoneState {
+    /// Reads a row that begins with epoch, revision, horizon and time.
+    init(_ row: PostgresRows.Row, schema: String) {
+        self.init(
+            epoch: row.text(0),
+            revision: row.integer(1) ?? 0,
+            horizon: row.integer(2) ?? 0,
+            schema: schema,
+            time: row.integer(3) ?? 0
+        )
+    }
+}

@@ -16,7 +16,8 @@ extension PostgresTransaction {
             let table = try table(record.table)
             // A temporary id is larger than some columns, and is replaced.
             if table.table.keyKind != .integer { _ = try SentRows.convertedKey(record.key, of: table) }
-            for (place, column) in Array(changeSet.columns(of: record)) {
+            for place in record.values {
+                let column = changeSet.changeSet.values[place].column
                 if table.generated.contains(column.name) {
                     changeSet.overrule(at: place)
                 } else if changeSet.delta(at: place) == nil {
@@ -48,11 +49,17 @@ extension PostgresTransaction {
         }
     }
 
+    /// A record, by the places of its change set and of itself.
+    typealias Item = (changeSet: Int, record: Int)
+
     /// Returns records of a table with their values.
-    func sentRows(_ records: [(PendingChangeSet, PendingChangeSet.Record)], of table: PostgresTable) throws -> SentRows
+    func sentRows(_ items: some Sequence<Item>, of table: PostgresTable, in changeSets: [PendingChangeSet]) throws
+        -> SentRows
     {
         var rows = SentRows(table)
-        for (changeSet, record) in records {
+        for item in items {
+            let changeSet = changeSets[item.changeSet]
+            let record = changeSet.records[item.record]
             try rows.begin(key: record.key)
             guard record.operation != .delete else { continue }
             for (place, column) in changeSet.columns(of: record) {
@@ -110,7 +117,7 @@ extension PostgresTransaction {
 
     /// Adds the statements that write the records.
     func writeRows(of changeSets: [PendingChangeSet], parking: Bool, _ steps: inout Steps) throws {
-        var work: [Int: [Operation: [(Int, Int)]]] = [:]
+        var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {
             for (index, record) in changeSet.records.enumerated() {
                 work[record.table, default: [:]][record.operation, default: []].append((place, index))
@@ -121,13 +128,13 @@ extension PostgresTransaction {
         let deletesLast = { (table: Int) in parents.contains(self.schema.tables[table].name) }
         let run = { (place: Int, operation: Operation, steps: inout Steps, make: Maker) in
             let table = try self.table(place)
-            let records = (work[place]?[operation] ?? []).map { (changeSets[$0.0], changeSets[$0.0].records[$0.1]) }
+            let items = work[place]?[operation] ?? []
             // PostgreSQL checks `ON DELETE RESTRICT` after each statement: one for a table that refers to itself.
             let isWhole = table.table.references.contains { $0.parent == table.table.name }
-            let size = isWhole ? max(1, records.count) : Self.batchSize
-            for start in stride(from: 0, to: records.count, by: size) {
-                let batch = records[start..<min(records.count, start + size)]
-                let rows = try self.sentRows(Array(batch), of: table)
+            let size = isWhole ? max(1, items.count) : Self.batchSize
+            for start in stride(from: 0, to: items.count, by: size) {
+                let batch = items[start..<min(items.count, start + size)]
+                let rows = try self.sentRows(batch, of: table, in: changeSets)
                 guard let sql = make(table, rows) else { continue }
                 try steps.add(
                     sql,

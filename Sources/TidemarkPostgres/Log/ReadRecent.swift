@@ -22,13 +22,7 @@ extension ZoneConnections {
             let row = rows[0]
             guard !row.isTrue(6) else { return nil }
             return ZoneHead(
-                state: ZoneState(
-                    epoch: row.text(0),
-                    revision: row.integer(1) ?? 0,
-                    horizon: row.integer(2) ?? 0,
-                    schema: served.hash,
-                    time: row.integer(3) ?? 0
-                ),
+                state: ZoneState(row, schema: served.hash),
                 fingerprint: row[5].flatMap(Fingerprint.init(hex:)),
                 chain: row[4] ?? "",
                 hasMessages: row.isTrue(7),

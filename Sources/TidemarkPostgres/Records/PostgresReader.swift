@@ -32,13 +32,7 @@ struct PostgresReader: ZoneReader {
         self.pg = pg
         self.served = served
         self.zone = zone
-        state = ZoneState(
-            epoch: row.text(0),
-            revision: row.integer(1) ?? 0,
-            horizon: row.integer(2) ?? 0,
-            schema: served.hash,
-            time: row.integer(3) ?? 0
-        )
+        state = ZoneState(row, schema: served.hash)
         adopted = row.integer(4) ?? 0
         chain = row.text(6)
     }
