@@ -1,4 +1,4 @@
-package import TidemarkCore
+import TidemarkCore
 
 /// The state of a zone.
 public struct ZoneState: Hashable, Sendable {

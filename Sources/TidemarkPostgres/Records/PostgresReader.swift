@@ -1,5 +1,5 @@
 import TidemarkCore
-package import TidemarkEngine
+import TidemarkEngine
 import TidemarkSQL
 
 /// A zone in PostgreSQL at one revision, for clients without rows.

@@ -1,5 +1,5 @@
 import TidemarkCore
-package import TidemarkEngine
+import TidemarkEngine
 
 extension PostgresReader {
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
