@@ -51,10 +51,6 @@ public struct Limits: Hashable, Sendable {
     public var jsonDepthMax = 64
     /// The most related records that the server sends with a conflict.
     public var relatedRecordsMax = 10_000
-    /// The related records that a device requests with a conflict.
-    ///
-    /// It needs none: it keeps the confirmed rows itself.
-    public var relatedRecordsWanted = 0
     /// Whether a device asks for ids ahead, and a server lends them.
     public var lendsIDs = true
     /// The most columns of a synced table (capture stores each twice; SQLite allows 2,000).

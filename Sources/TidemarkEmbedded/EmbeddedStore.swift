@@ -173,11 +173,10 @@ public final class EmbeddedStore: SyncService {
         snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
     }
 
-    /// Answers one sync request; every change set that the answer acknowledges is on disk.
-    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try check(access.zone)
-        if let answer = try await pulls.answer(body, access) { return answer }
-        let request = ZoneRequest(.sync, body: body, access: access)
+    /// Answers one request; every change set that the answer acknowledges is on disk.
+    public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
+        try check(request.access.zone)
+        if let answer = try await pulls.answer(request) { return answer }
         do { return try await commit(request) } catch let damage as DamagedLog {
             try await file.committing { transaction, _ in try transaction.forgetLog(through: damage.revision) }
             metrics.recordDamagedLog()
@@ -186,17 +185,15 @@ public final class EmbeddedStore: SyncService {
         }
     }
 
-    private func commit(_ request: ZoneRequest) async throws -> [UInt8] {
+    private func commit(_ request: ZoneRequest) async throws -> ZoneAnswer {
         let answer = try await committer.answer(request, zone: zone)
         if let device = answer.device { contacts.record(device, request.access, at: answer.revision) }
-        return answer.body
+        return answer
     }
 
     /// Answers requests as one group, in their order, or only the first ones.
-    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
-        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0, access: .local(zone)) }).map { result in
-            result.map(\.body)
-        }
+    package func answer(_ zone: String, together requests: [ZoneRequest]) async throws -> [ZoneResult] {
+        try await commit(zone, requests)
     }
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.
@@ -217,13 +214,6 @@ public final class EmbeddedStore: SyncService {
         try check(zone)
         guard try await file.hasNews(watch) else { return }
         try await file.committing { transaction, _ in try transaction.absorbOutsideChanges() }
-    }
-
-    /// Compares the fingerprints of ranges of a device's rows with the zone's.
-    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try check(access.zone)
-        return try await committer.answer(ZoneRequest(.fingerprints, body: body, access: access), zone: access.zone)
-            .body
     }
 
     /// Returns the zone's schema as JSON: its hash, its shape and the statements that create its tables.

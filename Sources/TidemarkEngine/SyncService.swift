@@ -5,14 +5,11 @@ public import TidemarkCore
 /// Safe to call from any task. Every function throws ``TidemarkError`` for an error that a client
 /// can correct. Any other error is a defect or a failing disk, and its details go to the log only.
 public protocol SyncService: Sendable {
-    /// Answers a sync request.
+    /// Answers a round of synchronisation, writes of a client without rows, or a comparison of rows.
     ///
-    /// - Parameters:
-    ///   - access: The zone, and the rights of the sender.
-    ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
-    /// - Returns: The answer, JSON. All verdicts in it are durable.
+    /// - Returns: The answer. All verdicts in it are durable.
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused; it changed nothing.
-    func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8]
+    func answer(_ request: ZoneRequest) async throws -> ZoneAnswer
 
     /// Answers the conditional GET of a device that has the rows of a tag and nothing to send.
     ///
@@ -35,15 +32,6 @@ public protocol SyncService: Sendable {
     ///
     /// - Throws: The failure of a database, whose contacts stay in memory for the next call.
     func keepContacts() async throws
-
-    /// Compares ranges of a device's rows with the zone's rows.
-    ///
-    /// - Parameters:
-    ///   - access: The zone, and the rights of the sender.
-    ///   - body: The request, JSON, decompressed and within ``Limits/requestBytesMax``.
-    /// - Returns: The answer, JSON.
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8]
 
     /// Returns a snapshot of the zone: a gzip file, readable until ``releaseSnapshot(_:)``.
     ///
@@ -106,6 +94,15 @@ public protocol SyncService: Sendable {
 }
 
 extension SyncService {
+    /// Judges writes of a client without rows, as ``answer(_:)`` does.
+    package func write(_ changeSet: RecordChangeSet, _ access: ZoneAccess) async throws -> WriteVerdict {
+        let answer = try await answer(ZoneRequest(.write(changeSet), access: access))
+        guard case .verdict(let verdict) = answer.content else {
+            throw TidemarkError(.internalFailure, "The store's answer has no verdict.", fix: "Please report this.")
+        }
+        return verdict
+    }
+
     /// None: all zones share one database.
     public var unservedZones: [String] { [] }
 

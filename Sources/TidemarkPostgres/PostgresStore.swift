@@ -101,11 +101,10 @@ public final class PostgresStore: SyncService {
         }
     }
 
-    /// Answers one sync request; every change set that the answer acknowledges is on disk.
-    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        let zone = access.zone
-        if let answer = try await pulls.answer(body, access) { return answer }
-        let request = ZoneRequest(.sync, body: body, access: access)
+    /// Answers one request; every change set that the answer acknowledges is on disk.
+    public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
+        let zone = request.access.zone
+        if let answer = try await pulls.answer(request) { return answer }
         do { return try await commit(request) } catch let damage as DamagedLog {
             try await zones.inTransaction(zone) { try $0.forgetLog(through: damage.revision) }
             metrics.recordDamagedLog()
@@ -114,17 +113,15 @@ public final class PostgresStore: SyncService {
         }
     }
 
-    private func commit(_ request: ZoneRequest) async throws -> [UInt8] {
+    private func commit(_ request: ZoneRequest) async throws -> ZoneAnswer {
         let answer = try await committer.answer(request, zone: request.access.zone)
         if let device = answer.device { contacts.record(device, request.access, at: answer.revision) }
-        return answer.body
+        return answer
     }
 
     /// Answers requests as one group, in their order: at least the first.
-    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
-        try await commit(zone, bodies.map { ZoneRequest(.sync, body: $0, access: .local(zone)) }).map { result in
-            result.map(\.body)
-        }
+    package func answer(_ zone: String, together requests: [ZoneRequest]) async throws -> [ZoneResult] {
+        try await commit(zone, requests)
     }
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.
@@ -148,11 +145,6 @@ public final class PostgresStore: SyncService {
         } else {
             announcements.publish(position.revision)
         }
-    }
-
-    /// Compares the fingerprints of ranges of a device's rows with the zone's.
-    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try await committer.answer(ZoneRequest(.fingerprints, body: body, access: access), zone: access.zone).body
     }
 
     /// Returns a snapshot of the zone at its latest revision, and builds it if there is none yet.

@@ -4,6 +4,11 @@ public import TidemarkEngine
 /// Requests of a test, which acts as the owner of every zone.
 extension SyncService {
     /// Answers a sync request.
+    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
+        try await answer(ZoneRequest(.sync(body), access: access)).text
+    }
+
+    /// Answers a sync request.
     public func sync(zone: String, body: [UInt8]) async throws -> [UInt8] { try await sync(.local(zone), body: body) }
 
     /// Answers a conditional GET.
@@ -13,7 +18,7 @@ extension SyncService {
 
     /// Compares ranges of rows.
     public func fingerprints(zone: String, body: [UInt8]) async throws -> [UInt8] {
-        try await fingerprints(.local(zone), body: body)
+        try await answer(ZoneRequest(.fingerprints(body), access: .local(zone))).text
     }
 
     /// Returns a snapshot of the zone.

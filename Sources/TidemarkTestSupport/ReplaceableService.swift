@@ -16,10 +16,8 @@ public final class ReplaceableService: SyncService {
         set { current.withLock { $0 = newValue } }
     }
 
-    /// Answers one round of synchronisation.
-    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try await store.sync(access, body: body)
-    }
+    /// Answers one request.
+    public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer { try await store.answer(request) }
 
     /// The news for a device.
     public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
@@ -57,11 +55,6 @@ public final class ReplaceableService: SyncService {
 
     /// The statements that make the zone's tables.
     public func schema(_ access: ZoneAccess) async throws -> [UInt8] { try await store.schema(access) }
-
-    /// Compares ranges of a device's rows with the zone's.
-    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try await store.fingerprints(access, body: body)
-    }
 
     /// The content hash of every table.
     public func digest(_ access: ZoneAccess) async throws -> ZoneDigest { try await store.digest(access) }

@@ -93,10 +93,14 @@ package final class Zone: Sendable {
 
     /// Sends bodies as one group, and returns their answers.
     package func together(_ bodies: [String]) async throws -> [Result<[UInt8], any Error>] {
-        let bodies = bodies.map { Array($0.utf8) }
-        if let store = service as? EmbeddedStore { return try await store.sync(zone: "main", together: bodies) }
+        try await together(bodies.map { ZoneRequest(.sync(Array($0.utf8)), access: .local("main")) }).texts
+    }
+
+    /// Sends requests as one group, and returns their answers.
+    package func together(_ requests: [ZoneRequest]) async throws -> [ZoneResult] {
+        if let store = service as? EmbeddedStore { return try await store.answer("main", together: requests) }
         guard let store = service as? PostgresStore else { return [] }
-        return try await store.sync(zone: "main", together: bodies)
+        return try await store.answer("main", together: requests)
     }
 
     /// Sends a body and reads the answer.
@@ -195,4 +199,16 @@ package final class Zone: Sendable {
 
     /// The names of PostgreSQL's bookkeeping.
     private static func words(_ sql: String) -> String { sql.replacing("tidemark_", with: "tidemark.") }
+}
+
+extension PostgresStore {
+    /// Sends bodies as one group, and returns their answers.
+    package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
+        try await answer(zone, together: bodies.map { ZoneRequest(.sync($0), access: .local(zone)) }).texts
+    }
+}
+
+extension [ZoneResult] {
+    /// The texts of the answers.
+    fileprivate var texts: [Result<[UInt8], any Error>] { map { $0.map(\.text) } }
 }

@@ -39,12 +39,11 @@ import TidemarkCore
         _ number: Int,
         _ sets: String...,
         at revision: Int = 1,
-        echo: String = "all",
-        answer: String = "all"
+        echo: String = "all"
     ) -> String {
         let sets = sets.enumerated().map { index, set in #"{"id":"\#(id(number * 100 + index))",\#(set.dropFirst())"# }
         return #"{"maxRevision":\#(revision),"device":"\#(number)","echo":"\#(echo)","#
-            + #""answer":"\#(answer)","changeSets":[\#(sets.joined(separator: ","))]}"#
+            + #""changeSets":[\#(sets.joined(separator: ","))]}"#
     }
 
     private static func zone(_ store: Store) async throws -> Zone {
@@ -86,25 +85,6 @@ import TidemarkCore
         #expect(try await content == alone.content())
         #expect(try await content == inTurn.content())
         return group
-    }
-
-    @Test(arguments: Store.all) func `with verdicts only, a group gets the same answers as serial requests`(
-        store: Store
-    )
-        async throws
-    {
-        let player = #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1}}}}"#
-        let requests = [
-            Self.request(1, player, player, answer: "verdicts"),
-            Self.request(2, player, echo: "ids", answer: "verdicts"), Self.request(3, player),
-        ]
-        let accepted = try await answers(store, to: requests)
-        #expect(accepted.map { $0.contains("nobody") } == [false, false, true])
-        #expect(accepted[1].contains(#""__oldId__":-1"#))
-        // A refused request among them disables grouped writes.
-        let refusedRequest = Self.request(4, #"{"player":{"delete":[3,4,5,6]}}"#, answer: "verdicts")
-        let mixed = try await answers(store, to: requests + [refusedRequest])
-        #expect(Array(mixed.dropLast()) == accepted && mixed[3].contains(#""conflict":true"#))
     }
 
     @Test(arguments: Store.all)

@@ -416,8 +416,8 @@ import TidemarkEngine
             ZoneQuestion { try PlanWrites($0).changeSet(of: [write], id: RowClient.id(1), seen: nil) }
         )
         _ = try await client.write(.patch, "player/1", #"{"goals":5}"#, ifMatch: RowClient.tag(1))
-        let verdict = try WriteVerdict(try await service.sync(.local("main"), body: changeSet.body))
-        #expect(verdict == .committed(revision: 3, ids: [:]))
+        let verdict = try await service.write(changeSet, .local("main"))
+        #expect(verdict == .committed(revision: 3, keys: [:]))
         #expect(try await client.zone.column("SELECT goals FROM player WHERE id = 1") == ["9"])
     }
 

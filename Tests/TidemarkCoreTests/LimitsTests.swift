@@ -54,11 +54,9 @@ import TidemarkCore
         #expect(limits.revisionsKept == nil)
         // A new device gets the newest snapshot unless the operator allows an older one.
         #expect(limits.snapshotRevisionsBehindMax == 0)
-        // A device has the related records of a refusal itself.
-        #expect(limits.relatedRecordsWanted == 0)
         // A device asks for ids ahead.
         #expect(limits.lendsIDs)
-        #expect(bounds.count + 4 == Mirror(reflecting: limits).children.count)
+        #expect(bounds.count + 3 == Mirror(reflecting: limits).children.count)
     }
 
     @Test func `heartbeats come before a device considers its connection dead`() {

@@ -3,6 +3,7 @@ import GRDB
 import Testing
 import TidemarkCore
 import TidemarkEmbedded
+import TidemarkEngine
 import TidemarkTestSupport
 
 /// An unreadable page of a served file.
@@ -46,8 +47,9 @@ import TidemarkTestSupport
         let bodies = sets.map { set in
             #"{"maxRevision":\#(revision),"device":"\#(UUID())","changeSets":[{"id":"\#(UUID())",\#(set)}]}"#
         }
-        let answers = try await store.sync(zone: EmbeddedStore.zoneName, together: bodies.map { Array($0.utf8) })
+        let requests = bodies.map { ZoneRequest(.sync(Array($0.utf8)), access: .local(EmbeddedStore.zoneName)) }
+        let answers = try await store.answer(EmbeddedStore.zoneName, together: requests)
         try await store.close()
-        return answers
+        return answers.map { $0.map(\.text) }
     }
 }

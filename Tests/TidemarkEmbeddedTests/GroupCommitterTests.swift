@@ -9,11 +9,11 @@ import TidemarkEngine
     private static let limits = Limits.standard
 
     private static func request(_ text: String) -> ZoneRequest {
-        ZoneRequest(.sync, body: Array(text.utf8), access: .local("main"))
+        ZoneRequest(.sync(Array(text.utf8)), access: .local("main"))
     }
 
     private static func echo(_ group: [ZoneRequest]) -> [Result<ZoneAnswer, any Error>] {
-        group.map { .success(ZoneAnswer(body: $0.body)) }
+        group.map { .success(ZoneAnswer(.text($0.text))) }
     }
 
     /// Reports each commit, and waits for permission.
@@ -22,7 +22,7 @@ import TidemarkEngine
         let permits = AsyncStream.makeStream(of: Void.self)
 
         @Sendable func commit(_ zone: String, _ group: [ZoneRequest]) async throws -> [Result<ZoneAnswer, any Error>] {
-            groups.continuation.yield(group.map { String(decoding: $0.body, as: UTF8.self) })
+            groups.continuation.yield(group.map { String(decoding: $0.text, as: UTF8.self) })
             for await _ in permits.stream { break }
             return echo(group)
         }
@@ -41,9 +41,9 @@ import TidemarkEngine
         async let slow = committer.answer(Self.request("a"), zone: "slow")
         for await _ in starts { break }
         let quick = try await committer.answer(Self.request("b"), zone: "quick")
-        #expect(quick.body == Array("b".utf8))
+        #expect(quick.text == Array("b".utf8))
         permit.yield()
-        #expect(try await slow.body == Array("a".utf8))
+        #expect(try await slow.text == Array("a".utf8))
     }
 
     @Test func `rule 4: after a failed commit every request of the group fails, and the next succeeds`() async throws {
@@ -64,7 +64,7 @@ import TidemarkEngine
         }
         isFailing.withLock { $0 = false }
         let answer = try await committer.answer(Self.request("x"), zone: "main")
-        #expect(answer.body == Array("x".utf8))
+        #expect(answer.text == Array("x".utf8))
     }
 
     @Test func `a group that ends early leaves its unanswered requests to the next one, in order`() async throws {
@@ -72,7 +72,7 @@ import TidemarkEngine
         let handled = Mutex<[[String]]>([])
         let committer = GroupCommitter(limits: Self.limits, metrics: ServerMetrics()) { zone, group in
             let results = try await store.commit(zone, group)
-            handled.withLock { $0.append(group.map { String(decoding: $0.body, as: UTF8.self) }) }
+            handled.withLock { $0.append(group.map { String(decoding: $0.text, as: UTF8.self) }) }
             return Array(results.prefix(2))
         }
         try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -80,7 +80,7 @@ import TidemarkEngine
                 tasks.addTask {
                     let text = "\(number)"
                     let answer = try await committer.answer(Self.request(text), zone: "main")
-                    #expect(answer.body == Array(text.utf8))
+                    #expect(answer.text == Array(text.utf8))
                 }
             }
             for _ in 0..<7 { store.permits.continuation.yield() }
@@ -114,10 +114,10 @@ import TidemarkEngine
         await #expect(throws: CancellationError.self) { try await second.value }
         first.cancel()
         store.permits.continuation.yield()
-        #expect(try await first.value.body == Array("first".utf8))
+        #expect(try await first.value.text == Array("first".utf8))
         store.permits.continuation.yield()
         let third = try await committer.answer(Self.request("third"), zone: "main")
-        #expect(third.body == Array("third".utf8))
+        #expect(third.text == Array("third".utf8))
         #expect(await groups.next() == ["third"])
     }
 }

@@ -24,7 +24,7 @@ import TidemarkEmbedded
                 #"{"id":"\#(UUID())","team":{"create":[-1],"attributes":{"-1":{"name":"t"}}},"#
                 + #""player":{"create":[-1],"attributes":{"-1":{"team_id":-1,"name":"p"}}}}"#
             let body = #"{"maxRevision":1,"device":"\#(number)","changeSets":[\#(set)]\#(more)}"#
-            return ZoneRequest(.sync, body: Array(body.utf8), access: .local("main"))
+            return ZoneRequest(.sync(Array(body.utf8)), access: .local("main"))
         }
     }
 
@@ -69,7 +69,7 @@ import TidemarkEmbedded
         let group = Self.group(10, more: #","lend":["team","player"]"#)
         let answers = try await Self.answers(group).answers
         let lent = try answers.map { answer in
-            try #require(String(decoding: answer.body, as: UTF8.self).firstMatch(of: /"lent":\{.*?\}/)?.output)
+            try #require(String(decoding: answer.text, as: UTF8.self).firstMatch(of: /"lent":\{.*?\}/)?.output)
         }
         #expect(Set(lent).count == 10)
     }
@@ -97,7 +97,7 @@ import TidemarkEmbedded
                     UPDATE tidemark_state SET applying = 0;
                     """
             )
-            return try handle(transaction).map { String(decoding: try $0.get().body, as: UTF8.self) }
+            return try handle(transaction).map { String(decoding: try $0.get().text, as: UTF8.self) }
         }
     }
 
@@ -106,15 +106,13 @@ import TidemarkEmbedded
             #"{"id":"6f6d3a4e-0000-4000-8000-000000000001","#
             + #""team":{"update":[1],"attributes":{"1":{"name":"Ulm"}}}}"#
         let group = [
-            ZoneRequest(.sync, body: Array(#"{"maxRevision":1,"device":"a"}"#.utf8), access: .local("main")),
+            ZoneRequest(.sync(Array(#"{"maxRevision":1,"device":"a"}"#.utf8)), access: .local("main")),
             ZoneRequest(
-                .fingerprints,
-                body: Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8),
+                .fingerprints(Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)),
                 access: .local("main")
             ),
             ZoneRequest(
-                .sync,
-                body: Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8),
+                .sync(Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)),
                 access: .local("main")
             ),
         ]

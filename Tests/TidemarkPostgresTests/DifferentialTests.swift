@@ -2,6 +2,7 @@ import Foundation
 import StoreTestSupport
 import Testing
 import TidemarkCore
+import TidemarkEngine
 import TidemarkPostgres
 import TidemarkSimulation
 import TidemarkTestSupport
@@ -39,7 +40,7 @@ import TidemarkTestSupport
         var number = 0
         while number < journal.entries.count {
             let group = journal.entries[number...].prefix(groupMax).prefix {
-                if case .sync = $0 { true } else { false }
+                if case .request(let request, _) = $0, case .sync = request.kind { true } else { false }
             }
             let difference =
                 try await group.count > 1 ? replay.together(Array(group)) : replay.take(journal.entries[number])
@@ -81,10 +82,8 @@ private struct Replay {
     /// - Returns: The difference of the answers; nil if they are equal.
     func take(_ entry: Journal.Entry) async throws -> String? {
         switch entry {
-        case .sync(let body, let expected):
-            try await compare(body, expected) { try await store.sync(zone: "main", body: body) }
-        case .comparison(let body, let expected):
-            try await compare(body, expected) { try await store.fingerprints(zone: "main", body: body) }
+        case .request(let request, let expected):
+            try await compare(request, expected) { try await store.answer(request).content }
         case .outside(let body): try await write(body)
         case .snapshot: try await settle()
         case .migration(let renames, let schemaSQL, let backfill): try await migrate(renames, schemaSQL, backfill)
@@ -93,12 +92,12 @@ private struct Replay {
 
     /// Runs requests in one transaction.
     func together(_ entries: [Journal.Entry]) async throws -> String? {
-        var pairs: [(body: [UInt8], expected: Result<[UInt8], TidemarkError>)] = []
-        for case .sync(let body, let expected) in entries { pairs.append((body, expected)) }
-        let results = try await store.sync(zone: "main", together: pairs.map(\.body))
+        var pairs: [(request: ZoneRequest, expected: Result<ZoneAnswer, TidemarkError>)] = []
+        for case .request(let request, let expected) in entries { pairs.append((request, expected)) }
+        let results = try await store.answer("main", together: pairs.map(\.request))
         guard results.count == pairs.count else { return "\(results.count) answers" }
         for (pair, result) in zip(pairs, results) {
-            let difference = try await compare(pair.body, pair.expected) { try result.get() }
+            let difference = try await compare(pair.request, pair.expected) { try result.get().content }
             if let difference { return difference }
         }
         return nil
@@ -125,21 +124,22 @@ private struct Replay {
     }
 
     private func compare(
-        _ body: [UInt8],
-        _ expected: Result<[UInt8], TidemarkError>,
-        _ answer: () async throws -> [UInt8]
+        _ request: ZoneRequest,
+        _ expected: Result<ZoneAnswer, TidemarkError>,
+        _ answer: () async throws -> ZoneAnswer.Content
     ) async throws -> String? {
-        let actual: Result<[UInt8], TidemarkError>
+        let actual: Result<ZoneAnswer.Content, TidemarkError>
         do { actual = .success(try await answer()) } catch let error as TidemarkError { actual = .failure(error) }
-        let mine = Self.text(expected)
+        let mine = Self.text(expected.map(\.content))
         let theirs = Self.text(actual)
-        return mine == theirs
-            ? nil : "\n\(String(decoding: body, as: UTF8.self))\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
+        let sent = "\(String(decoding: request.text, as: UTF8.self)) \(request.kind)"
+        return mine == theirs ? nil : "\n\(sent)\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
     }
 
-    private static func text(_ answer: Result<[UInt8], TidemarkError>) -> String {
+    private static func text(_ answer: Result<ZoneAnswer.Content, TidemarkError>) -> String {
         switch answer {
-        case .success(let bytes): String(decoding: bytes, as: UTF8.self)
+        case .success(.text(let bytes)): String(decoding: bytes, as: UTF8.self)
+        case .success(.verdict(let verdict)): "\(verdict)"
         case .failure(let error): "\(error)"
         }
     }

@@ -53,13 +53,9 @@ final class ScriptedService: SyncService {
 
     func keepContacts() async throws {}
 
-    func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        callLog.withLockedValue { $0.append(Call(zone: access.zone, body: body)) }
-        return try await answer(access.zone, body)
-    }
-
-    func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try await sync(access, body: body)
+    func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
+        callLog.withLockedValue { $0.append(Call(zone: request.access.zone, body: request.text)) }
+        return ZoneAnswer(.text(try await answer(request.access.zone, request.text)))
     }
 
     func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? { nil }

@@ -143,7 +143,6 @@ package struct DeviceCore: Sendable {
             + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
             + (revisionsMax.map { #""limit":\#($0),"# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
-            + (sets.isEmpty ? "" : #""related":\#(limits.relatedRecordsWanted),"#)
             + (tablesWithoutIDs.isEmpty
                 ? "" : #""lend":[\#(tablesWithoutIDs.map(JSONText.quote).joined(separator: ","))],"#)
             + (file.overruled > 0 ? #""overruled":\#(file.overruled),"# : "")

@@ -74,7 +74,7 @@ struct DishMonth {
             let revision = try await requests.get("/tables/dish", [("limit", "1")]).answer?.revision ?? 0
             _ = try await requests.post(
                 "/sync",
-                #"{"maxRevision":\#(revision),"answer":"verdicts","changeSets":[\#(set)]}"#
+                #"{"maxRevision":\#(revision),"echo":"ids","changeSets":[\#(set)]}"#
             )
         }
     }

@@ -1,8 +1,8 @@
 /// A change set on its way into the tables: the positions of its values in a request, and what replaces them.
 ///
-/// The values stay in the request's text until they are bound to a statement or compared, so that a hundred thousand
-/// rows need little memory. Permanent ids replace temporary ones, stored spellings of keys replace others, and a policy
-/// drops overruled values.
+/// The values of a device stay in the request's text until they are bound to a statement or compared, so that a hundred
+/// thousand rows need little memory; those of a client without rows are in no text. Permanent ids replace temporary
+/// ones, stored spellings of keys replace others, and a policy drops overruled values.
 package struct PendingChangeSet {
     /// A change to a record; its key gets permanent ids, and the stored spelling.
     package typealias Record = ChangeSet.Record
@@ -13,7 +13,7 @@ package struct PendingChangeSet {
     package let changeSet: ChangeSet
     /// The changes, in the order in which the change set has them.
     package var records: [Record]
-    /// The values that permanent ids have replaced, by place in ``ChangeSet/values``.
+    /// The values that stand in no text, such as permanent ids, by place in ``ChangeSet/values``.
     private var replaced: [Int: Value] = [:]
     /// The places of the values that a policy has overruled: they are not written.
     package private(set) var overruled: Set<Int> = []
@@ -24,6 +24,12 @@ package struct PendingChangeSet {
         records = changeSet.records
         changeSet.records = []
         self.changeSet = changeSet
+    }
+
+    /// Creates a pending change set whose values are in no text, in the order of ``ChangeSet/values``.
+    init(_ changeSet: consuming ChangeSet, values: [Value]) {
+        self.init(changeSet, .empty)
+        replaced = Dictionary(uniqueKeysWithValues: zip(values.indices, values))
     }
 
     /// The columns that a record sets or adds to, with the places of their values.

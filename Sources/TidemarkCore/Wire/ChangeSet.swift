@@ -15,7 +15,7 @@ package struct ChangeSet: Sendable {
         /// The position of its attributes.
         package fileprivate(set) var attributes: Range<Int>?
         /// The places of its values in ``ChangeSet/values``.
-        package fileprivate(set) var values = 0..<0
+        package internal(set) var values = 0..<0
     }
 
     /// A value of a record.

@@ -78,7 +78,7 @@ package struct ChangeSetReader {
     }
 
     /// Orders records by their tables' and operations' names, and else as in the text.
-    private func sort(_ records: inout [ChangeSet.Record]) {
+    func sort(_ records: inout [ChangeSet.Record]) {
         let isBefore = { (one: ChangeSet.Record, other: ChangeSet.Record) -> Bool in
             if one.table == other.table { return one.operation.rawValue < other.operation.rawValue }
             return names.tables[one.table].name.utf8.lexicographicallyPrecedes(names.tables[other.table].name.utf8)
@@ -115,12 +115,7 @@ package struct ChangeSetReader {
         guard let place = names.places[member] else {
             let name = WireName.name(of: member)
             guard unknownNames == .ignoreDropped, names.dropped.contains(name) else {
-                throw TidemarkError(
-                    .unknownTable,
-                    "This zone has no table of that name.",
-                    fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.",
-                    place: .init(table: name)
-                )
+                throw Self.unknownTable(name)
             }
             try reader.skip()
             return
@@ -129,6 +124,24 @@ package struct ChangeSetReader {
         do throws(TidemarkError) { try part(of: place, &reader, into: &set) } catch {
             throw error.within(.init(table: names.tables[place].name))
         }
+    }
+
+    static func unknownTable(_ name: String) -> TidemarkError {
+        TidemarkError(
+            .unknownTable,
+            "This zone has no table of that name.",
+            fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.",
+            place: .init(table: name)
+        )
+    }
+
+    static func unknownColumn(_ member: String) -> TidemarkError {
+        TidemarkError(
+            .unknownColumn,
+            "The table has no such column, or it is part of the key.",
+            fix: "Use the names of columns that are neither generated nor part of the primary key.",
+            place: .init(column: member)
+        )
     }
 
     private static let wrongPart = TidemarkError(
@@ -166,7 +179,7 @@ package struct ChangeSetReader {
         try match(attributes, to: places, first: first, of: place, in: reader, &set)
     }
 
-    private static func repeated(_ key: String) -> TidemarkError {
+    static func repeated(_ key: String) -> TidemarkError {
         TidemarkError(
             .malformedRequest,
             "A record appears twice in one change set.",
@@ -329,8 +342,16 @@ package struct ChangeSetReader {
         fix: #"Add by {"$add":-2}, with one 64-bit integer, in an update; a creation has values only."#
     )
 
+    static func unfit(_ reason: String) -> TidemarkError {
+        TidemarkError(
+            .invalidValue,
+            "A value \(reason).",
+            fix: "PROTOCOL.md lists the JSON form of every SQLite value."
+        )
+    }
+
     /// Refuses a value that no column can hold, or that is too large.
-    private func check(_ cell: Cell, of column: WireNames.Column, _ reader: JSONReader) throws(TidemarkError) {
+    func check(_ cell: Cell, of column: WireNames.Column, _ reader: JSONReader) throws(TidemarkError) {
         switch cell.kind {
         case .null, .true, .false, .text: break
         case .integer:
@@ -342,13 +363,7 @@ package struct ChangeSetReader {
                 )
             }
         case .real, .escapedText, .object, .array:
-            do throws(InvalidValue) { _ = try reader.value(of: cell) } catch {
-                throw TidemarkError(
-                    .invalidValue,
-                    "A value \(error.reason).",
-                    fix: "PROTOCOL.md lists the JSON form of every SQLite value."
-                )
-            }
+            do throws(InvalidValue) { _ = try reader.value(of: cell) } catch { throw Self.unfit(error.reason) }
         }
         try bound?.check(cell, of: column.name, in: reader)
     }
@@ -361,12 +376,7 @@ package struct ChangeSetReader {
         let member = reader.text(of: name)
         if unknownNames == .ignoreDropped, names.tables[table].dropped.contains(member) { return nil }
         guard let column = names.tables[table].columns[member], !column.isKey else {
-            throw TidemarkError(
-                .unknownColumn,
-                "The table has no such column, or it is part of the key.",
-                fix: "Use the names of columns that are neither generated nor part of the primary key.",
-                place: .init(column: member)
-            )
+            throw Self.unknownColumn(member)
         }
         if index < layout.count {
             layout[index] = (name, column)

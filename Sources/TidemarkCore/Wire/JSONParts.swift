@@ -1,6 +1,6 @@
 /// Splits JSON texts into their parts, each as the text that the sender wrote.
 ///
-/// No number loses its spelling: 1 stays another text than 1.0. The functions do not validate the parts.
+/// No number loses its spelling: 1 stays another text than 1.0.
 package enum JSONParts {
     /// Returns a text without the white space between its values.
     package static func compact(_ json: some Sequence<UInt8>) -> [UInt8] {
@@ -30,17 +30,14 @@ package enum JSONParts {
     ///
     /// A name is the text between its quotes, with the escapes as they are.
     package static func members(of json: [UInt8]) -> [(name: String, value: String)]? {
-        json.withUnsafeBufferPointer { bytes in
-            let walk = JSONWalk(bytes)
-            guard walk.isObject(0) else { return nil }
-            var members: [(name: String, value: String)] = []
-            let whole = walk.members(of: 0) { name, start in
-                let range = walk.value(at: start)
-                if let range { members.append((walk.text(name), String(decoding: bytes[range], as: UTF8.self))) }
-                return range
+        var members: [(name: String, value: String)] = []
+        let isWhole = read(json) { (reader) throws(TidemarkError) in
+            try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
+                let value = try reader.skip(unchecked: true)
+                members.append((reader.text(in: name.range), reader.text(in: value)))
             }
-            return whole?.upperBound == bytes.count ? members : nil
         }
+        return isWhole ? members : nil
     }
 
     /// Returns the members of an object in a text.
@@ -48,42 +45,43 @@ package enum JSONParts {
 
     /// Returns the elements of an array in their order, or nil for another text or one with white space.
     package static func elements(of json: String) -> [String]? {
-        Array(json.utf8).withUnsafeBufferPointer { bytes in
-            let walk = JSONWalk(bytes)
-            guard walk.isArray(0) else { return nil }
-            var elements: [String] = []
-            let whole = walk.elements(of: 0) { start in
-                let range = walk.value(at: start)
-                if let range { elements.append(String(decoding: bytes[range], as: UTF8.self)) }
-                return range
+        var elements: [String] = []
+        let isWhole = read(Array(json.utf8)) { (reader) throws(TidemarkError) in
+            try reader.array { (reader) throws(TidemarkError) in
+                elements.append(reader.text(in: try reader.skip(unchecked: true)))
             }
-            return whole?.upperBound == bytes.count ? elements : nil
         }
+        return isWhole ? elements : nil
     }
 
     /// Returns the value under names in nested objects, or nil if there is none.
     ///
     /// A name is the text between its quotes, with the escapes as they are. Of equal names the last one counts.
     package static func value(at path: [String], of json: [UInt8]) -> [UInt8]? {
+        var found: [UInt8]? = json
+        for name in path {
+            found = found.flatMap { members(of: $0) }?.last { $0.name == name }.map { Array($0.value.utf8) }
+        }
+        return found
+    }
+
+    /// Whether `body` reads all of a text, which has no white space between its values.
+    private static func read(
+        _ json: [UInt8],
+        _ body: (inout JSONReader) throws(TidemarkError) -> Void
+    ) -> Bool {
         json.withUnsafeBufferPointer { bytes in
-            let walk = JSONWalk(bytes)
-            var place = 0
-            var found = 0..<bytes.count
-            for name in path {
-                guard walk.isObject(place) else { return nil }
-                let wanted = Array(name.utf8)
-                var next: Range<Int>?
-                _ = walk.members(of: place) { label, start in
-                    let range = walk.value(at: start)
-                    let text = bytes[label].dropFirst().dropLast()
-                    if text.count == wanted.count, text.elementsEqual(wanted) { next = range }
-                    return range
-                }
-                guard let next else { return nil }
-                place = next.lowerBound
-                found = next
-            }
-            return Array(bytes[found])
+            do throws(TidemarkError) {
+                var reader = try JSONReader(bytes)
+                try body(&reader)
+                try reader.finish()
+                return reader.whiteSpace == 0
+            } catch { return false }
         }
     }
+}
+
+extension JSONReader {
+    /// Returns a part of the text.
+    package func text(in range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 }

@@ -55,6 +55,9 @@ package struct JSONReader {
         self.init(validated: bytes, depthMax: depthMax, stringMax: stringMax)
     }
 
+    /// A reader of no text.
+    static var empty: JSONReader { JSONReader(validated: .init(start: nil, count: 0), depthMax: 1, stringMax: 0) }
+
     private init(validated bytes: UnsafeBufferPointer<UInt8>, depthMax: Int, stringMax: Int) {
         self.bytes = bytes
         self.depthMax = depthMax

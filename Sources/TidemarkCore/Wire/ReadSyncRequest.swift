@@ -44,7 +44,6 @@ extension SyncRequest {
                 "for requests that only ask for news"
             )
         }
-        guard !members.takesPresent || members.echo == .verdicts else { throw RequestMembers.wrongBase }
         self.init(
             maxRevision: revision,
             device: members.device,
@@ -56,8 +55,6 @@ extension SyncRequest {
             isSettled: members.isSettled,
             takesDelta: members.takesDelta,
             echo: members.echo,
-            takesPresent: members.takesPresent,
-            related: members.related,
             lap: members.lap,
             lend: members.lend,
             question: members.hasQuestion ? Question(recall: members.recall, known: members.known) : nil,
@@ -71,21 +68,19 @@ extension SyncRequest.Envelope {
     ///
     /// - Parameters:
     ///   - set: The change set.
-    ///   - ord: The number that identifies its staged rows.
     ///   - hash: SHA-256 of its text.
     ///   - names: The names of the zone's tables.
     ///   - reader: A reader of the request.
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the fault.
-    package init(_ set: ChangeSet, ord: Int, hash: String, names: WireNames, _ reader: JSONReader)
+    package init(_ set: ChangeSet, hash: String, names: WireNames, _ reader: JSONReader)
         throws(TidemarkError)
     {
         let known = set.members["id"].flatMap { reader.id(in: $0) }
         do throws(TidemarkError) {
             let time = try Self.time(set.members["time"], reader)
             let id = try set.members["id"].map { (cell) throws(TidemarkError) in try Self.id(cell, reader) }
-            try Self.refuseForeignRecords(set, names)
+            try Self.refuseForeignRecords(set.records, names)
             self.init(
-                ord: ord,
                 index: set.index,
                 id: id,
                 after: try Self.predecessors(set.members["after"], reader),
@@ -128,8 +123,8 @@ extension SyncRequest.Envelope {
     }
 
     /// Refuses new records in the region of temporary ids, and `__oldId__`, which is the server's to write.
-    private static func refuseForeignRecords(_ set: ChangeSet, _ names: WireNames) throws(TidemarkError) {
-        for record in set.records {
+    static func refuseForeignRecords(_ records: [ChangeSet.Record], _ names: WireNames) throws(TidemarkError) {
+        for record in records {
             let table = names.tables[record.table]
             if record.operation == .create, table.keyKind == .integer,
                 Int64(record.key) ?? 0 > TemporaryID.permanentMax
@@ -167,10 +162,6 @@ extension JSONReader {
 /// The members of a request in the order of the text, before they are compared with each other.
 private struct RequestMembers {
     static let latest = "the latest revision that you have, 0 at first"
-    static let wrongBase = error(
-        "base is not \"present\", or stands without the answer that it belongs to.",
-        #""present" beside "answer": "verdicts", or left out"#
-    )
 
     private(set) var maxRevision: Int64?
     private(set) var device: String?
@@ -178,20 +169,15 @@ private struct RequestMembers {
     private(set) var schema: String?
     private(set) var limit: Int?
     private(set) var overruled: Int64?
-    private(set) var related: Int?
     private(set) var fingerprint: Fingerprint?
     private(set) var takesDelta = false
-    private(set) var takesPresent = false
     private(set) var isSettled = false
     private(set) var lap: SyncRequest.Lap?
     private(set) var lend: [String] = []
     private(set) var recall: [String] = []
     private(set) var known: [String] = []
     private(set) var hasQuestion = false
-    private var echoesIds = false
-    private var answersVerdicts = false
-
-    var echo: SyncRequest.Echo { answersVerdicts ? .verdicts : echoesIds ? .ids : .all }
+    private(set) var echo = SyncRequest.Echo.all
 
     /// Reads a request; `readChangeSets` reads the value of `changeSets`.
     init(
@@ -226,14 +212,8 @@ private struct RequestMembers {
         case "fingerprint": fingerprint = try Self.fingerprint(&reader)
         case "limit": limit = Int(try Self.number(name, from: 1, &reader, meaning: "the most revisions that you want"))
         case "overruled": overruled = try Self.number(name, from: 0, &reader, meaning: "the last note that you took in")
-        case "related":
-            related = Int(try Self.number(name, from: 0, &reader, meaning: "the most related records that you want"))
         case "delta": takesDelta = try Self.truth(name, &reader)
-        case "echo": echoesIds = try Self.choice(name, &reader, among: ["all", "ids"]) == "ids"
-        case "answer": answersVerdicts = try Self.choice(name, &reader, among: ["all", "verdicts"]) == "verdicts"
-        case "base":
-            guard try Self.text(name, &reader) == "present" else { throw Self.wrongBase }
-            takesPresent = true
+        case "echo": echo = try Self.choice(name, &reader, among: ["all", "ids"]) == "ids" ? .ids : .all
         case "settled":
             guard try reader.cell().kind == .true else {
                 throw Self.error("settled is not true.", "true, or left out")

@@ -1,11 +1,7 @@
-/// A request's envelope.
-///
-/// Its rows stay with the store, which stages them in sets.
+/// A request without the records of its change sets.
 package struct SyncRequest: Hashable, Sendable {
     /// One incoming change set, without its rows.
     package struct Envelope: Hashable, Sendable {
-        /// The number that identifies its staged rows in the store.
-        package let ord: Int
         /// Its index in the request.
         package let index: Int
         /// The id that makes a retry harmless, in lower case; nil in the short form.
@@ -18,8 +14,7 @@ package struct SyncRequest: Hashable, Sendable {
         package let time: Int64?
 
         /// Makes an envelope.
-        package init(ord: Int, index: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
-            self.ord = ord
+        package init(index: Int, id: String?, after: [String], hash: String, time: Int64? = nil) {
             self.index = index
             self.id = id
             self.after = after
@@ -57,10 +52,8 @@ package struct SyncRequest: Hashable, Sendable {
         case all
         /// Only the new ids, if the rows were committed as sent.
         case ids
-        /// Only the new ids and the overruled values, even if the rows were changed.
-        ///
-        /// Not a value of the member `echo`: a request sends `"answer": "verdicts"`.
-        case verdicts
+        /// Nothing: a client without rows, whose writes are no text, gets a verdict.
+        case nothing
     }
 
     /// A device's question about its own change sets before it adopts another history.
@@ -94,13 +87,7 @@ package struct SyncRequest: Hashable, Sendable {
     /// Whether the device accepts a delta file in place of many change sets.
     package let takesDelta: Bool
     /// How much of the change sets the answer repeats.
-    ///
-    /// With `verdicts`, the answer has nothing else: the sender keeps no rows.
     package let echo: Echo
-    /// Whether a record without a base of its own is judged as it is when its turn comes, whatever its author has seen.
-    package let takesPresent: Bool
-    /// The most related records in a refusal; nil: the server's limit.
-    package let related: Int?
     /// The session nonces, if the device uses them.
     package private(set) var lap: Lap?
     /// The tables for which the device wants ids for its next records.
@@ -124,8 +111,6 @@ package struct SyncRequest: Hashable, Sendable {
         isSettled: Bool = false,
         takesDelta: Bool = false,
         echo: Echo = .all,
-        takesPresent: Bool = false,
-        related: Int? = nil,
         lap: Lap? = nil,
         lend: [String] = [],
         question: Question? = nil,
@@ -145,12 +130,10 @@ package struct SyncRequest: Hashable, Sendable {
         self.fingerprint = fingerprint
         self.takesDelta = takesDelta
         self.echo = echo
-        self.takesPresent = takesPresent
-        self.related = related
     }
 
-    /// The base of a record without one of its own.
-    package var base: Int64 { takesPresent ? .max : maxRevision }
+    /// The base of a record without one of its own; a client without rows means it as it is when its turn comes.
+    package var base: Int64 { echo == .nothing ? .max : maxRevision }
 
     /// The request without its device, which belongs to no anonymous caller.
     package var withoutDevice: SyncRequest {

@@ -136,18 +136,18 @@ package struct ZoneTransaction: CommitTransaction {
                     SELECT
                         verdict.id,
                         verdict.revision,
-                        CASE WHEN ?2 AND verdict.ids IS NOT NULL THEN NULL ELSE verdict.body END AS body,
+                        verdict.body,
                         verdict.ids,
                         log_entry.body AS log_text,
                         \(RevisionText.restLength) AS rest
                     FROM tidemark_verdict AS verdict
                     LEFT JOIN tidemark_revision AS log_entry
-                        ON log_entry.revision = verdict.revision AND NOT (verdict.as_sent AND ?1 OR ?2)
-                    WHERE verdict.id IN (SELECT value FROM json_each(?3))
+                        ON log_entry.revision = verdict.revision AND NOT (verdict.as_sent AND ?1)
+                    WHERE verdict.id IN (SELECT value FROM json_each(?2))
                     """
             ),
             arguments: [
-                extent == .ids, extent == .verdicts, "[\(ids.map(JSONText.quote).joined(separator: ","))]",
+                extent == .ids, "[\(ids.map(JSONText.quote).joined(separator: ","))]",
             ]
         )
         var copies: [String: String] = [:]

@@ -100,19 +100,14 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     // MARK: Requests
 
-    /// Answers a sync request.
-    public func sync(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try await using(access.zone) { try await $0.sync(access, body: body) }
+    /// Answers a request for a zone.
+    public func answer(_ request: ZoneRequest) async throws -> ZoneAnswer {
+        try await using(request.access.zone) { try await $0.answer(request) }
     }
 
     /// Answers a conditional GET.
     public func news(_ access: ZoneAccess, device: String, since tag: ZoneTag) async throws -> News? {
         try await using(access.zone) { try await $0.news(access, device: device, since: tag) }
-    }
-
-    /// Compares ranges of a device's rows with the zone's rows.
-    public func fingerprints(_ access: ZoneAccess, body: [UInt8]) async throws -> [UInt8] {
-        try await using(access.zone) { try await $0.fingerprints(access, body: body) }
     }
 
     /// Returns the zone's schema as JSON.

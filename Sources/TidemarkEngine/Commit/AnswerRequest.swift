@@ -6,23 +6,21 @@ extension GroupRun {
     mutating func render(_ turn: Turn, missed: CatchUp) throws -> ZoneAnswer {
         let request = turn.request
         let outcomes = turn.outcomes.compactMap { $0 }
+        if case .write(let changeSet) = group[turn.place].kind { return try verdict(outcomes, on: changeSet, turn) }
         try sync.checkSettled(request, missed, knowing: known, in: zone)
         let last = turn.start.revision + turn.addedCount
-        let end = missed.hasMore || turn.echo == .verdicts ? missed.revision : last
+        let end = missed.hasMore ? missed.revision : last
         let notes = try notes(for: request, through: end)
         try noteExchange(request, end: end, user: turn.incoming.access.caller.userID)
         let lent = try sync.lend(request, in: zone)
-        let canCompare = turn.echo != .verdicts && sync.hasShape(of: turn.start, request)
+        let canCompare = sync.hasShape(of: turn.start, request)
         let fingerprint = canCompare ? try ledger.fingerprints[end] ?? zone.fingerprint(at: end) : nil
         // Without a fingerprint the device cannot verify its own rows, so it receives whole copies.
         let ids = fingerprint == nil || !notes.isEmpty ? [] : outcomes.compactMap(\.ids)
         let isAsSent = !ids.isEmpty && ids.count == outcomes.count
         let changeSets = isAsSent ? ids : try sync.mergeChangeSets(missed, outcomes, of: request, in: zone)
         // Compact last: the answer may contain revisions before the new horizon.
-        if sync.compactsLog(at: ledger.state) {
-            try sync.compact(zone, at: ledger.state)
-            ledger.state = try zone.head().state
-        }
+        try compactLog()
         let answer = SyncAnswer(
             maxRevision: end,
             zone: turn.start,
@@ -30,15 +28,37 @@ extension GroupRun {
             fingerprint: fingerprint,
             overruled: notes,
             lent: lent,
-            echo: isAsSent ? .ids : turn.echo == .verdicts ? .verdicts : .all,
+            echo: isAsSent ? .ids : .all,
             changeSets: changeSets
         )
         return ZoneAnswer(
-            body: Array(answer.text.utf8),
+            text: answer.text,
             tally: sync.tally(of: outcomes, lag: turn.start.revision - request.maxRevision),
             device: request.device,
             revision: end
         )
+    }
+
+    /// Makes the answer to a client without rows: it has missed nothing, and the books keep nothing but its verdict.
+    private mutating func verdict(_ outcomes: [SyncHandler.Outcome], on changeSet: RecordChangeSet, _ turn: Turn) throws
+        -> ZoneAnswer
+    {
+        let copies = try outcomes.contains { $0.verdict == nil } ? zone.authorsCopies(of: [changeSet.id], .ids) : [:]
+        try compactLog()
+        let verdict =
+            outcomes.first?.verdict
+            ?? copies[changeSet.id].map {
+                WriteVerdict(stored: $0, revision: outcomes.first?.revision, of: changeSet)
+            }
+        guard let verdict else { throw SyncHandler.missingVerdict(turn.request.changeSets[0]) }
+        let lag = turn.start.revision - turn.request.maxRevision
+        return ZoneAnswer(.verdict(verdict), tally: sync.tally(of: outcomes, lag: lag))
+    }
+
+    private mutating func compactLog() throws {
+        guard sync.compactsLog(at: ledger.state) else { return }
+        try sync.compact(zone, at: ledger.state)
+        ledger.state = try zone.head().state
     }
 
     /// Returns the notes of the device's overruled values, and forgets those that it has applied.

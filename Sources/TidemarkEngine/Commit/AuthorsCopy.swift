@@ -2,8 +2,7 @@ import TidemarkCore
 
 /// An accepted change set as its author receives it: the logged body with the temporary ids.
 ///
-/// The log has the body, so a verdict stores only the ids that ``StagedRequest/renderIds(_:ord:)``
-/// wrote. Only the author receives overruled values, so the store keeps such a copy whole.
+/// The log has the body, so a verdict stores only the ids. Only the author gets overruled values: such a copy is whole.
 package struct AuthorsCopy: Sendable {
     /// The whole copy, if log and ids are not enough.
     private let whole: String?
@@ -46,53 +45,64 @@ package struct AuthorsCopy: Sendable {
     /// Returns nil when one of the texts is not a change set. The server wrote both texts, so a
     /// record's name has the same bytes in both. The function scans and copies a long text once.
     private static func insertIds(_ ids: String, into logged: String) -> String? {
-        var logged = logged
+        var members: [String: [String: Substring]] = [:]
+        var text = [UInt8]()
+        var copyStart = 0
         var ids = ids
-        let membersByTable = ids.withUTF8 { ids -> [String: [String: String]]? in
-            let walk = JSONWalk(ids)
-            var members: [String: [String: String]] = [:]
-            let whole = walk.attributes { table, name, value in
-                let member = walk.value(at: value)
-                members[table, default: [:]][name] = member.map { walk.text($0) }
-                return member
+        var logged = logged
+        do throws(TidemarkError) {
+            try ids.attributes { reader, table, name, range in
+                members[table, default: [:]][name] = reader.text(in: range).dropFirst().dropLast()
             }
-            return whole.map { _ in members }
-        }
-        guard let membersByTable else { return nil }
-        return logged.withUTF8 { logged -> String? in
-            let walk = JSONWalk(logged)
-            var text = [UInt8]()
-            var copyStart = 0
-            text.reserveCapacity(logged.count + logged.count / 8)
-            let whole = walk.attributes { table, name, value in
-                if let members = membersByTable[table]?[name] {
-                    text += logged[copyStart...value]
-                    text += members.utf8
-                    text.append(UInt8(ascii: ","))
-                    copyStart = value + 1
-                }
-                return walk.value(at: value)
+            text.reserveCapacity(logged.utf8.count + logged.utf8.count / 8)
+            try logged.attributes { reader, table, name, range in
+                guard let members = members[table]?[name] else { return }
+                text += reader.bytes[copyStart...range.lowerBound]
+                text += members.utf8
+                text.append(UInt8(ascii: ","))
+                copyStart = range.lowerBound + 1
             }
-            guard whole != nil else { return nil }
-            text += logged[copyStart...]
-            return String(decoding: text, as: UTF8.self)
-        }
+        } catch { return nil }
+        text += logged.utf8.dropFirst(copyStart)
+        return String(decoding: text, as: UTF8.self)
     }
 }
 
-extension JSONWalk {
-    /// Visits the attributes of all records of a change set.
-    ///
-    /// `visit` gets the quoted names of the table and the record, and the start of the attributes
-    /// object. It returns the range of that object.
-    fileprivate func attributes(_ visit: (_ table: String, _ name: String, _ value: Int) -> Range<Int>?) -> Range<Int>?
-    {
-        members(of: 0) { table, part in
-            guard isObject(part) else { return value(at: part) }
-            let table = text(table)
-            return members(of: part) { member, content in
-                guard text(member) == "attributes" else { return value(at: content) }
-                return members(of: content) { visit(table, text($0), $1) }
+extension String {
+    /// Visits the attributes of all records of a change set, with the names of the table and the record as they stand.
+    fileprivate mutating func attributes(
+        _ visit: (_ reader: JSONReader, _ table: String, _ name: String, _ range: Range<Int>) -> Void
+    ) throws(TidemarkError) {
+        let reading = withUTF8 { bytes in
+            Result { () throws(TidemarkError) in
+                var reader = try JSONReader(bytes)
+                try reader.attributes(visit)
+                try reader.finish()
+            }
+        }
+        try reading.get()
+    }
+}
+
+extension JSONReader {
+    fileprivate mutating func attributes(
+        _ visit: (_ reader: JSONReader, _ table: String, _ name: String, _ range: Range<Int>) -> Void
+    ) throws(TidemarkError) {
+        try object(unchecked: true) { (reader, table) throws(TidemarkError) in
+            guard try reader.kind() == .object else {
+                try reader.skip(unchecked: true)
+                return
+            }
+            let table = reader.text(in: table.range)
+            try reader.object(unchecked: true) { (reader, member) throws(TidemarkError) in
+                guard reader.equals(member, "attributes") else {
+                    try reader.skip(unchecked: true)
+                    return
+                }
+                try reader.object(unchecked: true) { (reader, name) throws(TidemarkError) in
+                    let name = reader.text(in: name.range)
+                    visit(reader, table, name, try reader.skip(unchecked: true))
+                }
             }
         }
     }

@@ -123,6 +123,16 @@ struct BuildRevision {
         return text
     }
 
+    /// The keys of records by those under which their author wrote them.
+    var authorsKeys: [WriteVerdict.Name: String] {
+        var keys: [WriteVerdict.Name: String] = [:]
+        for record in decided.changeSet.records where record.operation != .delete {
+            guard let key = record.authorsKey else { continue }
+            keys[.init(table: schema.tables[record.table].name, key: key)] = record.key
+        }
+        return keys
+    }
+
     /// The change set with only the ids of its new records.
     private var idsText: ChangeSetText {
         var text = ChangeSetText(schema)

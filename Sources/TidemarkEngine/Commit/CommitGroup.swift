@@ -56,7 +56,7 @@ package struct CommitGroup {
         _ body: ([Result<JSONReader, TidemarkError>]) throws -> Success
     ) throws -> Success {
         guard let request = group.first else { return try body(readers) }
-        return try request.body.withUnsafeBufferPointer { bytes in
+        return try request.text.withUnsafeBufferPointer { bytes in
             let reader = Result { () throws(TidemarkError) in
                 try JSONReader(bytes, depthMax: limits.jsonDepthMax, stringMax: ValueBound(limits).stringMax)
             }
@@ -101,7 +101,7 @@ struct Turn {
     /// How much of its change sets the answer repeats: with revisions of others, it has them whole.
     var echo: SyncRequest.Echo {
         let hasMissed = !missed.isEmpty || missed.revision < start.revision
-        return hasMissed && request.echo != .verdicts ? .all : request.echo
+        return hasMissed && request.echo == .ids ? .all : request.echo
     }
 }
 
@@ -180,9 +180,20 @@ struct GroupRun<Transaction: CommitTransaction> {
         run = Run(footprint: Footprint(rules))
         ledger = Ledger(state: ZoneState(epoch: "", revision: 0, horizon: 0, schema: ""), chain: "")
         incoming = zip(group, readers).map { request, reader in
-            guard request.kind == .sync else { return nil }
-            return Result { try Self.read(reader, limits: limits, from: request.access, in: zone) }
+            switch request.kind {
+            case .sync: Result { try Self.read(reader, limits: limits, from: request.access, in: zone) }
+            case .write(let set): Result { try Self.read(set, limits: limits, from: request.access, in: zone) }
+            case .fingerprints: nil
+            }
         }
+    }
+
+    private static func read(_ set: RecordChangeSet, limits: Limits, from access: ZoneAccess, in zone: Transaction)
+        throws -> Incoming
+    {
+        var (request, pending) = try set.read(names: zone.schema.wireNames, limits: limits)
+        try placing(request.changeSets[0]) { try zone.prepare(&pending) }
+        return Incoming(request: request, access: access, changeSets: [pending])
     }
 
     private static func read(
@@ -197,7 +208,6 @@ struct GroupRun<Transaction: CommitTransaction> {
         let envelopes = try changeSets.map { changeSet in
             try SyncRequest.Envelope(
                 changeSet,
-                ord: changeSet.index,
                 hash: ContentHash.of(changeSet, in: reader),
                 names: names,
                 reader
@@ -256,7 +266,7 @@ struct GroupRun<Transaction: CommitTransaction> {
             } else {
                 try finishTurns(&results)
                 let result = try answerAlone(place)
-                if case .success(let answer) = result { bytes += answer.body.count }
+                if case .success(let answer) = result { bytes += answer.text.count }
                 results[place] = result
             }
         }
@@ -399,7 +409,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     /// Returns the revisions that a request misses, with those that earlier requests of the run have added.
     private func extended(_ turn: Turn) throws -> CatchUp {
         let missed = turn.missed
-        guard turn.request.echo != .verdicts, !missed.hasMore, missed.revision < turn.start.revision else {
+        guard turn.request.echo != .nothing, !missed.hasMore, missed.revision < turn.start.revision else {
             return missed
         }
         let bodies = ((missed.revision + 1)...turn.start.revision).compactMap { ledger.texts[$0]?.joined() }

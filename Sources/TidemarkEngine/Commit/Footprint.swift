@@ -129,7 +129,6 @@ extension PendingChangeSet {
     /// Returns an integer value; nil for a value of another type.
     func integer(at place: Int) -> Int64? {
         guard let cell = cell(at: place) else {
-            // A permanent id has replaced the value.
             if case .integer(let id)? = replacement(at: place) { return id }
             return nil
         }

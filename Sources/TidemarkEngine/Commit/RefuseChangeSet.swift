@@ -41,7 +41,7 @@ extension GroupRun {
                 owner: turn.incoming.access.caller.userID
             )
         }
-        turn.outcomes[index] = SyncHandler.Outcome(body: text, revision: nil)
+        turn.outcomes[index] = SyncHandler.Outcome(body: text, revision: nil, verdict: .refused(reasons))
     }
 
     /// The records of an answer to a refused change set.

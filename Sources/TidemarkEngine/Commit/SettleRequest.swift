@@ -18,15 +18,15 @@ extension GroupRun {
 
     mutating func answerOne(_ place: Int) throws -> ZoneAnswer {
         guard let incoming = request(at: place) else {
-            let text = try ComparisonHandler(limits: limits).handle(group[place].body, in: zone)
+            let text = try ComparisonHandler(limits: limits).handle(group[place].text, in: zone)
             // It may have computed them again.
             ledger.fingerprints = [:]
-            return ZoneAnswer(body: Array(text.utf8))
+            return ZoneAnswer(text: text)
         }
         let request = incoming.request
         if let question = request.question {
             let text = try answer(question, of: request, from: incoming.access.caller)
-            return ZoneAnswer(body: Array(text.utf8), tally: SyncTally(), device: request.device)
+            return ZoneAnswer(text: text, tally: SyncTally(), device: request.device)
         }
         var turn = try begin(incoming, at: place)
         for index in incoming.changeSets.indices { try settle(index, &turn) }

@@ -47,9 +47,8 @@ package struct SyncAnswer: Hashable, Sendable {
         let lent = lent.isEmpty ? "" : #""lent":{\#(lentMembers.joined(separator: ","))},"#
         let echo =
             switch echo {
-            case .all: ""
+            case .all, .nothing: ""
             case .ids: #""echo":"ids","#
-            case .verdicts: #""answer":"verdicts","#
             }
         return #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
             + #""more":\#(hasMore),\#(echo)\#(fingerprintMember)\#(notes)\#(lent)"#

@@ -19,6 +19,8 @@ package struct SyncHandler: Sendable {
         var ids: String?
         /// The stored verdict, for a change set that was decided before.
         var storedVerdict: Verdict?
+        /// The verdict for a client without rows; nil if the handler looks it up on demand.
+        var verdict: WriteVerdict?
     }
 
     /// Returns the author and time of a change set.
@@ -47,10 +49,9 @@ package struct SyncHandler: Sendable {
     }
 
     /// The most related records in a refusal.
-    func relatedMax(_ request: SyncRequest) -> Int {
-        let requestMax = request.echo == .verdicts ? 0 : request.related
-        return min(requestMax ?? .max, limits.relatedRecordsMax)
-    }
+    ///
+    /// A device that wants ids alone keeps the rows beneath its edits, and a client without rows wants none.
+    func relatedMax(_ request: SyncRequest) -> Int { request.echo == .all ? limits.relatedRecordsMax : 0 }
 
     /// Lends ids of the tables that a request names.
     func lend(_ request: SyncRequest, in transaction: some CommitTransaction) throws -> [String: [LentIDs]] {
@@ -84,7 +85,7 @@ package struct SyncHandler: Sendable {
         through end: Int64,
         in transaction: some CommitTransaction
     ) throws -> CatchUp {
-        guard request.echo != .verdicts, request.maxRevision < end else {
+        guard request.echo != .nothing, request.maxRevision < end else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
         }
         let takesDelta = request.takesDelta && request.limit == nil && request.schema == zone.schema
@@ -141,17 +142,11 @@ package struct SyncHandler: Sendable {
             return isMissed ? author == nil || author != request.device : !missed.hasMore || verdict.revision == nil
         }
         let idsWithoutBody = own.compactMap { envelope, verdict in verdict.body == nil ? envelope.id : nil }
-        let extent = request.echo == .verdicts ? request.echo : .all
-        let copies = idsWithoutBody.isEmpty ? [:] : try transaction.authorsCopies(of: idsWithoutBody, extent)
+        let copies = idsWithoutBody.isEmpty ? [:] : try transaction.authorsCopies(of: idsWithoutBody, .all)
         var bodies = missed.bodies
         for (envelope, verdict) in own {
             guard let body = verdict.body ?? envelope.id.flatMap({ copies[$0] }) else {
-                throw TidemarkError(
-                    .internalFailure,
-                    "The verdict of a change set is missing right after its commit.",
-                    fix: "Please report this.",
-                    place: .init(changeSet: envelope.index, id: envelope.id)
-                )
+                throw Self.missingVerdict(envelope)
             }
             if let revision = verdict.revision, missed.includes(revision, after: request.maxRevision) {
                 // Revisions are dense, so the index follows from the revision.
@@ -161,6 +156,15 @@ package struct SyncHandler: Sendable {
             }
         }
         return bodies
+    }
+
+    static func missingVerdict(_ envelope: SyncRequest.Envelope) -> TidemarkError {
+        TidemarkError(
+            .internalFailure,
+            "The verdict of a change set is missing right after its commit.",
+            fix: "Please report this.",
+            place: .init(changeSet: envelope.index, id: envelope.id)
+        )
     }
 }
 

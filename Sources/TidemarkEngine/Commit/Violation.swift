@@ -40,6 +40,15 @@ package struct ConflictReason: Hashable, Sendable, Codable {
             case .overruled: "Another value stands here; this one is kept."
             }
     }
+
+    /// Makes a reason that was kept.
+    init(table: String, key: String, columns: [String], rule: String, message: String) {
+        self.table = table
+        self.key = key
+        self.columns = columns
+        self.rule = rule
+        self.message = message
+    }
 }
 
 /// A contended record of an accepted change set in which some values are overruled.

@@ -24,8 +24,7 @@ package protocol ZoneBooks {
 
     /// Returns the author's copies of change sets with a verdict: JSON by id.
     ///
-    /// With the extent `ids`, a change set committed as sent has only the ids of new records. With
-    /// `verdicts`, every accepted change set has only these ids and the overruled values.
+    /// With the extent `ids`, a change set committed as sent has only the ids of new records.
     func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String]
 
     /// Returns the revisions of change sets and of all their ancestors.

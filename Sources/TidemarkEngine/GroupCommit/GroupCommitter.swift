@@ -6,14 +6,6 @@ package import TidemarkCore
 /// This is the asynchronous shell around ``GroupQueue``, for any store. While the store commits one
 /// group of a zone, the next one gathers. No request waits for others to arrive. Zones are
 /// independent of each other. Safe to use from any task.
-///
-/// ```swift
-/// let committer = GroupCommitter(limits: limits, metrics: metrics) { zone, group in
-///     try await connections.inTransaction { transaction in   // commits when it returns
-///         try handler.handle(group, in: transaction)          // a GroupHandler
-///     }
-/// }
-/// ```
 package final class GroupCommitter: Sendable {
     /// Runs one group in one transaction, and returns when the transaction is durable.
     ///
@@ -80,7 +72,7 @@ package final class GroupCommitter: Sendable {
             let isFirst = state.zones[zone] == nil
             state.zones[zone, default: GroupQueue(bounds: bounds)].append(
                 waiter,
-                bytes: waiter.request.body.count,
+                bytes: waiter.request.byteCount,
                 ticket: ticket
             )
             metrics.changeWaiting(by: 1)

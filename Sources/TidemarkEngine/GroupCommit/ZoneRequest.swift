@@ -1,33 +1,53 @@
 /// A request that waits for a zone's next commit.
-package struct ZoneRequest: Hashable, Sendable {
-    /// The route of a request.
+public struct ZoneRequest: Hashable, Sendable {
+    /// The kind of a request, with its content.
     package enum Kind: Hashable, Sendable {
-        /// A round of synchronisation, by ``SyncHandler``.
-        case sync
-        /// A comparison of rows, by ``ComparisonHandler``.
-        case fingerprints
+        /// A round of synchronisation, JSON.
+        case sync([UInt8])
+        /// Writes of a client without rows.
+        case write(RecordChangeSet)
+        /// A comparison of rows, by ``ComparisonHandler``, JSON.
+        case fingerprints([UInt8])
     }
 
-    /// The route.
+    /// The kind, with the content.
     package let kind: Kind
-    /// The request, JSON.
-    package let body: [UInt8]
     /// The rights of its sender.
     package let access: ZoneAccess
 
     /// Makes a request.
-    package init(_ kind: Kind, body: [UInt8], access: ZoneAccess) {
+    package init(_ kind: Kind, access: ZoneAccess) {
         self.kind = kind
-        self.body = body
         self.access = access
+    }
+
+    /// The text of the request; empty for one that is no text.
+    package var text: [UInt8] {
+        switch kind {
+        case .sync(let text), .fingerprints(let text): text
+        case .write: []
+        }
+    }
+
+    /// The size of the request, in bytes.
+    package var byteCount: Int {
+        if case .write(let changeSet) = kind { changeSet.text.utf8.count } else { text.count }
     }
 }
 
 /// The answer to a request, sent after its group is committed.
-package struct ZoneAnswer: Hashable, Sendable {
-    /// The answer, JSON.
-    package let body: [UInt8]
-    /// The counts of a sync request; nil for any other request.
+public struct ZoneAnswer: Hashable, Sendable {
+    /// The content of an answer.
+    package enum Content: Hashable, Sendable {
+        /// A text, JSON.
+        case text([UInt8])
+        /// The verdict on writes of a client without rows.
+        case verdict(WriteVerdict)
+    }
+
+    /// The content for the sender.
+    package let content: Content
+    /// The counts of a request with change sets, or for them; nil for any other request.
     package let tally: SyncTally?
     /// The device that sent a sync request; nil if the request names none.
     package let device: String?
@@ -35,12 +55,20 @@ package struct ZoneAnswer: Hashable, Sendable {
     package let revision: Int64?
 
     /// Makes an answer.
-    package init(body: [UInt8], tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
-        self.body = body
+    package init(_ content: Content, tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
+        self.content = content
         self.tally = tally
         self.device = device
         self.revision = revision
     }
+
+    /// Makes an answer of a text.
+    package init(text: String, tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
+        self.init(.text(Array(text.utf8)), tally: tally, device: device, revision: revision)
+    }
+
+    /// The text; empty for a verdict.
+    package var text: [UInt8] { if case .text(let text) = content { text } else { [] } }
 }
 
 /// The answer to a request, or the error that refuses it.

@@ -70,7 +70,6 @@ extension RecentChangeSets {
         let zone = head.state
         let revisionsMax = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
         guard request.changeSets.isEmpty, request.lap == nil, request.question == nil, request.lend.isEmpty,
-            request.echo != .verdicts,
             request.isSettled || request.device == nil, request.epoch ?? zone.epoch == zone.epoch,
             request.schema ?? zone.schema == zone.schema, (zone.horizon...zone.revision).contains(request.maxRevision),
             !head.hasMessages, zone.revision - request.maxRevision <= revisionsMax, let end = head.fingerprint

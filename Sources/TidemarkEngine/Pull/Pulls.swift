@@ -46,13 +46,18 @@ package final class Pulls: Sendable {
     /// Answers a request; nil when only the store can.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` when the request is refused.
-    package func answer(_ body: [UInt8], _ access: ZoneAccess) async throws -> [UInt8]? {
-        guard let request = try PullRequests.read(body, limits: limits),
-            let answer = try await answer(request, zone: access.zone)
-        else { return nil }
-        if let device = request.device { contacts.record(device, access, at: answer.maxRevision) }
-        metrics.recordPull(lag: answer.maxRevision - request.maxRevision)
-        return Array(answer.text.utf8)
+    package func answer(_ request: ZoneRequest) async throws -> ZoneAnswer? {
+        let limits = limits
+        guard case .sync(let text) = request.kind, let pull = try PullRequests.read(text, limits: limits) else {
+            return nil
+        }
+        let answer = try await answer(to: pull.device, zone: request.access.zone) {
+            $0.answer(pull, at: $1, limits: limits)
+        }
+        guard let answer else { return nil }
+        if let device = pull.device { contacts.record(device, request.access, at: answer.maxRevision) }
+        metrics.recordPull(lag: answer.maxRevision - pull.maxRevision)
+        return ZoneAnswer(text: answer.text)
     }
 
     /// Answers a conditional GET of a device with a tag; nil when only the store can.
@@ -77,11 +82,6 @@ package final class Pulls: Sendable {
     }
 
     // MARK: Private
-
-    private func answer(_ request: SyncRequest, zone: String) async throws -> SyncAnswer? {
-        let limits = limits
-        return try await answer(to: request.device, zone: zone) { $0.answer(request, at: $1, limits: limits) }
-    }
 
     /// Answers from memory, after loading missing revisions.
     private func answer<Answer>(

@@ -33,10 +33,10 @@ package struct AnswerWrites {
     package func answers(_ verdict: WriteVerdict) throws -> [WriteAnswer] {
         switch verdict {
         case .refused(let reasons): throw try problem(reasons)
-        case .committed(_, let ids):
+        case .committed(_, let keys):
             let names = changeSet.writes.indices.map { index in
                 let name = WriteVerdict.Name(table: changeSet.writes[index].table.name, key: changeSet.keys[index])
-                return WriteVerdict.Name(table: name.table, key: ids[name] ?? name.key)
+                return WriteVerdict.Name(table: name.table, key: keys[name] ?? name.key)
             }
             let rows = try reader.map { try self.rows(names, in: $0) }
             let tags = try reader?.tags(of: Set((rows ?? [:]).values.map(\.revision))) ?? [:]
@@ -89,8 +89,8 @@ package struct AnswerWrites {
     ///
     /// It is about the precondition if the judge names nothing but the written records, changed or deleted since. A
     /// record that a deletion would take along unseen is another conflict: the same tag would be refused again.
-    private func problem(_ reasons: [WriteVerdict.Reason]) throws -> Problem {
-        let indices = reasons.map { changeSet.index(of: $0.name.table, $0.name.key) }
+    private func problem(_ reasons: [ConflictReason]) throws -> Problem {
+        let indices = reasons.map { changeSet.index(of: $0.table, $0.key) }
         let isPrecondition = zip(reasons, indices).allSatisfy { reason, index in
             guard let index else { return false }
             let write = changeSet.writes[index]

@@ -59,7 +59,7 @@ package struct ListConflicts {
 
     private func text(_ refusal: RefusalRecord, devices: KnownDevices, bases: inout Int) throws -> String {
         let body = Array(refusal.body.utf8)
-        let reasons = WriteVerdict.reasons(in: body).map { $0.json(reader.schema) }
+        let reasons = ConflictReason.reasons(in: JSONParts.members(of: body) ?? []).map { $0.json(reader.schema) }
         return JSONText.object([
             ("id", JSONText.quote(refusal.id)), ("device", ListRevisions.text(refusal.device)),
             ("name", ListRevisions.text(refusal.device.flatMap { devices.name(of: $0) })),

@@ -4,7 +4,7 @@ package import TidemarkCore
 
 /// The change set of one or more writes by a client without rows.
 ///
-/// It is a request to `/sync` like a device's, so the same code judges it, and no other statement writes rows.
+/// The commit judges it as it judges a device's, and no other statement writes rows.
 package struct RecordChangeSet: Hashable, Sendable {
     /// The id that makes a retry harmless, a UUID in lower case.
     package let id: String
@@ -32,19 +32,33 @@ package struct RecordChangeSet: Hashable, Sendable {
         self.writes = writes
         self.keys = keys
         self.zone = zone
-        self.seen = seen
         self.merging = merging
+        self.seen = seen
     }
 
-    /// The request to `/sync`.
+    /// The text by whose hash a retry is known: that of a device's change set with the same records.
     ///
-    /// `If-Match: *` means the record as the server finds it when it judges the write. Other writes state their bases.
-    /// The change set depends on the writes alone, not on the zone: a retry has the same hash.
-    package var body: [UInt8] {
-        let sets = #"[{"id":"\#(id)",\#(parts.joined(separator: ","))}]"#
-        let envelope =
-            #"{"maxRevision":\#(zone.revision),"epoch":"\#(zone.epoch)","answer":"verdicts","base":"present","#
-        return Array("\(envelope)\"changeSets\":\(sets)}".utf8)
+    /// It depends on the writes alone, not on the zone.
+    package var text: String { #"{"id":"\#(id)",\#(parts.joined(separator: ","))}"# }
+
+    /// Reads the values, as the commit judges them.
+    ///
+    /// The zone must have the history in which the server has looked for the records.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
+    func read(names: WireNames, limits: Limits) throws(TidemarkError) -> (SyncRequest, PendingChangeSet) {
+        let changes = writes.map { $0.change(seen: seen) }
+        let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: changes)
+        let request = SyncRequest(
+            maxRevision: zone.revision,
+            device: nil,
+            epoch: zone.epoch,
+            schema: nil,
+            limit: nil,
+            echo: .nothing,
+            changeSets: [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))]
+        )
+        return (request, changeSet)
     }
 
     /// Whether a client knows all columns of the record after a write, without another look.
@@ -89,7 +103,8 @@ package struct RecordChangeSet: Hashable, Sendable {
         return tables.map { table in
             let ofTable = writes.filter { $0.table == table }
             let lists = [TidemarkCore.Operation.create, .update, .delete].map { operation in
-                "\"\(operation.rawValue)\":\(JSONText.array(ofTable.filter { $0.operation == operation }.map(\.key)))"
+                let keys = ofTable.filter { $0.operation == operation }.map(\.key)
+                return "\"\(operation.rawValue)\":\(JSONText.array(keys))"
             }
             let attributes = ofTable.compactMap { $0.attributes(seen: seen) }.joined(separator: ",")
             let part = "{\(lists.joined(separator: ",")),\"attributes\":{\(attributes)}}"

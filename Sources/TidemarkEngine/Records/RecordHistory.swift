@@ -151,8 +151,17 @@ package struct RecordHistory {
     static func attributeName(_ key: String, of table: SyncedTable) -> String {
         switch table.keyKind {
         case .integer: key
-        case .text: String(key.dropFirst().dropLast())
-        case .general: rawName(key)
+        case .text where key.hasPrefix("\""): String(key.dropFirst().dropLast())
+        case .text, .general: rawName(key)
+        }
+    }
+
+    /// The key for which a member of `attributes` stands.
+    static func key(named name: String, of table: SyncedTable) -> String {
+        switch table.keyKind {
+        case .integer: name
+        case .text: "\"\(name)\""
+        case .general: JSONText.unquote("\"\(name)\"")
         }
     }
 

@@ -27,8 +27,8 @@ package struct RecordWrite: Hashable, Sendable {
         method = request.method
         precondition = request.precondition
         self.table = table
-        values = (columns ?? [:]).filter { !table.key.contains($0.key) }
         let body = columns ?? [:]
+        values = body.filter { !table.key.contains($0.key) }
         if let segment = request.key {
             key = try RecordPath.key(segment, of: table) { $0.removingPercentEncoding }
             try Self.refuse(otherKeyThan: key, in: body, of: table)
@@ -49,34 +49,33 @@ package struct RecordWrite: Hashable, Sendable {
         }
     }
 
-    /// The record's attributes in a change set, with their name; nil if it has none.
+    /// The write as a part of a change set.
     ///
-    /// The revision in `If-Match` is the base by which the server judges the write. Without one, the base is the
-    /// request's, so the attributes, and with them the hash of the change set, stay the same in a retry.
-    package func attributes(seen: Int64?) -> String? {
-        var members: [String] = []
-        if let base = base(seen: seen) { members.append(#""revision":\#(base)"#) }
-        for column in table.columns {
-            guard let value = values[column.name] else { continue }
-            members.append("\(JSONText.quote(WireName.member(column: column.name))):\(value)")
-        }
-        guard !members.isEmpty else { return nil }
-        return "\(keyName):{\(members.joined(separator: ","))}"
+    /// The revision in `If-Match` is the base by which the server judges the write. Without one, the server judges by
+    /// the record as it finds it, and the write stays the same in a retry.
+    package func change(seen: Int64?) -> ClientWrite {
+        ClientWrite(
+            table: table.name,
+            operation: operation,
+            key: key,
+            base: base(seen: seen),
+            values: table.columns.compactMap { column in values[column.name].map { (column.name, $0) } }
+        )
+    }
+
+    /// The attributes of a change set's text, with their name; nil if there are none.
+    func attributes(seen: Int64?) -> String? {
+        let change = change(seen: seen)
+        var members = change.values.map { "\(JSONText.quote(WireName.member(column: $0.column))):\($0.json)" }
+        if let base = change.base { members.insert(#""revision":\#(base)"#, at: 0) }
+        let name = RecordHistory.attributeName(key, of: table)
+        return members.isEmpty ? nil : "\"\(name)\":{\(members.joined(separator: ","))}"
     }
 
     /// The latest revision that the client has seen of the record; nil for the request's.
     private func base(seen: Int64?) -> Int64? {
-        guard case .tags(let tags) = precondition, !planted(PlantedBug.restIgnoresIfMatch) else { return nil }
+        guard case .tags(let tags) = precondition else { return nil }
         return tags.map(\.revision).max().map { max($0, seen ?? 0) }
-    }
-
-    /// The key as the name of its attributes, JSON.
-    private var keyName: String {
-        switch table.keyKind {
-        case .integer: "\"\(key)\""
-        case .text: key.hasPrefix("\"") ? key : JSONText.quote(key)
-        case .general: JSONText.quote(key)
-        }
     }
 
     // MARK: Keys

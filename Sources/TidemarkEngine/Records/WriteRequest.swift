@@ -78,7 +78,7 @@ package enum Precondition: Hashable, Sendable {
 
     private static func matching(_ ifMatch: String) -> Precondition {
         let parts = ifMatch.split(separator: ",").map { $0.drop { $0 == " " }.prefix { $0 != " " } }
-        guard parts != ["*"] else { return .present }
+        guard parts != ["*"], !planted(PlantedBug.restIgnoresIfMatch) else { return .present }
         // In JSON the quotes are tedious, so an entry of a batch may leave them out.
         return .tags(parts.compactMap { RecordTag(entityTag: $0.hasPrefix("\"") ? String($0) : "\"\($0)\"") })
     }

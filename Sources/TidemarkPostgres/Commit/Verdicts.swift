@@ -6,15 +6,14 @@ extension PostgresTransaction {
         let copies = try pg.query(
             """
             SELECT verdict.id,
-                CASE WHEN $4::boolean AND verdict.ids IS NOT NULL THEN NULL ELSE verdict.body END,
-                verdict.ids, entry.body
+                verdict.body, verdict.ids, entry.body
             FROM tidemark.verdict AS verdict
             LEFT JOIN tidemark.revision AS entry
                 ON entry.zone = verdict.zone AND entry.revision = verdict.revision
-                    AND NOT (verdict.as_sent AND $3::boolean OR $4::boolean)
+                    AND NOT (verdict.as_sent AND $3::boolean)
             WHERE verdict.zone = $1 AND verdict.id = ANY ($2::text[])
             """,
-            [zoneName, PostgresArray.quoted(ids), "\(extent == .ids)", "\(extent == .verdicts)"]
+            [zoneName, PostgresArray.quoted(ids), "\(extent == .ids)"]
         ).map { ($0.text(0), try AuthorsCopy(whole: $0[1], ids: $0[2], logged: $0[3]).render()) }
         return Dictionary(uniqueKeysWithValues: copies)
     }

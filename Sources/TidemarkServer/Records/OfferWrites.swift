@@ -3,8 +3,8 @@ internal import TidemarkEngine
 
 /// Offers writes to the store as a change set, and reads the verdict.
 ///
-/// The shell around ``TidemarkEngine/PlanWrites`` and ``TidemarkEngine/AnswerWrites``, which decide. Between the two
-/// stands the same `sync` as for devices.
+/// The shell around ``TidemarkEngine/PlanWrites`` and ``TidemarkEngine/AnswerWrites``. Between the two stands the same
+/// commit as for devices.
 struct OfferWrites: Sendable {
     let service: any SyncService
     /// Whether the answers have no records.
@@ -51,8 +51,8 @@ struct OfferWrites: Sendable {
     private static let attemptsMax = 5
 
     private func verdict(on changeSet: RecordChangeSet, _ access: ZoneAccess) async throws -> WriteVerdict {
-        do { return try WriteVerdict(try await service.sync(access, body: changeSet.body)) } catch let error
-            as TidemarkError
-        { throw changeSet.problem(error) }
+        do { return try await service.write(changeSet, access) } catch let error as TidemarkError {
+            throw changeSet.problem(error)
+        }
     }
 }

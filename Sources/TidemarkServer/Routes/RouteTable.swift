@@ -74,7 +74,6 @@ struct RouteTable {
             memory: memory,
             compressedAnswers: compressedAnswers
         )
-        let fingerprints = FingerprintsRoute(service: service, bodyReader: bodyReader, memory: memory)
         let events = EventsRoute(service: service, watch: accessWatch)
         let snapshot = SnapshotRoute(service: service, firstSnapshots: firstSnapshots)
         let schema = SchemaRoute(service: service, memory: memory, compressedAnswers: compressedAnswers)
@@ -85,8 +84,8 @@ struct RouteTable {
         let compare = CompareRoute(service: service, bodyReader: bodyReader, memory: memory)
         return [
             Route(.get, "/sync", for: .members(.reader, sync.news)),
-            Route(.post, "/sync", for: .members(.reader, sync.answer)),
-            Route(.post, "/fingerprints", for: .members(.reader, fingerprints.answer)),
+            Route(.post, "/sync", for: .members(.reader, sync.answer { .sync($0) })),
+            Route(.post, "/fingerprints", for: .members(.reader, sync.answer { .fingerprints($0) })),
             Route(.get, "/events", for: .members(.reader, events.answer)),
             Route(.get, "/snapshot", for: .members(.reader, snapshot.answer)),
             Route(.get, "/schema", for: .members(.reader, schema.answer)),

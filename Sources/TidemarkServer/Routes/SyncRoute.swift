@@ -5,7 +5,7 @@ internal import Logging
 internal import TidemarkCore
 internal import TidemarkEngine
 
-/// `POST /sync`: one round of synchronization; `GET /sync`: a conditional GET.
+/// `POST /sync`: one round of synchronization; `GET /sync`: a conditional GET; `POST /fingerprints`: a comparison.
 ///
 /// A device with nothing to send uses the conditional GET.
 /// The route ignores the `Content-Type` of a body, because `curl -d` sends JSON as a form.
@@ -15,27 +15,23 @@ struct SyncRoute {
     let memory: InFlightMemory
     let compressedAnswers: CompressedAnswers
 
-    /// Answers one request.
-    @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
-        -> Response
-    {
-        let share = memory.share()
-        return try await JSONAnswer.response(
-            try await handle(request, context: context, access: access, share: share),
-            to: request.headers,
-            share: share,
-            shared: compressedAnswers
-        )
-    }
-
-    /// Reads the body and returns the service's answer; the body is released when this returns.
-    private func handle(_ request: Request, context: ServerRequestContext, access: ZoneAccess, share: MemoryShare)
-        async throws
-        -> [UInt8]
-    {
-        let body = try await bodyReader.read(request, on: context.channel, share: share)
-        if planted(PlantedBug.logsValues) { context.logger.info("\(String(decoding: body, as: UTF8.self))") }
-        return try await service.sync(access, body: body)
+    /// Returns the handler of a kind of requests.
+    func answer(_ kind: @escaping @Sendable ([UInt8]) -> ZoneRequest.Kind) -> Route.Answer.InZone {
+        { request, context, access in
+            let share = memory.share()
+            // The body is released before the answer is compressed.
+            func answer() async throws -> [UInt8] {
+                let body = try await bodyReader.read(request, on: context.channel, share: share)
+                if planted(PlantedBug.logsValues) { context.logger.info("\(String(decoding: body, as: UTF8.self))") }
+                return try await service.answer(ZoneRequest(kind(body), access: access)).text
+            }
+            return try await JSONAnswer.response(
+                try await answer(),
+                to: request.headers,
+                share: share,
+                shared: compressedAnswers
+            )
+        }
     }
 
     /// Answers a conditional GET, whose entity tag identifies the device's rows.

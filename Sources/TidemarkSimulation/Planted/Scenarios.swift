@@ -39,7 +39,7 @@ extension Scenario {
     static let halfInGroup = Scenario(name: "a refused request in a group") { world in
         let before = try (world.server.revision(), world.server.rows())
         let group = [halfRequest, #"{"maxRevision":1}"#].map {
-            ZoneRequest(.sync, body: Array($0.utf8), access: .local("main"))
+            ZoneRequest(.sync(Array($0.utf8)), access: .local("main"))
         }
         let results = try world.server.handle(group, crash: .never)
         guard case .failure = results[0], case .success = results[1] else {
@@ -223,7 +223,7 @@ extension Scenario {
             tag: ZoneTag(revision: short.tag.revision, hash: String(short.tag.hash.reversed())),
             nothingNew: short.nothingNew
         )
-        let request = ZoneRequest(.sync, body: outgoing.body, access: .local("main"))
+        let request = ZoneRequest(.sync(outgoing.body), access: .local("main"))
         let answers = try world.server.handle([request], shorts: [others], crash: .never)
         guard case .success = answers[0] else { return nil }
         return Finding("rule 17", actor: "server", detail: "takes another tag for that of its rows")

@@ -1,15 +1,13 @@
 package import TidemarkCore
-import TidemarkEngine
+package import TidemarkEngine
 
 /// The requests to a world's server, in order, with its answers: a script for comparing another
 /// store.
 package final class Journal {
     /// One entry.
     package enum Entry: Sendable {
-        /// A request to sync.
-        case sync([UInt8], Result<[UInt8], TidemarkError>)
-        /// A request to compare rows.
-        case comparison([UInt8], Result<[UInt8], TidemarkError>)
+        /// A request and its answer.
+        case request(ZoneRequest, Result<ZoneAnswer, TidemarkError>)
         /// Another program's transaction, as its revision; nil if it changed nothing.
         case outside(String?)
         /// The zone was made ready for a snapshot.
@@ -42,12 +40,12 @@ package final class Journal {
     /// A short question is added in its full form.
     func add(_ group: [ZoneRequest], _ results: [ZoneResult]) throws {
         for (request, result) in zip(group, results) {
-            let answer: Result<[UInt8], TidemarkError>
-            do { answer = .success(try result.get().body) } catch let error as TidemarkError {
+            let answer: Result<ZoneAnswer, TidemarkError>
+            do { answer = .success(try result.get()) } catch let error as TidemarkError {
                 guard error.code != .fullRequestRequired else { continue }
                 answer = .failure(error)
             }
-            add(request.kind == .sync ? .sync(request.body, answer) : .comparison(request.body, answer))
+            add(.request(request, answer))
         }
     }
 }

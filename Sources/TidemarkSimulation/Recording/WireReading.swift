@@ -14,7 +14,7 @@ enum WireReading {
             case "maxRevision": maxRevision = Int64(JSONText.raw(value)) ?? -1
             case "epoch": epoch = JSONText.string(value)
             case "recall": isQuestion = true
-            case "related": wantsRelated = JSONText.raw(value) != "0"
+            case "echo": wantsRelated = JSONText.string(value) != "ids"
             case "changeSets": sets = JSONText.elements(value).map { (member("id", of: $0) ?? "", JSONText.raw($0)) }
             default: break
             }

@@ -78,7 +78,7 @@ extension World {
     }
 
     private func serve(_ group: [Message], crash: SimulatedServer.Crash) throws -> [Result<[UInt8], TidemarkError>] {
-        let requests = group.map { ZoneRequest(.sync, body: $0.body, access: .local("main")) }
+        let requests = group.map { ZoneRequest(.sync($0.body), access: .local("main")) }
         let shorts = group.map(\.short)
         let results = try server.handle(requests, shorts: shorts, crash: crash) { db, index, result in
             try recorder.served(db, request: group[index].number, outcome(of: result), at: server.wall)
@@ -87,12 +87,12 @@ extension World {
             switch result {
             case .success(let answer):
                 if let short = message.short {
-                    counters[short.nothingNew == answer.body ? .unchanged : .shortAnswers] += 1
+                    counters[short.nothingNew == answer.text ? .unchanged : .shortAnswers] += 1
                 }
-                let text = String(decoding: answer.body, as: UTF8.self)
-                trace.add(answer.body)
+                let text = String(decoding: answer.text, as: UTF8.self)
+                trace.add(answer.text)
                 note("server answers \(message.number)", ": \(text)")
-                return .success(answer.body)
+                return .success(answer.text)
             case .failure(let error as TidemarkError):
                 note("server refuses \(message.number): \(error.code.rawValue)", " \(error)")
                 if error.code == .fullRequestRequired { counters[.askedInFull] += 1 }
@@ -105,7 +105,7 @@ extension World {
 
     func outcome(of result: ZoneResult) throws -> Result<[UInt8]?, Recorder.Refusal> {
         switch result {
-        case .success(let answer): .success(answer.body)
+        case .success(let answer): .success(answer.text)
         case .failure(let error as TidemarkError): .failure(Recorder.Refusal(code: error.code.rawValue))
         case .failure(let error): throw error
         }

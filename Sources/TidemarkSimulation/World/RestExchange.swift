@@ -95,11 +95,11 @@ extension World {
 
     private func judge(_ changeSet: RecordChangeSet, _ call: RestCall) throws -> Bool {
         let crash = drawCrash()
-        let request = ZoneRequest(.sync, body: changeSet.body, access: .local("main"))
+        let request = ZoneRequest(.write(changeSet), access: .local("main"))
         let result = try server.handle([request], crash: crash) { db, _, result in
             try recorder.served(db, request: nil, outcome(of: result), at: server.wall)
         }[0]
-        note("server judges \(call.number)", ": \(String(decoding: changeSet.body, as: UTF8.self))")
+        note("server judges \(call.number)", ": \(changeSet.text)")
         if crash != .beforeCommit, case .success = result { try recorder.take(.judged(changeSet: changeSet.id)) }
         guard crash == .never else {
             counters[.lostAnswers] += 1
@@ -107,7 +107,7 @@ extension World {
             return true
         }
         do {
-            let verdict = try WriteVerdict(result.get().body)
+            guard case .verdict(let verdict) = try result.get().content else { return false }
             schedule(.rest(call, .render(changeSet, verdict)), after: drawWork())
         } catch let error as TidemarkError {
             try reply(RestRoutes.answer(call.request, refusedBy: changeSet.problem(error)), call)

@@ -54,9 +54,6 @@ final class SimulatedDevice {
         self.virtual = virtual
         self.version = version
         firstVersion = version
-        var limits = limits
-        // Every second device wants the related records, as clients without confirmed rows do.
-        if !number.isMultiple(of: 2) { limits.relatedRecordsWanted = limits.relatedRecordsMax }
         self.limits = limits
         database = try storage.open("device-\(number)")
         try begin()

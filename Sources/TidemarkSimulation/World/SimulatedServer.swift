@@ -57,12 +57,12 @@ final class SimulatedServer {
 
     /// Answers a request in one transaction.
     func handle(_ body: [UInt8], crash: Crash) throws -> [UInt8] {
-        try handle([ZoneRequest(.sync, body: body, access: .local("main"))], crash: crash)[0].get().body
+        try handle([ZoneRequest(.sync(body), access: .local("main"))], crash: crash)[0].get().text
     }
 
     /// Compares ranges of a device's rows with the zone's.
     func compare(_ body: [UInt8]) throws -> [UInt8] {
-        try handle([ZoneRequest(.fingerprints, body: body, access: .local("main"))], crash: .never)[0].get().body
+        try handle([ZoneRequest(.fingerprints(body), access: .local("main"))], crash: .never)[0].get().text
     }
 
     /// Answers a question about the history of a record.
@@ -139,7 +139,7 @@ final class SimulatedServer {
         for (together, result) in zip(together ?? [], results) {
             let isSame =
                 switch (together, result) {
-                case (.success(let together), .success(let result)): together.body == result.body
+                case (.success(let together), .success(let result)): together.content == result.content
                 case (.failure(let together), .failure(let result)): "\(together)" == "\(result)"
                 default: false
                 }
@@ -155,15 +155,15 @@ final class SimulatedServer {
 
     private static func text(_ result: ZoneResult) -> String {
         switch result {
-        case .success(let answer): String(decoding: answer.body, as: UTF8.self)
+        case .success(let answer): "\(String(decoding: answer.text, as: UTF8.self)) \(answer.content)"
         case .failure(let error): "\(error)"
         }
     }
 
     /// Answers a request without change sets from memory, if possible.
     private func pull(_ request: ZoneRequest, _ db: Database) throws -> [ZoneResult]? {
-        guard request.kind == .sync else { return nil }
-        let reading = Result { try PullRequests.read(request.body, limits: limits) }
+        guard case .sync(let text) = request.kind else { return nil }
+        let reading = Result { try PullRequests.read(text, limits: limits) }
         if case .failure(let error) = reading { return [.failure(error)] }
         guard let pull = try reading.get() else { return nil }
         let file = ReadRecent(db, schema: schema, hash: try hash())
@@ -172,7 +172,7 @@ final class SimulatedServer {
         guard case .answer(let answer) = outcome else { return nil }
         let body = Array(answer.text.utf8)
         try compare(body, request: request, db: db)
-        return [.success(ZoneAnswer(body: body))]
+        return [.success(ZoneAnswer(.text(body)))]
     }
 
     /// Answers a short question from memory, as its device understands the answer.
@@ -187,7 +187,7 @@ final class SimulatedServer {
         let isNews = answer.maxRevision > short.tag.revision
         let body = isNews ? Array(answer.text.utf8) : short.nothingNew
         try compare(body, request: request, db: db)
-        return .success(ZoneAnswer(body: body))
+        return .success(ZoneAnswer(.text(body)))
     }
 
     /// The change sets from a revision to the latest one, for listeners; nil if they are unknown,
@@ -222,7 +222,7 @@ final class SimulatedServer {
         try db.inSavepoint {
             let transaction = try self.transaction(db)
             let results = try handler.handle([request], in: transaction).results
-            if case .success(let answer) = results.first { slow = answer.body }
+            if case .success(let answer) = results.first { slow = answer.text }
             return .rollback
         }
         guard slow == body else {

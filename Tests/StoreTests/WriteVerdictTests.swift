@@ -1,0 +1,154 @@
+import StoreTestSupport
+import Testing
+import TidemarkCore
+import TidemarkEngine
+
+/// Writes of clients without rows are judged as values, together with the pushes of devices.
+@Suite(.serialized) struct WriteVerdictTests {
+    private static let schema = """
+        CREATE TABLE team (id INTEGER PRIMARY KEY, name TEXT UNIQUE);
+        CREATE TABLE player (id INTEGER PRIMARY KEY, team INTEGER REFERENCES team (id) ON DELETE CASCADE,
+            name TEXT, score INTEGER DEFAULT 7);
+        CREATE TABLE moment (at REAL PRIMARY KEY, note TEXT);
+        INSERT INTO team VALUES (1, 'red'), (2, 'green');
+        INSERT INTO player VALUES (1, 1, 'Anna', 0);
+        """
+
+    private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(100_000_000_000 + number)" }
+
+    /// Plans writes to tables: the method, the path beneath `tables`, and the body.
+    private static func plan(
+        _ zone: Zone,
+        id number: Int,
+        _ writes: (method: WriteRequest.Method, path: String, body: String?)...
+    ) async throws -> RecordChangeSet {
+        let requests = writes.map { write in
+            let parts = write.path.split(separator: "/").map(String.init)
+            return WriteRequest(
+                method: write.method,
+                table: parts[0],
+                key: parts.count > 1 ? parts[1] : nil,
+                body: write.body,
+                precondition: write.method == .post ? .missing : .present
+            )
+        }
+        return try await zone.service.read(
+            .local("main"),
+            ZoneQuestion { try PlanWrites($0).changeSet(of: requests, id: id(number), seen: nil) }
+        )
+    }
+
+    private static func rename(_ zone: Zone, _ name: String) async throws {
+        let revision = try await zone.revision()
+        let set = #"{"team":{"update":[1],"attributes":{"1":{"name":"\#(name)"}}}}"#
+        _ = try await zone.sync(at: revision, device: "b", set)
+    }
+
+    private static func verdict(_ result: ZoneResult) throws -> WriteVerdict? {
+        if case .verdict(let verdict) = try result.get().content { verdict } else { nil }
+    }
+
+    @Test(arguments: Store.all)
+    func `writes in a group with a device's push get their verdicts in the order of the group`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
+        let first = try await Self.plan(zone, id: 1, (.post, "player", #"{"team":1,"name":"Ben"}"#))
+        let second = try await Self.plan(zone, id: 2, (.patch, "team/2", #"{"name":"blue"}"#))
+        let third = try await Self.plan(zone, id: 3, (.patch, "team/1", #"{"name":"blue"}"#))
+        let push = #"{"id":"\#(Self.id(9))","player":{"create":[-1],"attributes":{"-1":{"team":2}}}}"#
+        let body = #"{"maxRevision":1,"device":"a","echo":"ids","changeSets":[\#(push)]}"#
+        let results = try await zone.together([
+            ZoneRequest(.write(first), access: .local("main")),
+            ZoneRequest(.sync(Array(body.utf8)), access: .local("main")),
+            ZoneRequest(.write(second), access: .local("main")),
+            ZoneRequest(.write(third), access: .local("main")),
+        ])
+        try #require(results.count == 4)
+        guard case .committed(2, let keys)? = try Self.verdict(results[0]) else {
+            Issue.record("\(results[0])")
+            return
+        }
+        #expect(keys.map(\.value) == ["2"])
+        // The device has not seen the first write, so it gets both revisions whole.
+        #expect(try Answer(try results[1].get().text).revisions == [2, 3])
+        #expect(try Self.verdict(results[2]) == .committed(revision: 4, keys: [:]))
+        guard case .refused(let reasons)? = try Self.verdict(results[3]) else {
+            Issue.record("\(results[3])")
+            return
+        }
+        #expect(reasons.map(\.rule) == ["unique"])
+        #expect(try await zone.column("SELECT name FROM team ORDER BY id") == ["red", "blue"])
+        #expect(try await zone.column("SELECT score FROM player ORDER BY id") == ["0", "7", "7"])
+    }
+
+    @Test(arguments: Store.all)
+    func `A4: a repeated write gets the verdict and the keys of the first time, whatever has happened since`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let creation = try await Self.plan(
+            zone,
+            id: 1,
+            (.post, "player", #"{"team":-1}"#),
+            (.post, "team", #"{"id":-1,"name":"blue"}"#),
+            (.post, "moment", #"{"at":9,"note":"\u0041"}"#)
+        )
+        let first = try await zone.service.write(creation, .local("main"))
+        guard case .committed(2, let keys) = first else {
+            Issue.record("\(first)")
+            return
+        }
+        #expect(Set(keys.values) == ["2", "3"])
+        #expect(try await zone.column("SELECT team FROM player WHERE id = 2") == ["3"])
+        #expect(try await zone.column("SELECT note FROM moment") == ["A"])
+        let refused = try await Self.plan(zone, id: 2, (.patch, "team/1", #"{"name":"blue"}"#))
+        let refusal = try await zone.service.write(refused, .local("main"))
+        #expect(refusal != .refused([]))
+        try await Self.rename(zone, "rot")
+        #expect(try await zone.service.write(creation, .local("main")) == first)
+        #expect(try await zone.service.write(refused, .local("main")) == refusal)
+        #expect(try await zone.revision() == 3)
+    }
+
+    @Test(arguments: Store.all)
+    func `a write whose plan is older than the log is judged, because its author gets no revisions`(store: Store)
+        async throws
+    {
+        var limits = Limits.standard
+        limits.revisionsKept = 1
+        limits.compactionStepMin = 1
+        let zone = try await Zone(store, Self.schema, limits: limits)
+        let late = try await Self.plan(zone, id: 1, (.patch, "team/1", #"{"name":"blue"}"#))
+        for name in ["rot", "rouge", "rosso"] { try await Self.rename(zone, name) }
+        #expect(try await zone.service.write(late, .local("main")) == .committed(revision: 5, keys: [:]))
+        #expect(try await zone.column("SELECT name FROM team WHERE id = 1") == ["blue"])
+    }
+
+    @Test(arguments: Store.all)
+    func `a value that no column holds is refused with its place before the group has any effect`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
+        for (body, code, column) in [
+            (#"{"score":92233720368547758070}"#, ErrorCode.invalidValue, "score"),
+            (#"{"name":{"$blob":"?"}}"#, .invalidValue, "name"), (#"{"score":1e999}"#, .invalidValue, "score"),
+        ] {
+            let changeSet = try await Self.plan(zone, id: 1, (.patch, "player/1", body))
+            let results = try await zone.together([ZoneRequest(.write(changeSet), access: .local("main"))])
+            let error = #expect(throws: TidemarkError.self) { try results[0].get() }
+            #expect(error?.code == code && error?.place.table == "player" && error?.place.key == "1")
+            #expect(error?.place.column == column)
+        }
+        #expect(try await zone.revision() == 1)
+    }
+
+    @Test(arguments: Store.all, [#""answer":"verdicts""#, #""base":"present""#, #""related":0"#])
+    func `the members of the protocol that only writes of clients without rows had are gone`(
+        store: Store,
+        member: String
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        #expect(try await zone.refusal(of: #"{"maxRevision":1,\#(member)}"#)?.code == .malformedRequest)
+    }
+}
