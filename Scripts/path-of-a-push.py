@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Names the source files that one push of two records runs through, each function counted once.
 
-usage: Scripts/path-of-a-push.py [TIDEMARK]   the debug build of tidemark, by default .build/debug/tidemark
+usage: Scripts/path-of-a-push.py [--patch] [TIDEMARK]   the debug build of tidemark, by default .build/debug/tidemark
+
+With --patch, a PATCH of one record over REST takes the push's place.
 
 It serves a file, and pushes until everything is prepared. Then it puts a breakpoint at the entry of every function of
 the project, pushes again, and removes each breakpoint when a thread meets it. So the server runs at full speed, and the
@@ -62,6 +64,16 @@ def push(address, number):
     with urllib.request.urlopen(request, timeout=60) as answer:
         if b'"conflict":false' not in answer.read():
             raise SystemExit("the server refused the push")
+
+
+def patch(address, number):
+    """Changes a list over REST."""
+    request = urllib.request.Request(
+        f"{address}/tables/list/1", json.dumps({"name": f"name {number}"}).encode(),
+        {"Content-Type": "application/json", "If-Match": "*"}, method="PATCH")
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        if f"name {number}".encode() not in answer.read():
+            raise SystemExit("the server refused the PATCH")
 
 
 def functions(program):
@@ -194,8 +206,8 @@ def met_during(work, process, addresses):
     return tracer.met
 
 
-def trace(program, folder):
-    """The addresses of the functions that run in each of three pushes and in no timer."""
+def trace(program, folder, send):
+    """The addresses of the functions that run in each of three requests and in no timer."""
     path = os.path.join(folder, "zone.sqlite")
     with sqlite3.connect(path) as database:
         database.executescript(SCHEMA)
@@ -204,12 +216,12 @@ def trace(program, folder):
     try:
         address = next(found.group(0) for line in server.stdout if (found := re.search(r"http://[\d.]+:\d+", line)))
         for number in range(2):
-            push(address, number)
+            send(address, number)
         base = load_address(server.pid, program)
         addresses = [base + offset for offset in functions(program)]
         timers = met_during(lambda: time.sleep(IDLE_SECONDS), server.pid, addresses)
-        pushes = [met_during(lambda: push(address, number), server.pid, addresses) for number in range(2, 5)]
-        return sorted(met - base for met in set.intersection(*pushes) - timers)
+        requests = [met_during(lambda: send(address, number), server.pid, addresses) for number in range(2, 5)]
+        return sorted(met - base for met in set.intersection(*requests) - timers)
     finally:
         server.terminate()
         server.wait()
@@ -228,9 +240,11 @@ def can_trace():
 def main():
     if sys.argv[1:] == ["--can-trace"]:
         sys.exit(0 if can_trace() else 1)
-    program = sys.argv[1] if len(sys.argv) > 1 else ".build/debug/tidemark"
+    programs = [argument for argument in sys.argv[1:] if argument != "--patch"]
+    program = programs[0] if programs else ".build/debug/tidemark"
+    is_patch = "--patch" in sys.argv
     with tempfile.TemporaryDirectory() as folder:
-        met = trace(program, folder)
+        met = trace(program, folder, patch if is_patch else push)
     counts = {}
     for source in sources(program, met):
         counts[source] = counts.get(source, 0) + 1
@@ -243,7 +257,7 @@ def main():
         for file in files:
             print(f"  {lines[file]:5} lines  {counts[file]:3} functions  {'/'.join(file.split('/')[2:])}")
     total = f"{len(counts)} files, {sum(lines.values())} lines, {sum(counts.values())} functions"
-    print(f"\nA push of two records: {total}")
+    print(f"\n{'A PATCH of a record' if is_patch else 'A push of two records'}: {total}")
 
 
 if __name__ == "__main__":

@@ -112,6 +112,31 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
+    func `a retry of a write that an earlier version judged as a text is known by the same hash`(store: Store)
+        async throws
+    {
+        let zone = try await Zone(store, Self.schema)
+        let write = try await Self.plan(
+            zone,
+            id: 1,
+            (.post, "player", #"{"team":2,"name":"\u0042en"}"#),
+            (.patch, "team/1", #"{"name":"blue"}"#)
+        )
+        let text =
+            #"{"id":"\#(Self.id(1))","player":{"create":[-2251799813685249],"update":[],"delete":[],"#
+            + #""attributes":{"-2251799813685249":{"team":2,"name":"\u0042en"}}},"#
+            + #""team":{"create":[],"update":[1],"delete":[],"attributes":{"1":{"name":"blue"}}}}"#
+        #expect(write.text == text)
+        _ = try await zone.sync(#"{"maxRevision":1,"changeSets":[\#(text)]}"#)
+        guard case .committed(2, let keys) = try await zone.service.write(write, .local("main")) else {
+            Issue.record("the write was judged again")
+            return
+        }
+        #expect(Array(keys.values) == ["2"])
+        #expect(try await zone.revision() == 2)
+    }
+
+    @Test(arguments: Store.all)
     func `a write whose plan is older than the log is judged, because its author gets no revisions`(store: Store)
         async throws
     {
