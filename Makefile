@@ -115,9 +115,10 @@ prove: setup ## Plant bugs one at a time, and show what notices each
 	@$(STAGE) "Building tidemark-dev (debug)" $(BUILD) --product tidemark-dev
 	@$(STAGE) "Planting bugs" "$$(swift build --show-bin-path)/tidemark-dev" simulate --planted all
 
-path: setup ## Print the source files that a push of two records runs through
+path: setup ## Print the source files that a push of two records runs through, and a PATCH over REST
 	@$(STAGE) "Building tidemark (debug)" $(BUILD) --product tidemark
 	@Scripts/path-of-a-push.py "$$(swift build --show-bin-path)/tidemark"
+	@Scripts/path-of-a-push.py --patch "$$(swift build --show-bin-path)/tidemark"
 
 proofs: ## Print the tests of each promise, use, invariant and failure case
 	@python3 Scripts/proofs.py

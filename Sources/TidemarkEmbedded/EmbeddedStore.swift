@@ -51,7 +51,8 @@ public final class EmbeddedStore: SyncService {
     let limits: Limits
     private let watch: OutsideWatch
     private let handler: SyncHandler
-    private let commit: GroupCommitter.Commit
+    /// Answers requests as one group.
+    package let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
     private let warn: @Sendable (String) -> Void
@@ -189,11 +190,6 @@ public final class EmbeddedStore: SyncService {
         let answer = try await committer.answer(request, zone: zone)
         if let device = answer.device { contacts.record(device, request.access, at: answer.revision) }
         return answer
-    }
-
-    /// Answers requests as one group, in their order, or only the first ones.
-    package func answer(_ zone: String, together requests: [ZoneRequest]) async throws -> [ZoneResult] {
-        try await commit(zone, requests)
     }
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.

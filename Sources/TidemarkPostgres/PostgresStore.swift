@@ -31,7 +31,8 @@ public final class PostgresStore: SyncService {
     private let options: Options
     private let announcements: Announcements
     let zones: ZoneConnections
-    private let commit: GroupCommitter.Commit
+    /// Answers requests as one group.
+    package let commit: GroupCommitter.Commit
     private let committer: GroupCommitter
     private let metrics: ServerMetrics
     private let pulls: Pulls
@@ -117,11 +118,6 @@ public final class PostgresStore: SyncService {
         let answer = try await committer.answer(request, zone: request.access.zone)
         if let device = answer.device { contacts.record(device, request.access, at: answer.revision) }
         return answer
-    }
-
-    /// Answers requests as one group, in their order: at least the first.
-    package func answer(_ zone: String, together requests: [ZoneRequest]) async throws -> [ZoneResult] {
-        try await commit(zone, requests)
     }
 
     /// Answers a conditional GET: the news for a device whose rows match a tag.

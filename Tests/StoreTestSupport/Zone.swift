@@ -98,9 +98,9 @@ package final class Zone: Sendable {
 
     /// Sends requests as one group, and returns their answers.
     package func together(_ requests: [ZoneRequest]) async throws -> [ZoneResult] {
-        if let store = service as? EmbeddedStore { return try await store.answer("main", together: requests) }
+        if let store = service as? EmbeddedStore { return try await store.commit("main", requests) }
         guard let store = service as? PostgresStore else { return [] }
-        return try await store.answer("main", together: requests)
+        return try await store.commit("main", requests)
     }
 
     /// Sends a body and reads the answer.
@@ -204,7 +204,7 @@ package final class Zone: Sendable {
 extension PostgresStore {
     /// Sends bodies as one group, and returns their answers.
     package func sync(zone: String, together bodies: [[UInt8]]) async throws -> [Result<[UInt8], any Error>] {
-        try await answer(zone, together: bodies.map { ZoneRequest(.sync($0), access: .local(zone)) }).texts
+        try await commit(zone, bodies.map { ZoneRequest(.sync($0), access: .local(zone)) }).texts
     }
 }
 

@@ -48,7 +48,7 @@ import TidemarkTestSupport
             #"{"maxRevision":\#(revision),"device":"\#(UUID())","changeSets":[{"id":"\#(UUID())",\#(set)}]}"#
         }
         let requests = bodies.map { ZoneRequest(.sync(Array($0.utf8)), access: .local(EmbeddedStore.zoneName)) }
-        let answers = try await store.answer(EmbeddedStore.zoneName, together: requests)
+        let answers = try await store.commit(EmbeddedStore.zoneName, requests)
         try await store.close()
         return answers.map { $0.map(\.text) }
     }

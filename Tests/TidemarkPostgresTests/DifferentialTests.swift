@@ -94,7 +94,7 @@ private struct Replay {
     func together(_ entries: [Journal.Entry]) async throws -> String? {
         var pairs: [(request: ZoneRequest, expected: Result<ZoneAnswer, TidemarkError>)] = []
         for case .request(let request, let expected) in entries { pairs.append((request, expected)) }
-        let results = try await store.answer("main", together: pairs.map(\.request))
+        let results = try await store.commit("main", pairs.map(\.request))
         guard results.count == pairs.count else { return "\(results.count) answers" }
         for (pair, result) in zip(pairs, results) {
             let difference = try await compare(pair.request, pair.expected) { try result.get().content }
@@ -132,17 +132,19 @@ private struct Replay {
         do { actual = .success(try await answer()) } catch let error as TidemarkError { actual = .failure(error) }
         let mine = Self.text(expected.map(\.content))
         let theirs = Self.text(actual)
-        let sent = "\(String(decoding: request.text, as: UTF8.self)) \(request.kind)"
+        let sent = if case .write(let changeSet) = request.kind { changeSet.text } else { Self.text(request.text) }
         return mine == theirs ? nil : "\n\(sent)\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
     }
 
     private static func text(_ answer: Result<ZoneAnswer.Content, TidemarkError>) -> String {
         switch answer {
-        case .success(.text(let bytes)): String(decoding: bytes, as: UTF8.self)
+        case .success(.text(let bytes)): text(bytes)
         case .success(.verdict(let verdict)): "\(verdict)"
         case .failure(let error): "\(error)"
         }
     }
+
+    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 
     /// Repeats another program's revision in PostgreSQL.
     private func write(_ revision: String?) async throws -> String? {

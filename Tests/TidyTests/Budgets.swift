@@ -40,6 +40,9 @@ extension Budget {
     /// The source files whose functions run while the server answers a push of two records.
     static let path = Budget("source files on the path of a push", 123, cure: "`make path` prints them.")
 
+    /// The same for a PATCH of one record over REST.
+    static let patchPath = Budget("source files on the path of a PATCH", 157, cure: "`make path` prints them.")
+
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [
         "a push of two records": statements(25), "a refused push of two records": statements(19),
@@ -100,13 +103,16 @@ extension Budget {
     }
 
     #if os(Linux) && arch(x86_64)
-    @Test func `a push runs through one more file`() throws {
+    @Test func `a push or a PATCH runs through one more file`() throws {
         let script = Repository.root.appending(path: "Scripts/path-of-a-push.py")
         // A container can forbid tracing; `make path` then counts on another machine.
         guard try succeeds(script, ["--can-trace"]) else { return }
-        let output = try run(script, [programs.appending(path: "tidemark").path])
-        let result = try #require(output.split(separator: "\n").last?.firstMatch(of: #/: (\d+) files/#))
-        keep(.path, Int(result.1) ?? 0)
+        let program = programs.appending(path: "tidemark").path
+        for (budget, options) in [(Budget.path, []), (.patchPath, ["--patch"])] {
+            let output = try run(script, options + [program])
+            let result = try #require(output.split(separator: "\n").last?.firstMatch(of: #/: (\d+) files/#))
+            keep(budget, Int(result.1) ?? 0)
+        }
     }
     #endif
 

@@ -58,11 +58,9 @@ package enum JSONParts {
     ///
     /// A name is the text between its quotes, with the escapes as they are. Of equal names the last one counts.
     package static func value(at path: [String], of json: [UInt8]) -> [UInt8]? {
-        var found: [UInt8]? = json
-        for name in path {
-            found = found.flatMap { members(of: $0) }?.last { $0.name == name }.map { Array($0.value.utf8) }
-        }
-        return found
+        var found: Range<Int>?
+        let isWhole = read(json) { (reader) throws(TidemarkError) in found = try reader.value(at: path[...]) }
+        return isWhole ? found.map { Array(json[$0]) } : nil
     }
 
     /// Whether `body` reads all of a text, which has no white space between its values.
@@ -82,6 +80,24 @@ package enum JSONParts {
 }
 
 extension JSONReader {
+    /// Reads any value, and returns the position of the one under names in nested objects, nil if there is none.
+    fileprivate mutating func value(at path: ArraySlice<String>) throws(TidemarkError) -> Range<Int>? {
+        guard let wanted = path.first else { return try skip(unchecked: true) }
+        var found: Range<Int>?
+        guard try kind() == .object else {
+            try skip(unchecked: true)
+            return nil
+        }
+        try object(unchecked: true) { (reader, name) throws(TidemarkError) in
+            if reader.bytes[name.range].elementsEqual(wanted.utf8) {
+                found = try reader.value(at: path.dropFirst())
+            } else {
+                try reader.skip(unchecked: true)
+            }
+        }
+        return found
+    }
+
     /// Returns a part of the text.
     package func text(in range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 }

@@ -52,8 +52,6 @@ package struct SyncRequest: Hashable, Sendable {
         case all
         /// Only the new ids, if the rows were committed as sent.
         case ids
-        /// Nothing: a client without rows, whose writes are no text, gets a verdict.
-        case nothing
     }
 
     /// A device's question about its own change sets before it adopts another history.
@@ -86,8 +84,8 @@ package struct SyncRequest: Hashable, Sendable {
     package let isSettled: Bool
     /// Whether the device accepts a delta file in place of many change sets.
     package let takesDelta: Bool
-    /// How much of the change sets the answer repeats.
-    package let echo: Echo
+    /// How much of the change sets the answer repeats; nil: the sender is a client without rows, and gets a verdict.
+    package let echo: Echo?
     /// The session nonces, if the device uses them.
     package private(set) var lap: Lap?
     /// The tables for which the device wants ids for its next records.
@@ -110,7 +108,7 @@ package struct SyncRequest: Hashable, Sendable {
         fingerprint: Fingerprint? = nil,
         isSettled: Bool = false,
         takesDelta: Bool = false,
-        echo: Echo = .all,
+        echo: Echo? = .all,
         lap: Lap? = nil,
         lend: [String] = [],
         question: Question? = nil,
@@ -133,7 +131,7 @@ package struct SyncRequest: Hashable, Sendable {
     }
 
     /// The base of a record without one of its own; a client without rows means it as it is when its turn comes.
-    package var base: Int64 { echo == .nothing ? .max : maxRevision }
+    package var base: Int64 { echo == nil ? .max : maxRevision }
 
     /// The request without its device, which belongs to no anonymous caller.
     package var withoutDevice: SyncRequest {

@@ -65,7 +65,7 @@ extension SyncHandler {
             )
         }
         // The server can judge any older base, but cannot send compacted revisions.
-        guard request.maxRevision >= zone.horizon || request.echo == .nothing || planted(PlantedBug.forgetsHorizon)
+        guard request.maxRevision >= zone.horizon || request.echo == nil || planted(PlantedBug.forgetsHorizon)
         else {
             throw TidemarkError(
                 .snapshotRequired,

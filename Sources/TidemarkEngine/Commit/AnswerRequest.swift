@@ -47,7 +47,7 @@ extension GroupRun {
         try compactLog()
         let verdict =
             outcomes.first?.verdict
-            ?? copies[changeSet.id].map {
+            ?? copies[changeSet.id].flatMap {
                 WriteVerdict(stored: $0, revision: outcomes.first?.revision, of: changeSet)
             }
         guard let verdict else { throw SyncHandler.missingVerdict(turn.request.changeSets[0]) }

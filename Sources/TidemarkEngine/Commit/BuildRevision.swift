@@ -123,14 +123,14 @@ struct BuildRevision {
         return text
     }
 
-    /// The keys of records by those under which their author wrote them.
-    var authorsKeys: [WriteVerdict.Name: String] {
+    /// The verdict, with the keys of records that their author spells in another way, such as by a temporary id.
+    var verdict: WriteVerdict {
         var keys: [WriteVerdict.Name: String] = [:]
         for record in decided.changeSet.records where record.operation != .delete {
             guard let key = record.authorsKey else { continue }
             keys[.init(table: schema.tables[record.table].name, key: key)] = record.key
         }
-        return keys
+        return .committed(revision: decided.revision, keys: keys)
     }
 
     /// The change set with only the ids of its new records.

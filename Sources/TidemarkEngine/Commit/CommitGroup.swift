@@ -99,7 +99,7 @@ struct Turn {
 
     var request: SyncRequest { incoming.request }
     /// How much of its change sets the answer repeats: with revisions of others, it has them whole.
-    var echo: SyncRequest.Echo {
+    var echo: SyncRequest.Echo? {
         let hasMissed = !missed.isEmpty || missed.revision < start.revision
         return hasMissed && request.echo == .ids ? .all : request.echo
     }
@@ -409,7 +409,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     /// Returns the revisions that a request misses, with those that earlier requests of the run have added.
     private func extended(_ turn: Turn) throws -> CatchUp {
         let missed = turn.missed
-        guard turn.request.echo != .nothing, !missed.hasMore, missed.revision < turn.start.revision else {
+        guard turn.request.echo != nil, !missed.hasMore, missed.revision < turn.start.revision else {
             return missed
         }
         let bodies = ((missed.revision + 1)...turn.start.revision).compactMap { ledger.texts[$0]?.joined() }

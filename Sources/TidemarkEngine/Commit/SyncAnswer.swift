@@ -47,7 +47,7 @@ package struct SyncAnswer: Hashable, Sendable {
         let lent = lent.isEmpty ? "" : #""lent":{\#(lentMembers.joined(separator: ","))},"#
         let echo =
             switch echo {
-            case .all, .nothing: ""
+            case .all: ""
             case .ids: #""echo":"ids","#
             }
         return #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#

@@ -85,7 +85,7 @@ package struct SyncHandler: Sendable {
         through end: Int64,
         in transaction: some CommitTransaction
     ) throws -> CatchUp {
-        guard request.echo != .nothing, request.maxRevision < end else {
+        guard request.echo != nil, request.maxRevision < end else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
         }
         let takesDelta = request.takesDelta && request.limit == nil && request.schema == zone.schema

@@ -7,10 +7,8 @@ extension GroupRun {
         let revision: CommittedRevision
         /// Makes the author's copy of the whole change set.
         let authorsCopy: () -> String
-        /// The keys of records that their author spells in another way, such as by a temporary id.
-        let keys: [WriteVerdict.Name: String]
-
-        var verdict: WriteVerdict { .committed(revision: revision.revision, keys: keys) }
+        /// Makes the verdict for a client without rows.
+        let verdict: () -> WriteVerdict
     }
 
     /// Writes change sets that are separate from each other, and stores their revisions.
@@ -99,7 +97,7 @@ extension GroupRun {
         for builder in builders {
             let overruled = try overruling?.values(of: builder.decided, schema, in: zone) ?? OverruledValues()
             let (revision, copy) = builder.finish(after: chain, fingerprint: fingerprint, overruled: overruled)
-            written.append(Written(revision: revision, authorsCopy: copy, keys: builder.authorsKeys))
+            written.append(Written(revision: revision, authorsCopy: copy) { builder.verdict })
             chain = revision.chain
             fingerprint = revision.fingerprint
         }
@@ -141,8 +139,8 @@ extension GroupRun {
     func record(_ written: Written, of index: Int, _ turn: inout Turn) {
         let revision = written.revision
         let outcome: SyncHandler.Outcome
-        if turn.echo == .nothing {
-            outcome = SyncHandler.Outcome(body: nil, revision: revision.revision, verdict: written.verdict)
+        if turn.echo == nil {
+            outcome = SyncHandler.Outcome(body: nil, revision: revision.revision, verdict: written.verdict())
         } else if turn.echo == .ids, revision.envelope?.id != nil, revision.isAsSent {
             outcome = SyncHandler.Outcome(body: nil, revision: revision.revision, ids: revision.ids)
         } else {

@@ -1,7 +1,7 @@
 /// A request that waits for a zone's next commit.
-public struct ZoneRequest: Hashable, Sendable {
+public struct ZoneRequest: Sendable {
     /// The kind of a request, with its content.
-    package enum Kind: Hashable, Sendable {
+    package enum Kind: Sendable {
         /// A round of synchronisation, JSON.
         case sync([UInt8])
         /// Writes of a client without rows.

@@ -24,7 +24,7 @@ package struct PlanWrites {
         let zone = reader.state
         if let seen, seen > zone.revision { throw Problem(Self.ahead(seen, zone)) }
         let writes = try requests.enumerated().map { index, request in
-            try placing(index) { try write(request, index: index, isOnly: requests.count == 1) }
+            try placing(index) { try write(request, index: index, isOnly: requests.count == 1, seen: seen) }
         }
         try refuseRepeatedRecords(writes)
         let current = try present(writes)
@@ -37,7 +37,6 @@ package struct PlanWrites {
             writes: writes,
             keys: keys,
             zone: zone,
-            seen: seen,
             merging: merging
         )
         // A write that says nothing has no verdict that a repetition could have.
@@ -51,11 +50,11 @@ package struct PlanWrites {
         return changeSet
     }
 
-    private func write(_ request: WriteRequest, index: Int, isOnly: Bool) throws -> RecordWrite {
+    private func write(_ request: WriteRequest, index: Int, isOnly: Bool, seen: Int64?) throws -> RecordWrite {
         let table = try ListRecords(reader).table(request.table)
         // The ids that a client writes into a batch are hardly below those that a table may have.
         let temporaryID = isOnly ? table.lowestID - 1 : TemporaryID.adoptedMin - 1 - Int64(index)
-        return try RecordWrite(request, to: table, temporaryID: temporaryID)
+        return try RecordWrite(request, to: table, temporaryID: temporaryID, seen: seen)
     }
 
     /// Adds the position of a write to its error.

@@ -5,7 +5,7 @@ package import TidemarkCore
 /// The change set of one or more writes by a client without rows.
 ///
 /// The commit judges it as it judges a device's, and no other statement writes rows.
-package struct RecordChangeSet: Hashable, Sendable {
+package struct RecordChangeSet: Sendable {
     /// The id that makes a retry harmless, a UUID in lower case.
     package let id: String
     /// The writes, in the client's order.
@@ -14,8 +14,6 @@ package struct RecordChangeSet: Hashable, Sendable {
     package let keys: [String]
     /// The zone when the server accepted the writes for judgement.
     private let zone: ZoneState
-    /// The revision up to which the client has seen the whole zone.
-    private let seen: Int64?
     /// The tables whose policies let a write pass although the record has changed.
     private let merging: Set<String>
 
@@ -25,7 +23,6 @@ package struct RecordChangeSet: Hashable, Sendable {
         writes: [RecordWrite],
         keys: [String],
         zone: ZoneState,
-        seen: Int64?,
         merging: Set<String>
     ) {
         self.id = id
@@ -33,7 +30,6 @@ package struct RecordChangeSet: Hashable, Sendable {
         self.keys = keys
         self.zone = zone
         self.merging = merging
-        self.seen = seen
     }
 
     /// The text by whose hash a retry is known: that of a device's change set with the same records.
@@ -47,15 +43,14 @@ package struct RecordChangeSet: Hashable, Sendable {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     func read(names: WireNames, limits: Limits) throws(TidemarkError) -> (SyncRequest, PendingChangeSet) {
-        let changes = writes.map { $0.change(seen: seen) }
-        let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: changes)
+        let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: writes.map(\.change))
         let request = SyncRequest(
             maxRevision: zone.revision,
             device: nil,
             epoch: zone.epoch,
             schema: nil,
             limit: nil,
-            echo: .nothing,
+            echo: nil,
             changeSets: [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))]
         )
         return (request, changeSet)
@@ -106,7 +101,7 @@ package struct RecordChangeSet: Hashable, Sendable {
                 let keys = ofTable.filter { $0.operation == operation }.map(\.key)
                 return "\"\(operation.rawValue)\":\(JSONText.array(keys))"
             }
-            let attributes = ofTable.compactMap { $0.attributes(seen: seen) }.joined(separator: ",")
+            let attributes = ofTable.compactMap(\.attributes).joined(separator: ",")
             let part = "{\(lists.joined(separator: ",")),\"attributes\":{\(attributes)}}"
             return "\(JSONText.quote(WireName.member(table: table.name))):\(part)"
         }

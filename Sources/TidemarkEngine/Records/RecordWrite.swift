@@ -2,17 +2,18 @@ import Foundation
 package import TidemarkCore
 
 /// A write to one record of the zone's schema: its place in a change set.
-package struct RecordWrite: Hashable, Sendable {
+package struct RecordWrite: Sendable {
     /// The method.
     package let method: WriteRequest.Method
     /// The table.
     package let table: SyncedTable
-    /// The key as the client spells it, JSON; a temporary id if the server gives one.
-    package let key: String
-    /// The columns besides the key's.
-    private let values: [String: String]
     /// The state that the client has seen.
     package let precondition: Precondition
+    /// The write as a part of a change set; its key is as the client spells it.
+    ///
+    /// The revision in `If-Match` is the base by which the server judges the write. Without one, the server judges by
+    /// the record as it finds it, and the write stays the same in a retry.
+    package let change: ClientWrite
 
     /// Fits a request to its table.
     ///
@@ -20,62 +21,47 @@ package struct RecordWrite: Hashable, Sendable {
     ///   - request: The request.
     ///   - table: The table that it names.
     ///   - temporaryID: The id of a new record without one.
+    ///   - seen: The revision up to which the client has seen the whole zone.
     /// - Throws: ``TidemarkCore/TidemarkError`` for an unknown column, a key or value that does not fit, and a whole
     ///   record without all columns.
-    package init(_ request: WriteRequest, to table: SyncedTable, temporaryID: Int64) throws(TidemarkError) {
+    package init(_ request: WriteRequest, to table: SyncedTable, temporaryID: Int64, seen: Int64?)
+        throws(TidemarkError)
+    {
         let columns = try request.body.map { json throws(TidemarkError) in try WrittenColumns(json, of: table).values }
+        let body = columns ?? [:]
         method = request.method
         precondition = request.precondition
         self.table = table
-        let body = columns ?? [:]
-        values = body.filter { !table.key.contains($0.key) }
+        let key: String
         if let segment = request.key {
             key = try RecordPath.key(segment, of: table) { $0.removingPercentEncoding }
             try Self.refuse(otherKeyThan: key, in: body, of: table)
         } else {
             key = try Self.key(in: body, of: table, temporaryID: temporaryID)
         }
+        let values = table.columns.filter { !table.key.contains($0.name) }
+        change = ClientWrite(
+            table: table.name,
+            operation: request.operation,
+            key: key,
+            base: request.precondition.revision.map { max($0, seen ?? 0) },
+            values: values.compactMap { column in body[column.name].map { (column.name, $0) } }
+        )
         try refuseTemporaryKey()
         try refuseIncompleteRecord()
     }
 
+    /// The key as the client spells it, JSON; a temporary id if the server gives one.
+    package var key: String { change.key }
     /// The kind of change.
-    package var operation: TidemarkCore.Operation {
-        switch method {
-        case .post: .create
-        case .put: precondition == .absent ? .create : .update
-        case .patch: .update
-        case .delete: .delete
-        }
-    }
+    package var operation: TidemarkCore.Operation { change.operation }
 
-    /// The write as a part of a change set.
-    ///
-    /// The revision in `If-Match` is the base by which the server judges the write. Without one, the server judges by
-    /// the record as it finds it, and the write stays the same in a retry.
-    package func change(seen: Int64?) -> ClientWrite {
-        ClientWrite(
-            table: table.name,
-            operation: operation,
-            key: key,
-            base: base(seen: seen),
-            values: table.columns.compactMap { column in values[column.name].map { (column.name, $0) } }
-        )
-    }
-
-    /// The attributes of a change set's text, with their name; nil if there are none.
-    func attributes(seen: Int64?) -> String? {
-        let change = change(seen: seen)
+    /// The attributes in a change set's text, with their name; nil if there are none.
+    var attributes: String? {
         var members = change.values.map { "\(JSONText.quote(WireName.member(column: $0.column))):\($0.json)" }
         if let base = change.base { members.insert(#""revision":\#(base)"#, at: 0) }
         let name = RecordHistory.attributeName(key, of: table)
         return members.isEmpty ? nil : "\"\(name)\":{\(members.joined(separator: ","))}"
-    }
-
-    /// The latest revision that the client has seen of the record; nil for the request's.
-    private func base(seen: Int64?) -> Int64? {
-        guard case .tags(let tags) = precondition else { return nil }
-        return tags.map(\.revision).max().map { max($0, seen ?? 0) }
     }
 
     // MARK: Keys
@@ -123,7 +109,8 @@ package struct RecordWrite: Hashable, Sendable {
 
     private func refuseIncompleteRecord() throws(TidemarkError) {
         guard method == .put, operation == .update else { return }
-        let missing = table.valueColumns.map(\.name).filter { values[$0] == nil }
+        let written = Set(change.values.map(\.column))
+        let missing = table.valueColumns.map(\.name).filter { !written.contains($0) }
         guard !missing.isEmpty else { return }
         throw Self.incomplete(missing, of: table, because: "PUT replaces a whole record.")
     }

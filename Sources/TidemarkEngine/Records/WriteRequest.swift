@@ -30,6 +30,16 @@ package struct WriteRequest: Hashable, Sendable {
         self.precondition = precondition
     }
 
+    /// The kind of change.
+    package var operation: TidemarkCore.Operation {
+        switch method {
+        case .post: .create
+        case .put: precondition == .absent ? .create : .update
+        case .patch: .update
+        case .delete: .delete
+        }
+    }
+
     /// Returns a body without the white space between its values.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` for a body that is no JSON, nests too deep, is not UTF-8,
@@ -75,6 +85,9 @@ package enum Precondition: Hashable, Sendable {
             )
         }
     }
+
+    /// The latest revision that the client has seen of the record; nil if it says none.
+    var revision: Int64? { if case .tags(let tags) = self { tags.map(\.revision).max() } else { nil } }
 
     private static func matching(_ ifMatch: String) -> Precondition {
         let parts = ifMatch.split(separator: ",").map { $0.drop { $0 == " " }.prefix { $0 != " " } }

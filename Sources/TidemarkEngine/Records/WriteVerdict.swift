@@ -16,8 +16,10 @@ package enum WriteVerdict: Hashable, Sendable {
     case refused([ConflictReason])
 
     /// Reads a verdict that the books keep: the author's copy of a change set, or the answer that refused it.
-    init(stored: String, revision: Int64?, of changeSet: RecordChangeSet) {
-        let members = JSONParts.members(of: stored) ?? []
+    ///
+    /// It is nil for another text.
+    init?(stored: String, revision: Int64?, of changeSet: RecordChangeSet) {
+        guard let members = JSONParts.members(of: stored) else { return nil }
         if let revision {
             self = .committed(revision: revision, keys: Self.keys(members, changeSet))
         } else {

@@ -155,8 +155,12 @@ final class SimulatedServer {
 
     private static func text(_ result: ZoneResult) -> String {
         switch result {
-        case .success(let answer): "\(String(decoding: answer.text, as: UTF8.self)) \(answer.content)"
         case .failure(let error): "\(error)"
+        case .success(let answer):
+            switch answer.content {
+            case .text(let text): String(decoding: text, as: UTF8.self)
+            case .verdict(let verdict): "\(verdict)"
+            }
         }
     }
 
