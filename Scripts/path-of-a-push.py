@@ -102,11 +102,10 @@ class Tracer:
         self.met = set()
         self.memory = os.open(f"/proc/{process}/mem", os.O_RDWR)
         self.threads = set()
-        for thread in map(int, os.listdir(f"/proc/{process}/task")):
-            ptrace(SEIZE, thread, TRACE_CLONES)
-            ptrace(INTERRUPT, thread)
-            os.waitpid(thread, WAIT_ALL)
-            self.threads.add(thread)
+        # A thread that is not stopped yet can start another one, which nothing traces: a breakpoint would end the process.
+        while untraced := set(map(int, os.listdir(f"/proc/{process}/task"))) - self.threads:
+            for thread in untraced:
+                self.stop(thread)
         self.saved = {}
         for first, size, page in pages(addresses):
             memory = bytearray(os.pread(self.memory, size, first))
@@ -116,6 +115,20 @@ class Tracer:
             os.pwrite(self.memory, memory, first)
         for thread in self.threads:
             ptrace(CONTINUE, thread)
+
+    def stop(self, thread):
+        """Traces a thread and stops it, unless it has ended meanwhile."""
+        try:
+            try:
+                ptrace(SEIZE, thread, TRACE_CLONES)
+                ptrace(INTERRUPT, thread)
+            except PermissionError:
+                pass  # A traced thread has just started it, so the kernel traces and stops it.
+            _, status = os.waitpid(thread, WAIT_ALL)
+            if os.WIFSTOPPED(status):
+                self.threads.add(thread)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # It has ended.
 
     def follow(self, worker):
         """Answers every stop of a thread until the worker has ended, and then lets the process go."""

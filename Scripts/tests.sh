@@ -34,6 +34,15 @@ slowest() {
         sort -rn | awk -v most="$1" 'NR <= most { time = $1; sub(/^[^ ]+ /, ""); printf "%9.1f  %s\n", time, $0 }'
 }
 
+# failures: prints what failed, from the log. After thousands of lines, the end of the output is what a reader sees.
+failures() {
+    if grep -aq 'recorded an issue' "$log"; then
+        printf '\nWhat failed:\n'
+        # An issue's own text follows in lines that begin with an arrow.
+        grep -aE -A 4 'recorded an issue' "$log" | grep -aE 'recorded an issue|↳' | cut -c 1-600 | head -n 60
+    fi
+}
+
 # group NAME WIDTH OPTION...: runs a group of tests, and prints what runs and how long it took.
 group() {
     local name=$1 start=$SECONDS status=0
@@ -48,14 +57,15 @@ if [ $# -gt 0 ]; then
     status=0
     run "$cores" "$@" 2>&1 | tee -a "$log" || status=$?
     slowest 5
+    failures
     exit "$status"
 fi
 
 # The simulation keeps all cores busy, which would exceed the HTTP tests' time limits. So it runs
 # separately.
 quick=(TidemarkCoreTests TidemarkGzipTests TidemarkServerTests TidemarkHistoryTests TidyTests)
-group "quick tests" "$cores" "${quick[@]/#/--filter=}"
-group "simulated worlds" "$cores" --filter=SimulationTests
+group "quick tests" "$cores" "${quick[@]/#/--filter=}" || { failures; exit 1; }
+group "simulated worlds" "$cores" --filter=SimulationTests || { failures; exit 1; }
 
 # The integration tests are one chain. In one process with hundreds of others, each test of the chain would wait for all
 # of these, and the chain would run alone at the end. So it has a process of its own, whose output follows the others'.
@@ -71,4 +81,5 @@ cat "$chain_log"
 cat "$chain_log" >>"$log"
 printf -- '--> integration tests: %d s\n' $((SECONDS - start))
 slowest 15
+failures
 exit "$status"
