@@ -130,10 +130,16 @@ extension Budget {
         process.currentDirectoryURL = Repository.root
         let output = Pipe()
         process.standardOutput = output
+        let errors = Pipe()
+        process.standardError = errors
         try process.run()
         let bytes = try output.fileHandleForReading.readToEnd() ?? Data()
+        let complaint = try errors.fileHandleForReading.readToEnd() ?? Data()
         process.waitUntilExit()
-        try #require(process.terminationStatus == 0, "\(program.lastPathComponent) failed")
+        try #require(
+            process.terminationStatus == 0,
+            "\(program.lastPathComponent) failed: \(String(decoding: complaint.suffix(2_000), as: UTF8.self))"
+        )
         return String(decoding: bytes, as: UTF8.self)
     }
 
