@@ -38,10 +38,10 @@ extension Budget {
     }
 
     /// The source files whose functions run while the server answers a push of two records.
-    static let path = Budget("source files on the path of a push", 123, cure: "`make path` prints them.")
+    static let path = Budget("source files on the path of a push", 98, cure: "`make path` prints them.")
 
     /// The same for a PATCH of one record over REST.
-    static let patchPath = Budget("source files on the path of a PATCH", 157, cure: "`make path` prints them.")
+    static let patchPath = Budget("source files on the path of a PATCH", 127, cure: "`make path` prints them.")
 
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [

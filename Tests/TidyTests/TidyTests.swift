@@ -81,7 +81,7 @@ import Testing
 
     @Test func `every metric is explained to those who watch it`() {
         let text = { path in files.first { $0.path == path }?.text ?? "" }
-        let source = text("Sources/TidemarkEngine/Metrics/MetricDefinition.swift")
+        let source = text("Sources/TidemarkEngine/Metrics/ServerMetrics.swift")
         #expect(source.contains("tidemark_"))
         report(unexplainedMetrics(in: source, page: text("Docs/OPERATIONS.md")))
     }

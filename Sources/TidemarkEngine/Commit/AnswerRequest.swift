@@ -1,4 +1,4 @@
-import TidemarkCore
+package import TidemarkCore
 
 /// The answer to a request whose change sets are written.
 extension GroupRun {
@@ -80,6 +80,111 @@ extension GroupRun {
             ledger.exchanges[device] = Exchange(lap: lap.next, revision: end, user: last?.user ?? user)
         } else if let user, last?.user == nil {
             ledger.exchanges[device] = Exchange(lap: last?.lap ?? "", revision: last?.revision ?? end, user: user)
+        }
+    }
+}
+
+/// The envelope of a change set in an answer.
+package struct AnswerEnvelope {
+    /// The change set's id.
+    package let id: String?
+    /// The revision that it became.
+    package var revision: Int64?
+    /// The author's time.
+    package var time: Int64?
+    /// The reasons of a conflict; nil for an accepted change set.
+    package var reasons: [ConflictReason]?
+    /// Records with overruled values, JSON each.
+    package var overruled: [String] = []
+
+    /// Makes an envelope.
+    package init(id: String?, revision: Int64? = nil, time: Int64? = nil, reasons: [ConflictReason]? = nil) {
+        self.id = id
+        self.revision = revision
+        self.time = time
+        self.reasons = reasons
+    }
+
+    /// The JSON members, in the order of the wire format.
+    package var members: [String] {
+        var members: [String] = []
+        if let id { members.append(#""id":"\#(id)""#) }
+        if let revision { members.append(#""revision":\#(revision)"#) }
+        if let time { members.append(#""time":\#(time)"#) }
+        members.append(#""conflict":\#(reasons != nil)"#)
+        if let reasons { members.append(#""reasons":[\#(reasons.map(json).joined(separator: ","))]"#) }
+        if !overruled.isEmpty { members.append(#""overruled":[\#(overruled.joined(separator: ","))]"#) }
+        return members
+    }
+
+    private func json(_ reason: ConflictReason) -> String {
+        let columns = reason.columns.map(JSONText.quote).joined(separator: ",")
+        let key = reason.key.isEmpty ? "" : #""key":\#(reason.key),"#
+        return #"{"table":\#(JSONText.quote(reason.table)),\#(key)"columns":[\#(columns)],"#
+            + #""rule":"\#(reason.rule)","message":\#(JSONText.quote(reason.message))}"#
+    }
+}
+
+/// The answer to a sync request.
+package struct SyncAnswer: Hashable, Sendable {
+    /// The device's revision after it applies the answer.
+    package let maxRevision: Int64
+    /// The zone's state.
+    package let zone: ZoneState
+    /// Whether later revisions remain.
+    package let hasMore: Bool
+    /// The fingerprint of the zone's rows at ``maxRevision``, if it is known.
+    package let fingerprint: Fingerprint?
+    /// Notes of overruled values, JSON each.
+    package let overruled: [String]
+    /// The ids that the device is lent, by table.
+    package let lent: [String: [LentIDs]]
+    /// How much of the device's own change sets the answer repeats.
+    package let echo: SyncRequest.Echo
+    /// The change sets, JSON each, in the order in which they are applied.
+    package let changeSets: [String]
+
+    /// Makes an answer.
+    package init(
+        maxRevision: Int64,
+        zone: ZoneState,
+        hasMore: Bool,
+        fingerprint: Fingerprint?,
+        overruled: [String] = [],
+        lent: [String: [LentIDs]] = [:],
+        echo: SyncRequest.Echo = .all,
+        changeSets: [String]
+    ) {
+        self.maxRevision = maxRevision
+        self.zone = zone
+        self.hasMore = hasMore
+        self.fingerprint = fingerprint
+        self.overruled = overruled
+        self.lent = lent
+        self.echo = echo
+        self.changeSets = changeSets
+    }
+
+    /// The answer as JSON.
+    package var text: String {
+        let notes = overruled.isEmpty ? "" : #""overruled":[\#(overruled.joined(separator: ","))],"#
+        let fingerprintMember = fingerprint.map { #""fingerprint":"\#($0)","# } ?? ""
+        let lent = lent.isEmpty ? "" : #""lent":{\#(lentMembers.joined(separator: ","))},"#
+        let echo =
+            switch echo {
+            case .all: ""
+            case .ids: #""echo":"ids","#
+            }
+        return #"{"maxRevision":\#(maxRevision),"epoch":"\#(zone.epoch)","schema":"\#(zone.schema)","#
+            + #""more":\#(hasMore),\#(echo)\#(fingerprintMember)\#(notes)\#(lent)"#
+            + #""changeSets":[\#(changeSets.joined(separator: ","))]}"#
+    }
+
+    /// Each table's lent ids: arrays of first, last, stride and width.
+    private var lentMembers: [String] {
+        lent.sorted { $0.key < $1.key }.map { table, ids in
+            let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
+            return "\(JSONText.quote(table)):[\(list)]"
         }
     }
 }

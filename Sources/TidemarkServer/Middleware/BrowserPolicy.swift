@@ -1,3 +1,5 @@
+internal import HTTPTypes
+internal import Hummingbird
 public import TidemarkCore
 
 /// Decides which web pages may send requests.
@@ -107,4 +109,144 @@ extension BrowserPolicy {
         guard let site = headers.fetchSite, !Self.ownSites.contains(site) else { return .passes }
         return .refusesSite(site)
     }
+}
+
+/// Applies the browser policy on every path, before the server reads a request's body.
+struct BrowserMiddleware: RouterMiddleware {
+    typealias Context = ServerRequestContext
+
+    let policy: BrowserPolicy
+    /// Whether the server listens on loopback only.
+    let isLoopback: Bool
+
+    func handle(
+        _ request: Request,
+        context: ServerRequestContext,
+        next: @concurrent (Request, ServerRequestContext) async throws -> Response
+    ) async throws -> Response {
+        let headers = BrowserPolicy.Headers(
+            host: request.head.authority,
+            origin: request.headers[.origin],
+            fetchSite: request.headers[.fetchSite]
+        )
+        let verdict = policy.verdict(on: headers, isLoopback: isLoopback)
+        guard var refusal = refusal(verdict) else {
+            let crossOrigin = verdict.allowedOrigin.map { CrossOrigin(origin: $0) }
+            if let crossOrigin, CrossOrigin.isPreflight(request) { return crossOrigin.permission }
+            var response = try await next(request, context)
+            crossOrigin?.permit(&response)
+            if policy.allowsOrigins { CrossOrigin.vary(&response) }
+            return response
+        }
+        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+        return try await ErrorAnswer.response(to: refusal, request: request, context: context)
+    }
+
+    /// Returns the refusal for a verdict; nil if the request passes.
+    private func refusal(_ verdict: BrowserPolicy.Verdict) -> Refusal? {
+        switch verdict {
+        case .passes, .isAllowed: nil
+        case .refusesHost(let host):
+            Refusal(
+                .originRefused,
+                "This server does not answer to the name \(host.prefix(Self.headerCharactersMax)).",
+                fix:
+                    """
+                    Ask for localhost or 127.0.0.1. If a proxy in front of the server passes its own name on, serve \
+                    with --host and that name.
+                    """
+            )
+        case .refusesOrigin(let origin):
+            Refusal(
+                .originRefused,
+                "This server does not answer web pages of \(origin.prefix(Self.headerCharactersMax)).",
+                fix: "If these pages may read and write here, serve with --allow-origin and that origin."
+            )
+        case .refusesSite:
+            Refusal(
+                .originRefused,
+                "This server does not answer web pages of other sites.",
+                fix:
+                    """
+                    Open the address itself, not by a link of another page. If a page may read and write here, serve \
+                    with --allow-origin and its origin.
+                    """
+            )
+        }
+    }
+
+    /// The most characters of a header that an error message repeats.
+    private static let headerCharactersMax = 200
+}
+
+extension HTTPField.Name { fileprivate static let fetchSite = customName("Sec-Fetch-Site") }
+
+/// A host and an optional port, from the header `Host` or an origin.
+struct Authority: Hashable, Sendable {
+    /// The host in lower case; an IPv6 address keeps its brackets.
+    let host: String
+    /// The port, if there is one.
+    let port: Int?
+
+    /// Parses `example.org`, `example.org:8080` or `[::1]:8080`; nil for anything else.
+    init?(_ text: some StringProtocol) {
+        let text = text.lowercased()
+        let end =
+            text.hasPrefix("[")
+            ? text.firstIndex(of: "]").map { text.index(after: $0) } : text.firstIndex(of: ":") ?? text.endIndex
+        guard let end else { return nil }
+        let name = text[..<end]
+        let isAddress = name.hasPrefix("[")
+        let inner = isAddress ? name.dropFirst().dropLast() : name
+        guard !inner.isEmpty, inner.utf8.allSatisfy({ Self.mayHold($0, isAddress: isAddress) }) else { return nil }
+        // `example.org.` is the same host, written as an absolute name.
+        host = String(name.hasSuffix(".") ? name.dropLast() : name)
+        let rest = text[end...]
+        guard !rest.isEmpty else {
+            port = nil
+            return
+        }
+        guard rest.hasPrefix(":"), rest.dropFirst().utf8.allSatisfy(Self.isDigit), let number = Int(rest.dropFirst()),
+            (1...65_535).contains(number)
+        else { return nil }
+        port = number
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+    private static func mayHold(_ byte: UInt8, isAddress: Bool) -> Bool {
+        isDigit(byte) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+            || (isAddress ? ":.%" : "-._").utf8.contains(byte)
+    }
+}
+
+/// The origin of a web page: scheme, host and port, as a browser sends it in `Origin`.
+struct WebOrigin: Hashable, Sendable {
+    private let scheme: String
+    private let host: String
+    private let port: Int?
+
+    /// Parses an origin; nil for `null`, for `*`, and for anything with a path.
+    init?(_ text: String) {
+        guard let separator = text.firstRange(of: "://"), let authority = Authority(text[separator.upperBound...])
+        else { return nil }
+        let scheme = text[..<separator.lowerBound].lowercased()
+        guard scheme.first?.isLetter == true,
+            scheme.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "+.-".contains($0)) })
+        else { return nil }
+        self.scheme = scheme
+        host = authority.host
+        port = authority.port ?? Self.defaultPorts[scheme]
+    }
+
+    /// Whether the page belongs to the server with this `Host`.
+    ///
+    /// A proxy may terminate TLS, so the server does not know its own scheme. `Sec-Fetch-Site`
+    /// distinguishes `http` from `https`.
+    func isOwn(of server: Authority) -> Bool {
+        guard let standard = Self.defaultPorts[scheme] else { return false }
+        return host == server.host && port == server.port ?? standard
+    }
+
+    private static let defaultPorts = ["http": 80, "https": 443]
 }

@@ -61,3 +61,77 @@ extension HTTPField.Name {
     static let idempotencyKey = customName("Idempotency-Key")
     static let tidemarkSeen = customName("Tidemark-Seen")
 }
+
+/// The header `Prefer` of a write (RFC 7240).
+struct Preferences: Hashable, Sendable {
+    /// Whether the client wants no record in the answer.
+    private(set) var isMinimal = false
+    /// The preferences that the server follows, as in `Preference-Applied`; nil if there are none.
+    private(set) var applied: String?
+
+    /// Reads the header.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown preference, unless the client sends
+    ///   `handling=lenient`.
+    init(_ header: String?) throws(TidemarkError) {
+        let parts = (header ?? "").split(separator: ",").map { part in
+            String(part.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\"" }).lowercased()
+        }
+        let known = parts.filter(Self.known.contains)
+        guard known.count == parts.count || parts.contains("handling=lenient") else {
+            throw TidemarkError(
+                .invalidArgument,
+                "Prefer has a preference that this server does not know.",
+                fix: "It knows return=minimal, return=representation, handling=strict and handling=lenient."
+            )
+        }
+        // The first one counts, as RFC 7240 says.
+        isMinimal = known.first { $0.hasPrefix("return=") } == "return=minimal"
+        applied = known.isEmpty ? nil : known.joined(separator: ", ")
+    }
+
+    private static let known: Set<String> = [
+        "return=minimal", "return=representation", "handling=strict", "handling=lenient",
+    ]
+}
+
+/// The media types of the requests and answers of clients without rows.
+enum MediaTypes {
+    private static let bodies: Set<String> = ["application/json", "application/merge-patch+json"]
+    private static let answers: Set<String> = [
+        "*/*", "application/*", "application/json", "application/problem+json",
+    ]
+
+    /// Checks `Accept`, and `Content-Type` if the request has a body.
+    ///
+    /// `null` is NULL and a missing member stays, so both types of bodies mean the same. A request need name none.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/notAcceptable`` or ``TidemarkCore/ErrorCode/unsupportedMediaType``.
+    static func check(_ headers: HTTPFields, hasBody: Bool) throws(TidemarkError) {
+        guard accepts(headers[.accept]) else {
+            throw TidemarkError(
+                .notAcceptable,
+                "The server answers in JSON, which Accept excludes.",
+                fix: "Send Accept: application/json, or leave it out."
+            )
+        }
+        guard hasBody, let type = headers[.contentType].map(essence), !bodies.contains(type) else { return }
+        throw TidemarkError(
+            .unsupportedMediaType,
+            "The server cannot read a body of this media type.",
+            fix: "Send Content-Type: application/json; with curl, add -H 'Content-Type: application/json'."
+        )
+    }
+
+    private static func accepts(_ header: String?) -> Bool {
+        guard let header, !header.isEmpty else { return true }
+        return header.split(separator: ",").contains { part in
+            answers.contains(essence(part)) && !part.filter { $0 != " " }.lowercased().hasSuffix(";q=0")
+        }
+    }
+
+    /// Returns a media type without its parameters.
+    private static func essence(_ type: some StringProtocol) -> String {
+        String(type.prefix { $0 != ";" }).filter { $0 != " " && $0 != "\t" }.lowercased()
+    }
+}
