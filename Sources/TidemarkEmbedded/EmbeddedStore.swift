@@ -247,13 +247,12 @@ public final class EmbeddedStore: SyncService {
     /// Answers a question about the zone in one read transaction, beside the writer.
     public func read<Answer>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
         try check(access.zone)
-        guard !question.isPartOfWrite else { return try await answer(question) }
-        return try await places.run(for: .init(access)) { try await answer(question) }
-    }
-
-    private func answer<Answer>(_ question: ZoneQuestion<Answer>) async throws -> Answer {
-        try await file.readingZone { db, served in
-            try ReadingDeadline.run(db) { try question.ask(FileReader(db, schema: served.schema, hash: served.hash)) }
+        return try await places.run(for: .init(access)) {
+            try await file.readingZone { db, served in
+                try ReadingDeadline.run(db) {
+                    try question.ask(FileReader(db, schema: served.schema, hash: served.hash))
+                }
+            }
         }
     }
 

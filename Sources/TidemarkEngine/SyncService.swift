@@ -94,13 +94,16 @@ public protocol SyncService: Sendable {
 }
 
 extension SyncService {
-    /// Judges writes of a client without rows, as ``answer(_:)`` does.
-    package func write(_ changeSet: RecordChangeSet, _ access: ZoneAccess) async throws -> WriteVerdict {
-        let answer = try await answer(ZoneRequest(.write(changeSet), access: access))
-        guard case .verdict(let verdict) = answer.content else {
-            throw TidemarkError(.internalFailure, "The store's answer has no verdict.", fix: "Please report this.")
+    /// Does writes of a client without rows that stand or fall together, as ``answer(_:)`` does.
+    ///
+    /// - Returns: An answer for each write, in order.
+    /// - Throws: ``Problem`` if they are refused; then nothing was done.
+    package func write(_ writes: ClientWrites, _ access: ZoneAccess) async throws -> [WriteAnswer] {
+        let answer = try await answer(ZoneRequest(.write(writes), access: access))
+        guard case .writes(let answers) = answer.content else {
+            throw TidemarkError(.internalFailure, "The store's answer is another one.", fix: "Please report this.")
         }
-        return verdict
+        return try answers.get()
     }
 
     /// None: all zones share one database.

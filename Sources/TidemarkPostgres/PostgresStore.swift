@@ -64,7 +64,7 @@ public final class PostgresStore: SyncService {
         commit = { zone, requests in
             try await zones.inTransaction(zone, beginsLater: true) { transaction in
                 let answers = try group.handle(requests, in: transaction)
-                if !answers.results.haveEffect { transaction.isVoid = true }
+                if !answers.haveEffect { transaction.isVoid = true }
                 return answers.results
             }
         }
@@ -228,8 +228,7 @@ public final class PostgresStore: SyncService {
 
     /// Answers a question about a zone in one read transaction, beside its commits.
     public func read<Answer: Sendable>(_ access: ZoneAccess, _ question: ZoneQuestion<Answer>) async throws -> Answer {
-        guard !question.isPartOfWrite else { return try await zones.read(access.zone, question) }
-        return try await places.run(for: .init(access)) { [zones] in try await zones.read(access.zone, question) }
+        try await places.run(for: .init(access)) { [zones] in try await zones.read(access.zone, question) }
     }
 
     /// Writes the contacts of all zones' devices, in one statement.

@@ -52,11 +52,6 @@ import TidemarkEngine
             for await _ in begun.stream { break }
             let revision = try await zone.service.read(Self.access("ben"), ZoneQuestion { $0.state.revision })
             #expect(revision == 1)
-            let planned = try await zone.service.read(
-                Self.access(sender),
-                ZoneQuestion(isPartOfWrite: true) { $0.state.revision }
-            )
-            #expect(planned == 1)
             _ = try await zone.sync(at: 1, #"{"team":{"update":[1],"attributes":{"1":{"name":"Kiel!"}}}}"#)
             #expect(try await zone.service.digest(Self.access("ben")).revision == 2)
             #expect(questions.begun <= 2)

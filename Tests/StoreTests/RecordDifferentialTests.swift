@@ -105,7 +105,6 @@ import TidemarkTestSupport
                 "\(revisions.map { "\($0.revision) \($0.device ?? "-") \($0.tables.sorted { $0.key < $1.key })" })",
                 "\(try reader.changeSets(of: [2], bytesMax: 1 << 20)[2] ?? "-")", "\(try reader.devices())",
                 "\(try reader.estimate(player))",
-                "\(try reader.verdict(of: "00000000-0000-4000-8000-000000000002") as Any)",
                 "\(try reader.refusals(before: .max, limit: 5))",
             ]
         }

@@ -64,15 +64,15 @@ struct RowClient {
             body: try body.map { String(decoding: try WriteRequest.json(of: Array($0.utf8)), as: UTF8.self) },
             precondition: try Precondition(ifMatch: ifMatch, ifNoneMatch: ifNoneMatch, of: method)
         )
-        let offer = OfferWrites(service: zone.service, isMinimal: isMinimal, seen: seen)
-        return try await offer.answers(to: [request], id: id, .local("main"))[0]
+        let writes = ClientWrites(id: id, requests: [request], seen: seen, isMinimal: isMinimal)
+        return try await zone.service.write(writes, .local("main"))[0]
     }
 
     /// Sends an atomic batch.
     func batch(_ requests: String, id: String = UUID().uuidString.lowercased()) async throws -> [WriteAnswer] {
         let batch = try WriteBatch(Array(#"{"requests":\#(requests)}"#.utf8))
-        let offer = OfferWrites(service: zone.service, isMinimal: false, seen: nil)
-        return try await offer.answers(to: batch.requests.map { try $0.get() }, id: id, .local("main"))
+        let writes = ClientWrites(id: id, requests: try batch.requests.map { try $0.get() })
+        return try await zone.service.write(writes, .local("main"))
     }
 
     /// The problem with which the server refuses a request; nil if it accepts it.

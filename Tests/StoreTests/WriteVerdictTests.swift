@@ -16,12 +16,11 @@ import TidemarkEngine
 
     private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(100_000_000_000 + number)" }
 
-    /// Plans writes to tables: the method, the path beneath `tables`, and the body.
-    private static func plan(
-        _ zone: Zone,
+    /// Writes to tables: the method, the path beneath `tables`, and the body.
+    private static func writes(
         id number: Int,
         _ writes: (method: WriteRequest.Method, path: String, body: String?)...
-    ) async throws -> RecordChangeSet {
+    ) -> ClientWrites {
         let requests = writes.map { write in
             let parts = write.path.split(separator: "/").map(String.init)
             return WriteRequest(
@@ -32,10 +31,7 @@ import TidemarkEngine
                 precondition: write.method == .post ? .missing : .present
             )
         }
-        return try await zone.service.read(
-            .local("main"),
-            ZoneQuestion { try PlanWrites($0).changeSet(of: requests, id: id(number), seen: nil) }
-        )
+        return ClientWrites(id: id(number), requests: requests)
     }
 
     private static func rename(_ zone: Zone, _ name: String) async throws {
@@ -44,8 +40,8 @@ import TidemarkEngine
         _ = try await zone.sync(at: revision, device: "b", set)
     }
 
-    private static func verdict(_ result: ZoneResult) throws -> WriteVerdict? {
-        if case .verdict(let verdict) = try result.get().content { verdict } else { nil }
+    private static func answers(_ result: ZoneResult) throws -> Result<[WriteAnswer], Problem>? {
+        if case .writes(let answers) = try result.get().content { answers } else { nil }
     }
 
     @Test(arguments: Store.all)
@@ -53,33 +49,39 @@ import TidemarkEngine
         async throws
     {
         let zone = try await Zone(store, Self.schema)
-        let first = try await Self.plan(zone, id: 1, (.post, "player", #"{"team":1,"name":"Ben"}"#))
-        let second = try await Self.plan(zone, id: 2, (.patch, "team/2", #"{"name":"blue"}"#))
-        let third = try await Self.plan(zone, id: 3, (.patch, "team/1", #"{"name":"blue"}"#))
         let push = #"{"id":"\#(Self.id(9))","player":{"create":[-1],"attributes":{"-1":{"team":2}}}}"#
         let body = #"{"maxRevision":1,"device":"a","echo":"ids","changeSets":[\#(push)]}"#
-        let results = try await zone.together([
-            ZoneRequest(.write(first), access: .local("main")),
-            ZoneRequest(.sync(Array(body.utf8)), access: .local("main")),
-            ZoneRequest(.write(second), access: .local("main")),
-            ZoneRequest(.write(third), access: .local("main")),
-        ])
-        try #require(results.count == 4)
-        guard case .committed(2, let keys)? = try Self.verdict(results[0]) else {
-            Issue.record("\(results[0])")
-            return
-        }
-        #expect(keys.map(\.value) == ["2"])
+        let kinds: [ZoneRequest.Kind] = [
+            .write(Self.writes(id: 1, (.post, "player", #"{"team":1,"name":"Ben"}"#))),
+            .sync(Array(body.utf8)),
+            .write(Self.writes(id: 2, (.patch, "team/2", #"{"name":"blue"}"#))),
+            .write(Self.writes(id: 3, (.patch, "team/1", #"{"name":"blue"}"#))),
+            .write(Self.writes(id: 4, (.delete, "player/2", nil))),
+            .write(Self.writes(id: 5, (.patch, "player/2", #"{"score":1}"#))),
+        ]
+        let results = try await zone.together(kinds.map { ZoneRequest($0, access: .local("main")) })
+        try #require(results.count == 6)
+        let created = try #require(try Self.answers(results[0])?.get().first)
+        #expect(created.location == "tables/player/2")
+        #expect(created.record == #"{"id":2,"team":1,"name":"Ben","score":7,"$revision":2}"#)
         // The device has not seen the first write, so it gets both revisions whole.
         #expect(try Answer(try results[1].get().text).revisions == [2, 3])
-        #expect(try Self.verdict(results[2]) == .committed(revision: 4, keys: [:]))
-        guard case .refused(let reasons)? = try Self.verdict(results[3]) else {
+        let renamed = try #require(try Self.answers(results[2])?.get().first)
+        #expect(renamed.record == #"{"id":2,"name":"blue","$revision":4}"#)
+        guard case .failure(let problem)? = try Self.answers(results[3]) else {
             Issue.record("\(results[3])")
             return
         }
-        #expect(reasons.map(\.rule) == ["unique"])
+        #expect(problem.error.code == .conflict && problem.reasons.count == 1)
+        #expect(problem.reasons[0].contains(#""rule":"unique""#))
+        #expect(problem.current == #"{"id":1,"name":"red","$revision":1}"#)
+        #expect(try Self.answers(results[4])?.get().map(\.status) == [204])
+        // A write that finds no record has no verdict, and no effect.
+        let missing = #expect(throws: Problem.self) { try results[5].get() }
+        #expect(missing?.error.code == .unknownRecord && missing?.index == 0)
         #expect(try await zone.column("SELECT name FROM team ORDER BY id") == ["red", "blue"])
-        #expect(try await zone.column("SELECT score FROM player ORDER BY id") == ["0", "7", "7"])
+        #expect(try await zone.column("SELECT score FROM player ORDER BY id") == ["0", "7"])
+        #expect(try await zone.revision() == 5)
     }
 
     @Test(arguments: Store.all)
@@ -87,27 +89,24 @@ import TidemarkEngine
         store: Store
     ) async throws {
         let zone = try await Zone(store, Self.schema)
-        let creation = try await Self.plan(
-            zone,
+        let creation = Self.writes(
             id: 1,
             (.post, "player", #"{"team":-1}"#),
             (.post, "team", #"{"id":-1,"name":"blue"}"#),
             (.post, "moment", #"{"at":9,"note":"\u0041"}"#)
         )
         let first = try await zone.service.write(creation, .local("main"))
-        guard case .committed(2, let keys) = first else {
-            Issue.record("\(first)")
-            return
-        }
-        #expect(Set(keys.values) == ["2", "3"])
+        #expect(first.map(\.location).prefix(2) == ["tables/player/2", "tables/team/3"])
+        #expect(first.allSatisfy { $0.status == 201 })
         #expect(try await zone.column("SELECT team FROM player WHERE id = 2") == ["3"])
         #expect(try await zone.column("SELECT note FROM moment") == ["A"])
-        let refused = try await Self.plan(zone, id: 2, (.patch, "team/1", #"{"name":"blue"}"#))
-        let refusal = try await zone.service.write(refused, .local("main"))
-        #expect(refusal != .refused([]))
+        let refused = Self.writes(id: 2, (.patch, "team/1", #"{"name":"blue"}"#))
+        let refusal = await #expect(throws: Problem.self) { try await zone.service.write(refused, .local("main")) }
         try await Self.rename(zone, "rot")
         #expect(try await zone.service.write(creation, .local("main")) == first)
-        #expect(try await zone.service.write(refused, .local("main")) == refusal)
+        let again = await #expect(throws: Problem.self) { try await zone.service.write(refused, .local("main")) }
+        #expect(again?.reasons == refusal?.reasons && again?.error == refusal?.error)
+        #expect(again?.current == #"{"id":1,"name":"rot","$revision":3}"#)
         #expect(try await zone.revision() == 3)
     }
 
@@ -116,8 +115,7 @@ import TidemarkEngine
         async throws
     {
         let zone = try await Zone(store, Self.schema)
-        let write = try await Self.plan(
-            zone,
+        let write = Self.writes(
             id: 1,
             (.post, "player", #"{"team":2,"name":"\u0042en"}"#),
             (.patch, "team/1", #"{"name":"blue"}"#)
@@ -126,27 +124,22 @@ import TidemarkEngine
             #"{"id":"\#(Self.id(1))","player":{"create":[-2251799813685249],"update":[],"delete":[],"#
             + #""attributes":{"-2251799813685249":{"team":2,"name":"\u0042en"}}},"#
             + #""team":{"create":[],"update":[1],"delete":[],"attributes":{"1":{"name":"blue"}}}}"#
-        #expect(write.text == text)
         _ = try await zone.sync(#"{"maxRevision":1,"changeSets":[\#(text)]}"#)
-        guard case .committed(2, let keys) = try await zone.service.write(write, .local("main")) else {
-            Issue.record("the write was judged again")
-            return
-        }
-        #expect(Array(keys.values) == ["2"])
+        let answers = try await zone.service.write(write, .local("main"))
+        #expect(answers.first?.location == "tables/player/2")
         #expect(try await zone.revision() == 2)
     }
 
     @Test(arguments: Store.all)
-    func `a write whose plan is older than the log is judged, because its author gets no revisions`(store: Store)
-        async throws
-    {
+    func `a write after a compaction is judged, because its author gets no revisions`(store: Store) async throws {
         var limits = Limits.standard
         limits.revisionsKept = 1
         limits.compactionStepMin = 1
         let zone = try await Zone(store, Self.schema, limits: limits)
-        let late = try await Self.plan(zone, id: 1, (.patch, "team/1", #"{"name":"blue"}"#))
         for name in ["rot", "rouge", "rosso"] { try await Self.rename(zone, name) }
-        #expect(try await zone.service.write(late, .local("main")) == .committed(revision: 5, keys: [:]))
+        let late = Self.writes(id: 1, (.patch, "team/1", #"{"name":"blue"}"#))
+        let answers = try await zone.service.write(late, .local("main"))
+        #expect(answers.first?.record == #"{"id":1,"name":"blue","$revision":5}"#)
         #expect(try await zone.column("SELECT name FROM team WHERE id = 1") == ["blue"])
     }
 
@@ -159,9 +152,9 @@ import TidemarkEngine
             (#"{"score":92233720368547758070}"#, ErrorCode.invalidValue, "score"),
             (#"{"name":{"$blob":"?"}}"#, .invalidValue, "name"), (#"{"score":1e999}"#, .invalidValue, "score"),
         ] {
-            let changeSet = try await Self.plan(zone, id: 1, (.patch, "player/1", body))
-            let results = try await zone.together([ZoneRequest(.write(changeSet), access: .local("main"))])
-            let error = #expect(throws: TidemarkError.self) { try results[0].get() }
+            let writes = Self.writes(id: 1, (.patch, "player/1", body))
+            let results = try await zone.together([ZoneRequest(.write(writes), access: .local("main"))])
+            let error = #expect(throws: Problem.self) { try results[0].get() }?.error
             #expect(error?.code == code && error?.place.table == "player" && error?.place.key == "1")
             #expect(error?.place.column == column)
         }

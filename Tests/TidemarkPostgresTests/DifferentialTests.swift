@@ -92,7 +92,7 @@ private struct Replay {
 
     /// Runs requests in one transaction.
     func together(_ entries: [Journal.Entry]) async throws -> String? {
-        var pairs: [(request: ZoneRequest, expected: Result<ZoneAnswer, TidemarkError>)] = []
+        var pairs: [(request: ZoneRequest, expected: ZoneResult)] = []
         for case .request(let request, let expected) in entries { pairs.append((request, expected)) }
         let results = try await store.commit("main", pairs.map(\.request))
         guard results.count == pairs.count else { return "\(results.count) answers" }
@@ -125,21 +125,24 @@ private struct Replay {
 
     private func compare(
         _ request: ZoneRequest,
-        _ expected: Result<ZoneAnswer, TidemarkError>,
+        _ expected: ZoneResult,
         _ answer: () async throws -> ZoneAnswer.Content
     ) async throws -> String? {
-        let actual: Result<ZoneAnswer.Content, TidemarkError>
-        do { actual = .success(try await answer()) } catch let error as TidemarkError { actual = .failure(error) }
+        let actual: Result<ZoneAnswer.Content, any Error>
+        do { actual = .success(try await answer()) } catch {
+            guard Problem(refusal: error, index: nil) != nil else { throw error }
+            actual = .failure(error)
+        }
         let mine = Self.text(expected.map(\.content))
         let theirs = Self.text(actual)
-        let sent = if case .write(let changeSet) = request.kind { changeSet.text } else { Self.text(request.text) }
+        let sent = if case .write(let writes) = request.kind { "\(writes)" } else { Self.text(request.text) }
         return mine == theirs ? nil : "\n\(sent)\nembedded:\n\(mine)\nPostgreSQL:\n\(theirs)"
     }
 
-    private static func text(_ answer: Result<ZoneAnswer.Content, TidemarkError>) -> String {
+    private static func text(_ answer: Result<ZoneAnswer.Content, any Error>) -> String {
         switch answer {
         case .success(.text(let bytes)): text(bytes)
-        case .success(.verdict(let verdict)): "\(verdict)"
+        case .success(.writes(let answers)): "\(answers)"
         case .failure(let error): "\(error)"
         }
     }

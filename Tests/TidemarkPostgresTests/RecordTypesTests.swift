@@ -44,6 +44,37 @@ import TidemarkPostgres
         try result.get()
     }
 
+    @Test func `a write to a key that no UUID column can read is refused, and the others of its commit are done`()
+        async throws
+    {
+        try await run { store, _ in
+            let requests = [Self.first, "abc", Self.second].map { key in
+                WriteRequest(
+                    method: .patch,
+                    table: "reading",
+                    key: key,
+                    body: #"{"value":8}"#,
+                    precondition: .present
+                )
+            }
+            let writes = requests.map { ClientWrites(id: UUID().uuidString.lowercased(), requests: [$0]) }
+            let results = try await store.commit(
+                "north",
+                writes.map { ZoneRequest(.write($0), access: .local("north")) }
+            )
+            let codes = results.map { result -> String in
+                switch result {
+                case .failure(let error): Problem(refusal: error, index: nil)?.error.code.rawValue ?? "\(error)"
+                case .success(let answer):
+                    if case .writes(.success(let answers)) = answer.content { "\(answers[0].status)" } else { "?" }
+                }
+            }
+            #expect(codes == ["200", "invalidKey", "200"])
+            let page = try RecordPage(try await store.recordJSON("tables/reading?value=eq.8", zone: "north"))
+            #expect(page.keys.count == 2)
+        }
+    }
+
     @Test func `an adopted table with NaN, numbers, times and UUIDs is filtered and ordered by its types`() async throws
     {
         try await run { store, _ in

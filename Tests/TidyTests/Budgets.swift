@@ -11,7 +11,7 @@ extension Budget {
     /// The requirements of the protocols that a store implements: ``SeamProtocol``.
     static let seam = Budget(
         "functions and properties that a store implements",
-        91,
+        87,
         cure: "Write the rule once above the seam, in TidemarkEngine."
     )
 
@@ -19,7 +19,7 @@ extension Budget {
     /// ``SeamProtocol/exits`` tells by its type.
     static let exits = Budget(
         "functions by which rows or the log leave a store",
-        33,
+        32,
         cure: "Answer from a function that there is, such as the readers of rows and of the log."
     )
     /// The routes that answer members of a zone with its rows, its log or what follows from them.
@@ -41,7 +41,7 @@ extension Budget {
     static let path = Budget("source files on the path of a push", 98, cure: "`make path` prints them.")
 
     /// The same for a PATCH of one record over REST.
-    static let patchPath = Budget("source files on the path of a PATCH", 127, cure: "`make path` prints them.")
+    static let patchPath = Budget("source files on the path of a PATCH", 126, cure: "`make path` prints them.")
 
     /// The statements of one request: `tidemark-dev statements` counts them, and `--list` prints them.
     static let statements = [

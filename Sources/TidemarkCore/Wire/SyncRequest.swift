@@ -69,7 +69,7 @@ package struct SyncRequest: Hashable, Sendable {
     }
 
     /// The device's revision: the base of every record without a base of its own.
-    package let maxRevision: Int64
+    package var maxRevision: Int64
     /// The device's id; nil for an anonymous client.
     package private(set) var device: String?
     /// The epoch of the device's history.

@@ -22,7 +22,7 @@ extension ZoneFile {
         try await inTransaction { transaction, _ in
             let answers = try handler.handle(group, in: transaction)
             if group.count > 1, let damage = answers.results.compactMap(Self.damage).first { throw damage }
-            return (answers.results, answers.results.haveEffect ? .commit(answers.state) : .rollback)
+            return (answers.results, answers.haveEffect ? .commit(answers.state) : .rollback)
         }
     }
 

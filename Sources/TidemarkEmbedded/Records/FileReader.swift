@@ -102,6 +102,10 @@ struct FileReader: ZoneReader {
 }
 
 extension ZoneTransaction {
+    package func rows(_ query: RowQuery) throws -> RowPage { try reader().rows(query) }
+
+    package func chains(of revisions: Set<Int64>) throws -> [Int64: String] { try reader().chains(of: revisions) }
+
     /// Reads the zone in this transaction, for clients without rows.
     package func reader() throws -> any ZoneReader { try FileReader(db, schema: schema, hash: hash) }
 }

@@ -224,21 +224,4 @@ extension FileReader {
             )
         }
     }
-
-    func verdict(of id: String) throws -> Verdict? {
-        let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT device, hash, revision, as_sent FROM main.tidemark_verdict WHERE id = ?"
-            ),
-            arguments: [id]
-        )
-        return try row.map { row in
-            Verdict(
-                device: try row.value("device"),
-                hash: try row.value("hash"),
-                revision: try row.value("revision"),
-                isAsSent: try row.value("as_sent")
-            )
-        }
-    }
 }

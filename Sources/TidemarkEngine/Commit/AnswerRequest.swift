@@ -6,7 +6,7 @@ extension GroupRun {
     mutating func render(_ turn: Turn, missed: CatchUp) throws -> ZoneAnswer {
         let request = turn.request
         let outcomes = turn.outcomes.compactMap { $0 }
-        if case .write(let changeSet) = group[turn.place].kind { return try verdict(outcomes, on: changeSet, turn) }
+        if let changeSet = turn.incoming.writes { return try answer(outcomes, to: changeSet, turn) }
         try sync.checkSettled(request, missed, knowing: known, in: zone)
         let last = turn.start.revision + turn.addedCount
         let end = missed.hasMore ? missed.revision : last
@@ -40,19 +40,21 @@ extension GroupRun {
     }
 
     /// Makes the answer to a client without rows: it has missed nothing, and the books keep nothing but its verdict.
-    private mutating func verdict(_ outcomes: [SyncHandler.Outcome], on changeSet: RecordChangeSet, _ turn: Turn) throws
-        -> ZoneAnswer
-    {
+    private mutating func answer(
+        _ outcomes: [SyncHandler.Outcome],
+        to changeSet: RecordChangeSet,
+        _ turn: Turn
+    ) throws -> ZoneAnswer {
         let copies = try outcomes.contains { $0.verdict == nil } ? zone.authorsCopies(of: [changeSet.id], .ids) : [:]
-        try compactLog()
         let verdict =
             outcomes.first?.verdict
             ?? copies[changeSet.id].flatMap {
                 WriteVerdict(stored: $0, revision: outcomes.first?.revision, of: changeSet)
             }
         guard let verdict else { throw SyncHandler.missingVerdict(turn.request.changeSets[0]) }
-        let lag = turn.start.revision - turn.request.maxRevision
-        return ZoneAnswer(.verdict(verdict), tally: sync.tally(of: outcomes, lag: lag))
+        let answers = try AnswerWrites(changeSet: changeSet, zone: zone, state: ledger.state).answers(verdict)
+        try compactLog()
+        return ZoneAnswer(.writes(answers), tally: sync.tally(of: outcomes, lag: 0))
     }
 
     private mutating func compactLog() throws {

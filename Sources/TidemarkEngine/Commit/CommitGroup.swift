@@ -29,7 +29,7 @@ package struct CommitGroup {
 
     /// Answers a group in its order.
     ///
-    /// If no result has an effect, the caller rolls back.
+    /// If the answers have no effect, the caller rolls back.
     ///
     /// - Returns: An answer or an error for each request, and the zone's state afterwards. When the answers reach the
     ///   byte limit, the remaining requests have no effect and no result; they join the next group.
@@ -37,7 +37,9 @@ package struct CommitGroup {
     package func handle(_ group: [ZoneRequest], in transaction: some CommitTransaction) throws -> Answers {
         try withReaders(of: group[...], []) { readers in
             var run = GroupRun(group, readers, in: transaction, limits: limits)
-            return Answers(results: try run.answer(), state: run.ledger.state)
+            let results = try run.answer()
+            let isAnyDone = results.contains { if case .success = $0 { true } else { false } }
+            return Answers(results: results, state: run.ledger.state, haveEffect: isAnyDone || run.hasAbsorbed)
         }
     }
 
@@ -47,6 +49,10 @@ package struct CommitGroup {
         package let results: [ZoneResult]
         /// The zone's state after the commit.
         package let state: ZoneState
+        /// Whether a request has an effect, or changes of other programs became a revision, which a refusal may show.
+        ///
+        /// A transaction without effect is rolled back, which needs no flush.
+        package let haveEffect: Bool
     }
 
     /// Keeps the texts of all requests in memory while `body` runs.
@@ -70,9 +76,11 @@ struct NotSeparate: Error {}
 
 /// A request of a group, as it was read.
 struct Incoming {
-    let request: SyncRequest
+    var request: SyncRequest
     let access: ZoneAccess
     let changeSets: [PendingChangeSet]
+    /// The writes of a client without rows; nil for a request of a device.
+    var writes: RecordChangeSet?
 }
 
 /// A request whose change sets are being decided.
@@ -164,6 +172,8 @@ struct GroupRun<Transaction: CommitTransaction> {
     let incoming: [Result<Incoming, any Error>?]
     /// Whether a write may change any record.
     var hasFarEffects = true
+    /// Whether changes of other programs became a revision of this transaction.
+    private(set) var hasAbsorbed = false
     var ledger: Ledger
     var run: Run
     /// The requests that have joined the run.
@@ -182,18 +192,21 @@ struct GroupRun<Transaction: CommitTransaction> {
         incoming = zip(group, readers).map { request, reader in
             switch request.kind {
             case .sync: Result { try Self.read(reader, limits: limits, from: request.access, in: zone) }
-            case .write(let set): Result { try Self.read(set, limits: limits, from: request.access, in: zone) }
+            case .write(let writes): Result { try Self.read(writes, limits: limits, from: request.access, in: zone) }
             case .fingerprints: nil
             }
         }
     }
 
-    private static func read(_ set: RecordChangeSet, limits: Limits, from access: ZoneAccess, in zone: Transaction)
+    private static func read(_ writes: ClientWrites, limits: Limits, from access: ZoneAccess, in zone: Transaction)
         throws -> Incoming
     {
-        var (request, pending) = try set.read(names: zone.schema.wireNames, limits: limits)
-        try placing(request.changeSets[0]) { try zone.prepare(&pending) }
-        return Incoming(request: request, access: access, changeSets: [pending])
+        let set = try RecordChangeSet(writes, in: zone.schema)
+        do {
+            var (request, pending) = try set.read(names: zone.schema.wireNames, limits: limits)
+            try zone.prepare(&pending)
+            return Incoming(request: request, access: access, changeSets: [pending], writes: set)
+        } catch let error as TidemarkError { throw set.problem(error) }
     }
 
     private static func read(
@@ -233,24 +246,12 @@ struct GroupRun<Transaction: CommitTransaction> {
         ledger.facts = try zone.facts(factsQuery)
         let head = try zone.head()
         guard head.hasOutsideChanges else { return try answerAll(since: head) }
-        do {
-            return try zone.attempt {
-                try zone.absorbOutsideChanges()
-                let results = try answerAll(since: zone.head())
-                guard results.haveEffect else { throw AllRefused(results: results) }
-                return results
-            }
-        } catch let refused as AllRefused {
-            return refused.results
-        } catch let error as TidemarkError {
+        do { try zone.attempt { try zone.absorbOutsideChanges() } } catch let error as TidemarkError {
             // Every request meets the rows that the error names.
             return group.map { _ in .failure(error) }
         }
-    }
-
-    /// No request has an effect, so the changes of other programs have none either.
-    private struct AllRefused: Error {
-        let results: [ZoneResult]
+        hasAbsorbed = true
+        return try answerAll(since: zone.head())
     }
 
     private mutating func answerAll(since head: CommitHead) throws -> [ZoneResult] {
@@ -280,7 +281,8 @@ struct GroupRun<Transaction: CommitTransaction> {
         for case .success(let request)? in incoming {
             query.changeSets += request.request.changeSets.compactMap(\.id)
             if let question = request.request.question { query.changeSets += question.recall + question.known }
-            query.oldest = min(query.oldest ?? .max, request.request.maxRevision)
+            // A client without rows misses nothing.
+            query.oldest = min(query.oldest ?? .max, request.writes == nil ? request.request.maxRevision : .max)
             guard let device = request.request.device else { continue }
             query.devices.insert(device)
             for changeSet in request.changeSets {
@@ -329,8 +331,11 @@ struct GroupRun<Transaction: CommitTransaction> {
         }
     }
 
+    /// Returns a request that was read; a client without rows is as far as the zone when its turn comes.
     func request(at place: Int) -> Incoming? {
-        if case .success(let request)? = incoming[place] { request } else { nil }
+        guard case .success(var request)? = incoming[place] else { return nil }
+        if request.writes != nil { request.request.maxRevision = ledger.state.revision }
+        return request
     }
 
     /// The zone's state after the run.
@@ -362,6 +367,7 @@ struct GroupRun<Transaction: CommitTransaction> {
             return true
         } catch let error
             where error is NotSeparate || error is TidemarkError || error is Violation || error is DamagedLog
+            || error is Problem
         {
             // Alone, the request is answered or refused by itself.
             ledger = before.ledger

@@ -6,9 +6,6 @@ package import TidemarkCore
 /// table, not a row. All functions are synchronous and run on the store's own thread. A store throws
 /// ``TidemarkCore/TidemarkError`` or ``Violation``; any other error is a failure of the database.
 package protocol CommitTransaction: ZoneBooks {
-    /// The zone's tables and policies.
-    var schema: SyncSchema { get }
-
     /// Whether a write may change records that no foreign key action explains: the tables have triggers of a program.
     var hasFarEffects: Bool { get throws }
 

@@ -8,12 +8,12 @@ extension GroupRun {
         if case .failure(let error)? = incoming[place] { return .failure(error) }
         let before = ledger
         let zone = zone
-        let result = try zone.isolated(alone: group.count == 1) { try answerOne(place) }
-        if case .failure = result {
-            ledger = before
-            run = Run(footprint: Footprint(rules))
-        }
-        return result
+        let result = try zone.isolated(alone: group.count == 1 && !hasAbsorbed) { try answerOne(place) }
+        guard case .failure(let error) = result else { return result }
+        ledger = before
+        run = Run(footprint: Footprint(rules))
+        guard let error = error as? TidemarkError, let writes = request(at: place)?.writes else { return result }
+        return .failure(writes.problem(error))
     }
 
     mutating func answerOne(_ place: Int) throws -> ZoneAnswer {
@@ -108,6 +108,7 @@ extension GroupRun {
     // MARK: Turns
 
     mutating func begin(_ incoming: Incoming, at place: Int) throws -> Turn {
+        var incoming = incoming
         let request = incoming.request
         let written = ledger.state.revision
         if !request.changeSets.isEmpty, ledger.fingerprints[written] == nil {
@@ -115,6 +116,11 @@ extension GroupRun {
         }
         let start = upcoming
         try sync.admit(request, from: incoming.access.caller, to: start, knowing: known, in: zone)
+        if var writes = incoming.writes {
+            let hasVerdict = ledger.facts.verdicts[writes.id] != nil
+            try PlanWrites(zone: zone, state: start).find(&writes, hasVerdict: hasVerdict)
+            incoming.writes = writes
+        }
         let missed = try sync.catchUp(
             request,
             at: start,

@@ -1,7 +1,7 @@
 package import TidemarkCore
 
 /// What a transaction on a zone knows from its books: verdicts, fingerprints and the log.
-package protocol ZoneBooks {
+package protocol ZoneBooks: RowReader {
     /// The server's wall clock, in milliseconds since 1970.
     var now: Int64 { get }
 
@@ -15,9 +15,6 @@ package protocol ZoneBooks {
 
     /// Computes the fingerprint of the latest revision from all rows, and stores it.
     func recomputeFingerprint() throws
-
-    /// Counts and fingerprints the rows of a table in ranges of keys.
-    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
 
     /// Logs the changes that other programs made in the tables as one revision, if there are any.
     func absorbOutsideChanges() throws

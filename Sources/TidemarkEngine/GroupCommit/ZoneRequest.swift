@@ -5,7 +5,7 @@ public struct ZoneRequest: Sendable {
         /// A round of synchronisation, JSON.
         case sync([UInt8])
         /// Writes of a client without rows.
-        case write(RecordChangeSet)
+        case write(ClientWrites)
         /// A comparison of rows, by ``ComparisonHandler``, JSON.
         case fingerprints([UInt8])
     }
@@ -31,7 +31,7 @@ public struct ZoneRequest: Sendable {
 
     /// The size of the request, in bytes.
     package var byteCount: Int {
-        if case .write(let changeSet) = kind { changeSet.text.utf8.count } else { text.count }
+        if case .write(let writes) = kind { writes.byteCount } else { text.count }
     }
 }
 
@@ -41,8 +41,8 @@ public struct ZoneAnswer: Hashable, Sendable {
     package enum Content: Hashable, Sendable {
         /// A text, JSON.
         case text([UInt8])
-        /// The verdict on writes of a client without rows.
-        case verdict(WriteVerdict)
+        /// The answers to writes of a client without rows, in their order, or why none of them is done.
+        case writes(Result<[WriteAnswer], Problem>)
     }
 
     /// The content for the sender.
@@ -67,17 +67,12 @@ public struct ZoneAnswer: Hashable, Sendable {
         self.init(.text(Array(text.utf8)), tally: tally, device: device, revision: revision)
     }
 
-    /// The text; empty for a verdict.
+    /// The text; empty for the answers to writes.
     package var text: [UInt8] { if case .text(let text) = content { text } else { [] } }
 }
 
 /// The answer to a request, or the error that refuses it.
 package typealias ZoneResult = Result<ZoneAnswer, any Error>
-
-extension [ZoneResult] {
-    /// Whether any request has an effect; a transaction without one is rolled back, which needs no flush.
-    package var haveEffect: Bool { contains { if case .success = $0 { true } else { false } } }
-}
 
 /// Counts of one sync request, for metrics.
 package struct SyncTally: Hashable, Sendable {

@@ -1,25 +1,11 @@
 package import TidemarkCore
 
 /// Renders the verdict on writes for a client without rows, with the records as they are now.
-package struct AnswerWrites {
-    private let changeSet: RecordChangeSet
-    private let reader: (any ZoneReader)?
-    /// The state that the writes became.
-    private let committed: StateTag?
-
-    /// Wraps a change set with a verdict; the answers have the records as they are now.
-    package init(_ changeSet: RecordChangeSet, _ reader: any ZoneReader) {
-        self.changeSet = changeSet
-        self.reader = reader
-        committed = nil
-    }
-
-    /// Wraps a change set that became a state; the answers have no records.
-    package init(_ changeSet: RecordChangeSet, committed: StateTag) {
-        self.changeSet = changeSet
-        reader = nil
-        self.committed = committed
-    }
+struct AnswerWrites {
+    let changeSet: RecordChangeSet
+    let zone: any RowReader
+    /// The zone's state after the writes.
+    let state: ZoneState
 
     // MARK: Done
 
@@ -29,53 +15,67 @@ package struct AnswerWrites {
     /// record, the tag is of the revision that the writes became, and is left out where the client cannot know all
     /// columns of that state. So a client never gets the tag of a state that it has not seen.
     ///
-    /// - Throws: ``Problem`` if the writes were refused, or an error of the store.
-    package func answers(_ verdict: WriteVerdict) throws -> [WriteAnswer] {
+    /// - Returns: The answers, or why the writes were refused.
+    /// - Throws: An error of the store.
+    func answers(_ verdict: WriteVerdict) throws -> Result<[WriteAnswer], Problem> {
         switch verdict {
-        case .refused(let reasons): throw try problem(reasons)
-        case .committed(_, let keys):
-            let names = changeSet.writes.indices.map { index in
-                let name = WriteVerdict.Name(table: changeSet.writes[index].table.name, key: changeSet.keys[index])
-                return WriteVerdict.Name(table: name.table, key: keys[name] ?? name.key)
+        case .refused(let reasons): return .failure(try problem(reasons))
+        case .committed(let revision, let keys):
+            if changeSet.sent.isMinimal {
+                let tag = RecordTag(try zone.tag(of: revision, in: state))
+                let names = changeSet.writes.indices.map { name($0, keys) }
+                return .success(zip(changeSet.writes, names).map { minimal($0, $1, tag: tag) })
             }
-            let rows = try reader.map { try self.rows(names, in: $0) }
-            let tags = try reader?.tags(of: Set((rows ?? [:]).values.map(\.revision))) ?? [:]
-            return changeSet.writes.enumerated().map { index, write in
-                answer(write, names[index], rows: rows, tags: tags)
-            }
+            let names = changeSet.writes.indices.map { name($0, keys) }
+            let rows = try rows(names)
+            let tags = try zone.tags(of: Set(rows.values.map(\.revision)), in: state)
+            return .success(
+                zip(changeSet.writes, names).map { write, name in answer(write, name, row: rows[name], tags: tags) }
+            )
         }
+    }
+
+    /// Returns the name of a written record as the zone has it.
+    private func name(_ index: Int, _ keys: [WriteVerdict.Name: String]) -> WriteVerdict.Name {
+        let name = WriteVerdict.Name(table: changeSet.writes[index].table.name, key: changeSet.keys[index])
+        return WriteVerdict.Name(table: name.table, key: keys[name] ?? name.key)
+    }
+
+    private func empty(_ write: RecordWrite, _ name: WriteVerdict.Name) -> WriteAnswer {
+        let table = RecordPath.text([JSONText.quote(name.table)])
+        let location = "tables/\(table)/\(RecordPath.text(canonical: name.key, of: write.table))"
+        return WriteAnswer(operation: write.operation, location: location)
+    }
+
+    /// Returns the answer without the record; `tag` is that of the state that the writes became.
+    private func minimal(_ write: RecordWrite, _ name: WriteVerdict.Name, tag: RecordTag) -> WriteAnswer {
+        var answer = empty(write, name)
+        if write.operation != .delete, changeSet.isKnownAfterwards(write) { answer.entityTag = tag.entityTag }
+        return answer
     }
 
     private func answer(
         _ write: RecordWrite,
         _ name: WriteVerdict.Name,
-        rows: [WriteVerdict.Name: RowText]?,
+        row: RowText?,
         tags: [Int64: StateTag]
     ) -> WriteAnswer {
-        let location =
-            "tables/\(RecordPath.text([JSONText.quote(name.table)]))/\(RecordPath.text(canonical: name.key, of: write.table))"
-        var answer = WriteAnswer(operation: write.operation, location: location)
-        guard write.operation != .delete else { return answer }
-        guard let rows else {
-            guard changeSet.isKnownAfterwards(write) else { return answer }
-            answer.entityTag = committed.map { RecordTag($0).entityTag }
-            return answer
-        }
-        guard let row = rows[name] else { return answer }
+        var answer = empty(write, name)
+        guard write.operation != .delete, let row else { return answer }
         answer.entityTag = tags[row.revision].map { RecordTag($0).entityTag }
         answer.record = RecordText.object(row, columns: write.table.columns)
         return answer
     }
 
     /// Returns the rows of records, by the name under which each is asked for.
-    private func rows(_ names: [WriteVerdict.Name], in reader: any ZoneReader) throws -> [WriteVerdict.Name: RowText] {
+    private func rows(_ names: [WriteVerdict.Name]) throws -> [WriteVerdict.Name: RowText] {
         var found: [WriteVerdict.Name: RowText] = [:]
         for (table, indices) in Dictionary(grouping: names.indices, by: { changeSet.writes[$0].table }) {
             let wanted = indices.filter { changeSet.writes[$0].operation != .delete }
             guard !wanted.isEmpty else { continue }
             var query = RowQuery(table, limit: wanted.count, bytesMax: ZoneReaderLimits.wholeBytesMax)
             query.keys = wanted.map { names[$0].key }
-            let rows = try reader.rows(query).rows
+            let rows = try zone.rows(query).rows
             for row in rows { found[WriteVerdict.Name(table: table.name, key: row.key)] = row }
             // A client may spell the key of a new record in another way than the zone.
             if let index = wanted.first, wanted.count == 1, let row = rows.first { found[names[index]] = row }
@@ -102,8 +102,8 @@ package struct AnswerWrites {
         let isDeletion = first.map { changeSet.writes[$0].operation == .delete } ?? false
         return Problem(
             isPrecondition ? Self.preconditionFailed(place) : Self.conflict(place, isDeletion: isDeletion),
-            reasons: reasons.map { $0.json(reader?.schema) },
-            current: try first.flatMap(current),
+            reasons: reasons.map { $0.json(zone.schema) },
+            current: try first.flatMap { try zone.record(changeSet.keys[$0], in: changeSet.writes[$0].table) },
             index: first
         )
     }
@@ -130,13 +130,6 @@ package struct AnswerWrites {
             fix: "The reasons name the rule and the record. \(cure)",
             place: place ?? .init()
         )
-    }
-
-    private func current(_ index: Int) throws -> String? {
-        guard let reader else { return nil }
-        var query = RowQuery(changeSet.writes[index].table, limit: 1, bytesMax: ZoneReaderLimits.bytesMax)
-        query.keys = [changeSet.keys[index]]
-        return try reader.rows(query).rows.first.map { RecordText.object($0, columns: query.columns) }
     }
 }
 

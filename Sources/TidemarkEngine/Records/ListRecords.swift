@@ -21,15 +21,7 @@ package struct ListRecords {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``.
     package func table(_ name: String) throws(TidemarkError) -> SyncedTable {
-        guard let table = reader.schema.byName[name] else {
-            throw TidemarkError(
-                .unknownTable,
-                "The zone has no synced table of this name.",
-                fix: "GET /tables lists the tables.",
-                place: .init(table: name)
-            )
-        }
-        return table
+        try reader.schema.table(name)
     }
 
     // MARK: One record
@@ -177,5 +169,22 @@ package struct ListRecords {
             let text = part.drop { $0 == " " }
             return text == "*" || (text.hasPrefix("W/") ? text.dropFirst(2) : text).prefix { $0 != " " } == tag
         }
+    }
+}
+
+extension SyncSchema {
+    /// Returns a synced table.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``.
+    func table(_ name: String) throws(TidemarkError) -> SyncedTable {
+        guard let table = byName[name] else {
+            throw TidemarkError(
+                .unknownTable,
+                "The zone has no synced table of this name.",
+                fix: "GET /tables lists the tables.",
+                place: .init(table: name)
+            )
+        }
+        return table
     }
 }

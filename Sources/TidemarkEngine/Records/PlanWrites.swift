@@ -1,68 +1,33 @@
 import TidemarkCore
 
-/// Makes the change set of writes, in one read transaction.
-///
-/// It refuses writes that cannot be judged: to a record that is not there, without a precondition, or with the tag of
-/// another history. It does not compare tags with records. That is for the judge, in the transaction that writes.
-package struct PlanWrites {
-    private let reader: any ZoneReader
-
-    /// Wraps a read transaction.
-    package init(_ reader: any ZoneReader) { self.reader = reader }
-
+/// Fits writes of a client without rows to the zone's tables.
+extension RecordChangeSet {
     /// Makes the change set of writes that stand or fall together.
     ///
-    /// A change set that has a verdict already gets the same one, whatever has become of its records.
-    ///
-    /// - Parameters:
-    ///   - requests: The writes.
-    ///   - id: The id of the change set.
-    ///   - seen: The revision up to which the client has seen the whole zone.
-    /// - Returns: The change set.
-    /// - Throws: ``Problem`` with the position of the faulty write, or an error of the store.
-    package func changeSet(of requests: [WriteRequest], id: String, seen: Int64?) throws -> RecordChangeSet {
-        let zone = reader.state
-        if let seen, seen > zone.revision { throw Problem(Self.ahead(seen, zone)) }
-        let writes = try requests.enumerated().map { index, request in
-            try placing(index) { try write(request, index: index, isOnly: requests.count == 1, seen: seen) }
+    /// - Throws: ``Problem`` with the position of the faulty write.
+    init(_ sent: ClientWrites, in schema: SyncSchema) throws {
+        let isOnly = sent.requests.count == 1
+        let writes = try sent.requests.enumerated().map { index, request in
+            try Self.placing(index) {
+                let table = try schema.table(request.table)
+                // The ids that a client writes into a batch are hardly below those that a table may have.
+                let temporaryID = isOnly ? table.lowestID - 1 : TemporaryID.adoptedMin - 1 - Int64(index)
+                return try RecordWrite(request, to: table, temporaryID: temporaryID, seen: sent.seen)
+            }
         }
-        try refuseRepeatedRecords(writes)
-        let current = try present(writes)
-        let keys = zip(writes, current).map { $1?.key ?? $0.key }
+        try Self.refuseRepeatedRecords(writes)
         let merging = Set(writes.map(\.table.name)).filter { name in
-            reader.schema.policy(of: name) != .reject || !reader.schema.columnPolicies(of: name).isEmpty
+            schema.policy(of: name) != .reject || !schema.columnPolicies(of: name).isEmpty
         }
-        let changeSet = RecordChangeSet(
-            id: id,
-            writes: writes,
-            keys: keys,
-            zone: zone,
-            merging: merging
-        )
-        // A write that says nothing has no verdict that a repetition could have.
-        for (index, write) in writes.enumerated() where write.operation != .create && write.precondition == .missing {
-            try placing(index) { try check(write, current[index]) }
-        }
-        guard try reader.verdict(of: id) == nil else { return changeSet }
-        for (index, write) in writes.enumerated() where write.operation != .create {
-            try placing(index) { try check(write, current[index]) }
-        }
-        return changeSet
-    }
-
-    private func write(_ request: WriteRequest, index: Int, isOnly: Bool, seen: Int64?) throws -> RecordWrite {
-        let table = try ListRecords(reader).table(request.table)
-        // The ids that a client writes into a batch are hardly below those that a table may have.
-        let temporaryID = isOnly ? table.lowestID - 1 : TemporaryID.adoptedMin - 1 - Int64(index)
-        return try RecordWrite(request, to: table, temporaryID: temporaryID, seen: seen)
+        self.init(sent, writes: writes, merging: merging)
     }
 
     /// Adds the position of a write to its error.
-    private func placing<Result>(_ index: Int, _ body: () throws -> Result) throws -> Result {
+    fileprivate static func placing<Result>(_ index: Int, _ body: () throws -> Result) throws -> Result {
         do { return try body() } catch { throw Problem(refusal: error, index: index) ?? error }
     }
 
-    private func refuseRepeatedRecords(_ writes: [RecordWrite]) throws(Problem) {
+    private static func refuseRepeatedRecords(_ writes: [RecordWrite]) throws(Problem) {
         var seen: Set<[String]> = []
         for (index, write) in writes.enumerated() where !seen.insert([write.table.name, write.key]).inserted {
             throw Problem(
@@ -74,6 +39,32 @@ package struct PlanWrites {
                 ),
                 index: index
             )
+        }
+    }
+}
+
+/// Looks at the records that writes change, in the transaction that writes.
+///
+/// It refuses writes that cannot be judged: to a record that is not there, without a precondition, or with the tag of
+/// another history. It does not compare tags with records. That is for the judge.
+struct PlanWrites {
+    let zone: any RowReader
+    let state: ZoneState
+
+    /// Gives the writes the keys of their records as the zone spells them.
+    ///
+    /// A change set that has a verdict already gets the same one, whatever has become of its records.
+    ///
+    /// - Throws: ``Problem`` with the position of the faulty write, or an error of the store.
+    func find(_ changeSet: inout RecordChangeSet, hasVerdict: Bool) throws {
+        if let seen = changeSet.sent.seen, seen > state.revision { throw Problem(Self.ahead(seen, state)) }
+        let writes = changeSet.writes
+        let current = try present(writes)
+        changeSet.keys = zip(writes, current).map { $1?.key ?? $0.key }
+        for (index, write) in writes.enumerated() where write.operation != .create {
+            // A write that says nothing has no verdict that a repetition could have.
+            guard !hasVerdict || write.precondition == .missing else { continue }
+            try RecordChangeSet.placing(index) { try check(write, current[index]) }
         }
     }
 
@@ -88,7 +79,7 @@ package struct PlanWrites {
             var query = RowQuery(table, limit: changes.count, bytesMax: .max)
             query.columns = []
             query.keys = changes.map { writes[$0].key }
-            let rows = try reader.rows(query).rows
+            let rows = try zone.rows(query).rows
             let byKey = Dictionary(rows.map { ($0.key, $0) }) { first, _ in first }
             for index in changes { found[index] = byKey[writes[index].key] }
             // A key column may compare several spellings as equal, such as 9 and 9.0.
@@ -106,7 +97,7 @@ package struct PlanWrites {
         switch write.precondition {
         case .present, .absent: return
         case .missing:
-            let tag = RecordTag(try reader.tag(of: row.revision))
+            let tag = RecordTag(try zone.tag(of: row.revision, in: state))
             throw TidemarkError(
                 .preconditionRequired,
                 "The write does not say which state of the record its author has seen.",
@@ -116,7 +107,7 @@ package struct PlanWrites {
         case .tags(let tags):
             // The latest tag is the base of the judgement.
             let latest = tags.max { $0.revision < $1.revision }
-            if let latest, try reader.has(latest.state) { return }
+            if let latest, try zone.has(latest.state, in: state) { return }
             throw Problem(
                 TidemarkError(
                     .preconditionFailed,
@@ -124,7 +115,7 @@ package struct PlanWrites {
                     fix: "Look at the record again, decide again, and send its tag.",
                     place: place
                 ),
-                current: try ListRecords(reader).record(row.key, in: write.table).json
+                current: try zone.record(row.key, in: write.table)
             )
         }
     }
@@ -135,5 +126,14 @@ package struct PlanWrites {
             "Tidemark-Seen is \(seen), but the zone has only reached \(zone.revision).",
             fix: "Send the revision of an answer, or leave the header out."
         )
+    }
+}
+
+extension RowReader {
+    /// Returns a record as it is now, JSON; nil if there is none.
+    func record(_ key: String, in table: SyncedTable) throws -> String? {
+        var query = RowQuery(table, limit: 1, bytesMax: ZoneReaderLimits.bytesMax)
+        query.keys = [key]
+        return try rows(query).rows.first.map { RecordText.object($0, columns: query.columns) }
     }
 }

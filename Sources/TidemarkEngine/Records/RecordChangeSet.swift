@@ -1,53 +1,77 @@
 import Crypto
 import Foundation
-package import TidemarkCore
+import TidemarkCore
+
+/// Writes of a client without rows that stand or fall together.
+package struct ClientWrites: Hashable, Sendable {
+    /// The id of their change set, which makes a retry harmless: a UUID in lower case.
+    package let id: String
+    /// The writes, in the client's order.
+    package let requests: [WriteRequest]
+    /// The revision up to which the client has seen the whole zone.
+    package let seen: Int64?
+    /// Whether the answers have no records.
+    package let isMinimal: Bool
+
+    /// Creates writes.
+    package init(id: String, requests: [WriteRequest], seen: Int64? = nil, isMinimal: Bool = false) {
+        self.id = id
+        self.requests = requests
+        self.seen = seen
+        self.isMinimal = isMinimal
+    }
+
+    /// Returns the id of one entry's change set in a batch whose entries are judged one by one.
+    package static func id(ofEntry index: Int, in batch: String) -> String {
+        let hex = SHA256.hash(data: Data("\(batch)/\(index)".utf8)).prefix(16).map { byte in
+            (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+        let groups = [0..<4, 4..<6, 6..<8, 8..<10, 10..<16]
+        return groups.map { hex[$0].joined() }.joined(separator: "-")
+    }
+
+    /// The size of the records, in bytes.
+    var byteCount: Int { requests.reduce(0) { $0 + ($1.body?.utf8.count ?? 0) + 64 } }
+}
 
 /// The change set of one or more writes by a client without rows.
 ///
 /// The commit judges it as it judges a device's, and no other statement writes rows.
-package struct RecordChangeSet: Sendable {
-    /// The id that makes a retry harmless, a UUID in lower case.
-    package let id: String
+struct RecordChangeSet: Sendable {
+    /// The writes as the client has sent them.
+    let sent: ClientWrites
     /// The writes, in the client's order.
-    package let writes: [RecordWrite]
+    let writes: [RecordWrite]
     /// The keys of the writes as the zone spells them, JSON; those of new records as the client does.
-    package let keys: [String]
-    /// The zone when the server accepted the writes for judgement.
-    private let zone: ZoneState
+    var keys: [String]
     /// The tables whose policies let a write pass although the record has changed.
     private let merging: Set<String>
 
     /// Creates a change set.
-    package init(
-        id: String,
-        writes: [RecordWrite],
-        keys: [String],
-        zone: ZoneState,
-        merging: Set<String>
-    ) {
-        self.id = id
+    init(_ sent: ClientWrites, writes: [RecordWrite], merging: Set<String>) {
+        self.sent = sent
         self.writes = writes
-        self.keys = keys
-        self.zone = zone
+        keys = writes.map(\.key)
         self.merging = merging
     }
+
+    /// The id that makes a retry harmless, a UUID in lower case.
+    var id: String { sent.id }
 
     /// The text by whose hash a retry is known: that of a device's change set with the same records.
     ///
     /// It depends on the writes alone, not on the zone.
-    package var text: String { #"{"id":"\#(id)",\#(parts.joined(separator: ","))}"# }
+    var text: String { #"{"id":"\#(id)",\#(parts.joined(separator: ","))}"# }
 
     /// Reads the values, as the commit judges them.
-    ///
-    /// The zone must have the history in which the server has looked for the records.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     func read(names: WireNames, limits: Limits) throws(TidemarkError) -> (SyncRequest, PendingChangeSet) {
         let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: writes.map(\.change))
         let request = SyncRequest(
-            maxRevision: zone.revision,
+            maxRevision: 0,
             device: nil,
-            epoch: zone.epoch,
+            epoch: nil,
             schema: nil,
             limit: nil,
             echo: nil,
@@ -59,14 +83,14 @@ package struct RecordChangeSet: Sendable {
     /// Whether a client knows all columns of the record after a write, without another look.
     ///
     /// It has written them all, or has seen the others and no policy lets other authors change them meanwhile.
-    package func isKnownAfterwards(_ write: RecordWrite) -> Bool {
+    func isKnownAfterwards(_ write: RecordWrite) -> Bool {
         guard write.method == .patch else { return true }
         guard case .tags = write.precondition else { return false }
         return !merging.contains(write.table.name)
     }
 
     /// Returns the position of the write of a record.
-    package func index(of table: String, _ key: String) -> Int? {
+    func index(of table: String, _ key: String) -> Int? {
         writes.indices.first { writes[$0].table.name == table && (keys[$0] == key || writes[$0].key == key) }
     }
 
@@ -84,7 +108,7 @@ package struct RecordChangeSet: Sendable {
     /// Returns the problem about an error that refuses the change set, with the position of the faulty write.
     ///
     /// Of a CHECK that fails the database names the table alone. Then the position is that of its only write, if any.
-    package func problem(_ error: TidemarkError) -> Problem {
+    func problem(_ error: TidemarkError) -> Problem {
         let place = error.place
         let named = place.table.flatMap { table in place.key.flatMap { index(of: table, $0) } }
         let ofTable = writes.indices.filter { writes[$0].table.name == place.table }
@@ -106,21 +130,12 @@ package struct RecordChangeSet: Sendable {
             return "\(JSONText.quote(WireName.member(table: table.name))):\(part)"
         }
     }
-
-    /// Returns the id of one entry's change set in a batch whose entries are judged one by one.
-    package static func id(ofEntry index: Int, in batch: String) -> String {
-        let hex = SHA256.hash(data: Data("\(batch)/\(index)".utf8)).prefix(16).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }
-        let groups = [0..<4, 4..<6, 6..<8, 8..<10, 10..<16]
-        return groups.map { hex[$0].joined() }.joined(separator: "-")
-    }
 }
 
 /// The verdict on the change set of writes.
-package enum WriteVerdict: Hashable, Sendable {
+enum WriteVerdict: Hashable, Sendable {
     /// A record of a change set: the table, and the key in JSON.
-    package struct Name: Hashable, Sendable {
+    struct Name: Hashable, Sendable {
         let table: String
         let key: String
     }

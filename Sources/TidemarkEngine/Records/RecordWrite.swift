@@ -2,18 +2,18 @@ import Foundation
 package import TidemarkCore
 
 /// A write to one record of the zone's schema: its place in a change set.
-package struct RecordWrite: Sendable {
+struct RecordWrite: Sendable {
     /// The method.
-    package let method: WriteRequest.Method
+    let method: WriteRequest.Method
     /// The table.
-    package let table: SyncedTable
+    let table: SyncedTable
     /// The state that the client has seen.
-    package let precondition: Precondition
+    let precondition: Precondition
     /// The write as a part of a change set; its key is as the client spells it.
     ///
     /// The revision in `If-Match` is the base by which the server judges the write. Without one, the server judges by
     /// the record as it finds it, and the write stays the same in a retry.
-    package let change: ClientWrite
+    let change: ClientWrite
 
     /// Fits a request to its table.
     ///
@@ -24,7 +24,7 @@ package struct RecordWrite: Sendable {
     ///   - seen: The revision up to which the client has seen the whole zone.
     /// - Throws: ``TidemarkCore/TidemarkError`` for an unknown column, a key or value that does not fit, and a whole
     ///   record without all columns.
-    package init(_ request: WriteRequest, to table: SyncedTable, temporaryID: Int64, seen: Int64?)
+    init(_ request: WriteRequest, to table: SyncedTable, temporaryID: Int64, seen: Int64?)
         throws(TidemarkError)
     {
         let columns = try request.body.map { json throws(TidemarkError) in try WrittenColumns(json, of: table).values }
@@ -52,9 +52,9 @@ package struct RecordWrite: Sendable {
     }
 
     /// The key as the client spells it, JSON; a temporary id if the server gives one.
-    package var key: String { change.key }
+    var key: String { change.key }
     /// The kind of change.
-    package var operation: TidemarkCore.Operation { change.operation }
+    var operation: TidemarkCore.Operation { change.operation }
 
     /// The attributes in a change set's text, with their name; nil if there are none.
     var attributes: String? {

@@ -70,23 +70,31 @@ package struct RecordTag: Hashable, Sendable {
     package var entityTag: String { revision == state.revision ? "\"\(state.text)\"" : "\"\(revision)@\(state.text)\"" }
 }
 
-extension ZoneReader {
-    /// Returns the tags of states.
-    package func tags(of revisions: Set<Int64>) throws -> [Int64: StateTag] {
+extension RowReader {
+    /// Returns the tags of states of a zone that is in `zone`.
+    func tags(of revisions: Set<Int64>, in zone: ZoneState) throws -> [Int64: StateTag] {
         let chains = try chains(of: revisions)
         return revisions.reduce(into: [:]) { tags, revision in
-            tags[revision] = StateTag(revision: revision, epoch: state.epoch, chain: chains[revision] ?? "")
+            tags[revision] = StateTag(revision: revision, epoch: zone.epoch, chain: chains[revision] ?? "")
         }
     }
 
-    /// Returns the tag of a state.
-    package func tag(of revision: Int64) throws -> StateTag {
-        StateTag(revision: revision, epoch: state.epoch, chain: try chains(of: [revision])[revision] ?? "")
+    /// Returns the tag of a state of a zone that is in `zone`.
+    func tag(of revision: Int64, in zone: ZoneState) throws -> StateTag {
+        StateTag(revision: revision, epoch: zone.epoch, chain: try chains(of: [revision])[revision] ?? "")
     }
 
-    /// Whether a state is one of the zone's history.
-    package func has(_ tag: StateTag) throws -> Bool {
-        guard tag.revision <= state.revision else { return false }
-        return try self.tag(of: tag.revision).agrees(with: tag)
+    /// Whether a state is one of the history that led to `zone`.
+    func has(_ tag: StateTag, in zone: ZoneState) throws -> Bool {
+        guard tag.revision <= zone.revision else { return false }
+        return try self.tag(of: tag.revision, in: zone).agrees(with: tag)
     }
+}
+
+extension ZoneReader {
+    /// Returns the tag of a state.
+    package func tag(of revision: Int64) throws -> StateTag { try tag(of: revision, in: state) }
+
+    /// Whether a state is one of the zone's history.
+    package func has(_ tag: StateTag) throws -> Bool { try has(tag, in: state) }
 }

@@ -1,26 +1,33 @@
 package import TidemarkCore
 
-/// One zone in a read transaction of a store: all answers are of one revision.
-///
-/// The seam between the requests of clients without rows and a store. A store absorbs the writes of other
-/// programs before it opens one. Reads are bounded in time: a store ends a statement that runs for longer
-/// than ``ZoneReaderLimits/millisecondsMax`` with ``TidemarkCore/ErrorCode/queryTooCostly``.
-package protocol ZoneReader {
-    /// The zone's state.
-    var state: ZoneState { get }
+/// The rows and the history of a zone, in a read transaction or in one that writes.
+package protocol RowReader {
     /// The zone's tables.
     var schema: SyncSchema { get }
 
     /// Reads rows of one table.
     func rows(_ query: RowQuery) throws -> RowPage
 
-    /// Counts the rows that a filter selects, up to `max` + 1.
-    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int
-
     /// Counts and fingerprints the rows that a filter selects, in ranges of keys.
     ///
     /// - Returns: The sums of ranges that have rows, in their order; or one sum a row, in no order within a range.
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
+
+    /// Returns the hashes of the history up to revisions; empty or absent where the log has none.
+    func chains(of revisions: Set<Int64>) throws -> [Int64: String]
+}
+
+/// One zone in a read transaction of a store: all answers are of one revision.
+///
+/// The seam between the requests of clients without rows and a store. A store absorbs the writes of other
+/// programs before it opens one. Reads are bounded in time: a store ends a statement that runs for longer
+/// than ``ZoneReaderLimits/millisecondsMax`` with ``TidemarkCore/ErrorCode/queryTooCostly``.
+package protocol ZoneReader: RowReader {
+    /// The zone's state.
+    var state: ZoneState { get }
+
+    /// Counts the rows that a filter selects, up to `max` + 1.
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int
 
     /// Estimates the number of a table's rows, with few reads.
     func estimate(_ table: SyncedTable) throws -> RowEstimate
@@ -36,9 +43,6 @@ package protocol ZoneReader {
     /// Reads revisions before one, newest first: of a table only those that changed it, and of an author only those of
     /// this device or user.
     func revisions(before revision: Int64, table: String?, author: String?, limit: Int) throws -> [RevisionRecord]
-
-    /// Returns the hashes of the history up to revisions; empty or absent where the log has none.
-    func chains(of revisions: Set<Int64>) throws -> [Int64: String]
 
     /// Reads certain revisions, in any order.
     func revisions(_ numbers: [Int64]) throws -> [RevisionRecord]
@@ -59,9 +63,6 @@ package protocol ZoneReader {
 
     /// Reads refused change sets before one with a number, newest first.
     func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord]
-
-    /// Returns the verdict of a change set.
-    func verdict(of id: String) throws -> Verdict?
 }
 
 /// The number of a table's rows, as far as a store knows it without counting them all.
@@ -299,14 +300,7 @@ package enum ZoneReaderLimits {
 public struct ZoneQuestion<Answer: Sendable>: Sendable {
     /// Answers from a read transaction.
     package let ask: @Sendable (any ZoneReader) throws -> Answer
-    /// Whether the question is a part of a write, and looks at the write's records only.
-    ///
-    /// It then needs no place among the readers of a zone, so that no list keeps a write waiting.
-    package let isPartOfWrite: Bool
 
     /// Creates a question.
-    package init(isPartOfWrite: Bool = false, _ ask: @escaping @Sendable (any ZoneReader) throws -> Answer) {
-        self.isPartOfWrite = isPartOfWrite
-        self.ask = ask
-    }
+    package init(_ ask: @escaping @Sendable (any ZoneReader) throws -> Answer) { self.ask = ask }
 }

@@ -15,28 +15,6 @@ struct PostgresReader: ZoneReader {
 
     var schema: SyncSchema { served.schema }
 
-    /// Begins a read transaction; nil if changes of other programs wait to be absorbed, or the tables were altered.
-    ///
-    /// - Throws: `unknownZone`.
-    init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
-        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
-        let results = try pg.run([
-            PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), Self.settings,
-            CataloguePosition.statement(of: served.namespace, zone: zone), PostgresStatement(Self.headSQL, [zone]),
-        ])
-        guard !results[3].isEmpty else { throw TidemarkError.unknownZone }
-        let row = results[3][0]
-        let position = CataloguePosition(results[2])
-        guard position == served.position, !row.isTrue(5) else { return nil }
-        try pg.deallocateStatements(ifAlteredAt: position)
-        self.pg = pg
-        self.served = served
-        self.zone = zone
-        state = ZoneState(row, schema: served.hash)
-        adopted = row.integer(4) ?? 0
-        chain = row.text(6)
-    }
-
     /// Bounds the time of a statement; questions are planned one by one, with all that the planner knows.
     private static let settings = PostgresStatement(
         """
@@ -129,4 +107,46 @@ struct PostgresReader: ZoneReader {
             )
         }
     }
+}
+
+extension PostgresReader {
+    /// Begins a read transaction; nil if changes of other programs wait to be absorbed, or the tables were altered.
+    ///
+    /// - Throws: `unknownZone`.
+    init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
+        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
+        let results = try pg.run([
+            PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), Self.settings,
+            CataloguePosition.statement(of: served.namespace, zone: zone), PostgresStatement(Self.headSQL, [zone]),
+        ])
+        guard !results[3].isEmpty else { throw TidemarkError.unknownZone }
+        let row = results[3][0]
+        let position = CataloguePosition(results[2])
+        guard position == served.position, !row.isTrue(5) else { return nil }
+        try pg.deallocateStatements(ifAlteredAt: position)
+        self.pg = pg
+        self.served = served
+        self.zone = zone
+        state = ZoneState(row, schema: served.hash)
+        adopted = row.integer(4) ?? 0
+        chain = row.text(6)
+    }
+}
+
+extension PostgresTransaction {
+    /// The zone as this transaction sees it.
+    private var reader: PostgresReader {
+        PostgresReader(pg: pg, served: served, zone: zoneName, state: state, adopted: adopted, chain: "")
+    }
+
+    /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of a row.
+    func rows(_ query: RowQuery) throws -> RowPage {
+        // A key that its column cannot read fails this request alone.
+        let page = try undoable { try reader.rows(query) }
+        let place = schema.tables.firstIndex { $0.name == query.table.name }
+        if let place { _ = try revisions(of: page.rows.map { RecordID(table: place, key: $0.key) }) }
+        return page
+    }
+
+    func chains(of revisions: Set<Int64>) throws -> [Int64: String] { try reader.chains(of: revisions) }
 }

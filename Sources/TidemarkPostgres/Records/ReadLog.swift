@@ -58,7 +58,7 @@ extension PostgresReader {
     }
 
     func chains(of revisions: Set<Int64>) throws -> [Int64: String] {
-        guard revisions != [state.revision] else { return [state.revision: chain] }
+        guard chain.isEmpty || revisions != [state.revision] else { return [state.revision: chain] }
         guard !revisions.isEmpty else { return [:] }
         let rows = try pg.query(
             "SELECT revision, chain FROM tidemark.revision WHERE zone = $1 AND revision = ANY ($2::bigint[])",
@@ -200,9 +200,5 @@ extension PostgresReader {
                 sent: row[6]
             )
         }
-    }
-
-    func verdict(of id: String) throws -> Verdict? {
-        try pg.query("\(Verdict.sql) AND id = $2", [zone, id]).map { Verdict($0) }.first
     }
 }

@@ -27,12 +27,11 @@ struct BatchRoute: Sendable {
         let headers = try await WriteHeaders.read(request, of: .post)
         let share = memory.share()
         let batch = try WriteBatch(try await bodyReader.read(request, on: context.channel, share: share))
-        let offer = OfferWrites(service: service, isMinimal: headers.preferences.isMinimal, seen: headers.seen)
         let id = headers.id ?? WriteRoute.newID()
         let entries =
             batch.isAtomic
-            ? try await offer.answers(to: batch.requests.map { try $0.get() }, id: id, access).map(\.json)
-            : try await entries(of: batch, offer, id: id, access)
+            ? try await service.write(headers.writes(batch.requests.map { try $0.get() }, id: id), access).map(\.json)
+            : try await entries(of: batch, headers, id: id, access)
         var response = try await JSONAnswer.response(
             Array(#"{"responses":\#(JSONText.array(entries))}"#.utf8),
             to: request.headers,
@@ -45,14 +44,14 @@ struct BatchRoute: Sendable {
     /// Offers each entry as a change set of its own, one after another.
     ///
     /// The id of each follows from the batch's, so a repeated batch has no second effect.
-    private func entries(of batch: WriteBatch, _ offer: OfferWrites, id: String, _ access: ZoneAccess) async throws
+    private func entries(of batch: WriteBatch, _ headers: WriteHeaders, id: String, _ access: ZoneAccess) async throws
         -> [String]
     {
         var entries: [String] = []
         for (index, request) in batch.requests.enumerated() {
             do {
-                let id = RecordChangeSet.id(ofEntry: index, in: id)
-                entries += try await offer.answers(to: [try request.get()], id: id, access).map(\.json)
+                let id = ClientWrites.id(ofEntry: index, in: id)
+                entries += try await service.write(headers.writes([try request.get()], id: id), access).map(\.json)
             } catch {
                 guard var problem = Problem(refusal: error, index: index) else { throw error }
                 problem.index = index

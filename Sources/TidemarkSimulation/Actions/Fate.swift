@@ -209,8 +209,7 @@ struct SetAmount: Action {
                 """
         )
         do {
-            let changeSet = try world.server.ask { try RestRoutes.changeSet(of: request, $0) }
-            let zoneRequest = ZoneRequest(.write(changeSet), access: .local("main"))
+            let zoneRequest = ZoneRequest(.write(try RestRoutes.writes(of: request)), access: .local("main"))
             _ = try world.server.handle([zoneRequest], crash: .never) { db, _, _ in
                 try world.recorder.served(db, request: nil, .success(nil), at: world.server.wall)
             }

@@ -7,7 +7,7 @@ package final class Journal {
     /// One entry.
     package enum Entry: Sendable {
         /// A request and its answer.
-        case request(ZoneRequest, Result<ZoneAnswer, TidemarkError>)
+        case request(ZoneRequest, ZoneResult)
         /// Another program's transaction, as its revision; nil if it changed nothing.
         case outside(String?)
         /// The zone was made ready for a snapshot.
@@ -40,12 +40,11 @@ package final class Journal {
     /// A short question is added in its full form.
     func add(_ group: [ZoneRequest], _ results: [ZoneResult]) throws {
         for (request, result) in zip(group, results) {
-            let answer: Result<ZoneAnswer, TidemarkError>
-            do { answer = .success(try result.get()) } catch let error as TidemarkError {
-                guard error.code != .fullRequestRequired else { continue }
-                answer = .failure(error)
+            if case .failure(let error) = result {
+                guard let refusal = Problem(refusal: error, index: nil) else { throw error }
+                if refusal.error.code == .fullRequestRequired { continue }
             }
-            add(.request(request, answer))
+            add(.request(request, result))
         }
     }
 }

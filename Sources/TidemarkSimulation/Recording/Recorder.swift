@@ -142,11 +142,21 @@ struct Recorder {
     mutating func served(_ db: Database, request: Int?, _ outcome: Result<[UInt8]?, Refusal>, at wall: Int64) throws {
         if let ledger { return try ledger.served(db) }
         let wall = tellsTime ? wall : nil
+        // Changes of other programs become a revision also when the request that brings them there is refused.
+        if case .failure = outcome, zone.revision > 0, try bringsProgramsAlone(db) {
+            try take(.served(serverStep(db, request: nil, .success(nil), at: wall)))
+        }
         try take(.served(serverStep(db, request: request, outcome, at: wall)))
     }
 
     /// The code of an error with which the server answered.
     struct Refusal: Error { let code: String }
+
+    /// Whether there are new revisions, and no device or client sent one of them.
+    private func bringsProgramsAlone(_ db: Database) throws -> Bool {
+        let revisions = try commits(db, after: zone.revision)
+        return !revisions.isEmpty && revisions.allSatisfy { $0.changeSet == nil && $0.identity == nil }
+    }
 
     private mutating func serverStep(
         _ db: Database,

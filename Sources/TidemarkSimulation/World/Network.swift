@@ -105,9 +105,10 @@ extension World {
 
     func outcome(of result: ZoneResult) throws -> Result<[UInt8]?, Recorder.Refusal> {
         switch result {
-        case .success(let answer): .success(answer.text)
-        case .failure(let error as TidemarkError): .failure(Recorder.Refusal(code: error.code.rawValue))
-        case .failure(let error): throw error
+        case .success(let answer): return .success(answer.text)
+        case .failure(let error):
+            guard let refusal = Problem(refusal: error, index: nil) else { throw error }
+            return .failure(Recorder.Refusal(code: refusal.error.code.rawValue))
         }
     }
 

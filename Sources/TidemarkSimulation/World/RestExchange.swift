@@ -3,9 +3,6 @@ import TidemarkEngine
 import TidemarkHistory
 
 /// The way of requests over REST: lost, doubled, late or cut, and repeated until there is an answer.
-///
-/// A write takes the server several transactions, as in the product: one plans it, one judges it, and one reads the
-/// records for the answer. Others may come between.
 extension World {
     /// A request of a client, on its way.
     struct RestCall {
@@ -13,18 +10,12 @@ extension World {
         let number: Int
         let attempt: Int
         let request: RestRequest
-        /// The process of the server that has it.
-        var process = 0
     }
 
     /// The steps of a request.
     enum RestStep {
         /// It arrives at the server.
         case arrive
-        /// The server judges the writes that it has planned.
-        case judge(RecordChangeSet)
-        /// The server reads the records for the answer.
-        case render(RecordChangeSet, WriteVerdict)
         /// The answer reaches the client; nil: the connection breaks instead.
         case receive(RestAnswer?)
     }
@@ -61,78 +52,49 @@ extension World {
         switch step {
         case .receive(let answer): return try receive(answer, call)
         case .arrive: return try arrive(call)
-        case .judge(let changeSet):
-            guard server.isUp, call.process == counters[.serverCrashes] else { return false }
-            return try judge(changeSet, call)
-        case .render(let changeSet, let verdict):
-            guard server.isUp, call.process == counters[.serverCrashes] else { return false }
-            return try render(changeSet, after: verdict, call)
         }
     }
 
     // MARK: The server
 
-    private func arrive(_ arrival: RestCall) throws -> Bool {
-        var call = arrival
+    private func arrive(_ call: RestCall) throws -> Bool {
         guard server.isUp else {
             // The client learns it at once, and waits before it tries again.
             schedule(.rest(call, .receive(nil)), after: drawDelay(10_000_000))
             return true
         }
         note("request \(call.number) arrives")
-        call.process = counters[.serverCrashes]
+        if call.request.isWrite { return try write(call) }
         try absorb()
         do {
-            guard call.request.isWrite else {
-                try reply(server.ask { try RestRoutes.answer(call.request, $0) }, call)
-                return true
-            }
-            let changeSet = try server.ask { try RestRoutes.changeSet(of: call.request, $0) }
-            schedule(.rest(call, .judge(changeSet)), after: drawWork())
+            try reply(server.ask { try RestRoutes.answer(call.request, $0) }, call)
         } catch { try reply(RestRoutes.answer(call.request, refusedBy: error), call) }
         return true
     }
 
-    private func judge(_ changeSet: RecordChangeSet, _ call: RestCall) throws -> Bool {
+    private func write(_ call: RestCall) throws -> Bool {
+        let writes: ClientWrites
+        do { writes = try RestRoutes.writes(of: call.request) } catch {
+            try reply(RestRoutes.answer(call.request, refusedBy: error), call)
+            return true
+        }
         let crash = drawCrash()
-        let request = ZoneRequest(.write(changeSet), access: .local("main"))
+        let request = ZoneRequest(.write(writes), access: .local("main"))
         let result = try server.handle([request], crash: crash) { db, _, result in
             try recorder.served(db, request: nil, outcome(of: result), at: server.wall)
         }[0]
-        note("server judges \(call.number)", ": \(changeSet.text)")
-        if crash != .beforeCommit, case .success = result { try recorder.take(.judged(changeSet: changeSet.id)) }
+        if crash != .beforeCommit, case .success = result { try recorder.take(.judged(changeSet: writes.id)) }
         guard crash == .never else {
             counters[.lostAnswers] += 1
             try crashServer()
             return true
         }
         do {
-            guard case .verdict(let verdict) = try result.get().content else { return false }
-            schedule(.rest(call, .render(changeSet, verdict)), after: drawWork())
-        } catch let error as TidemarkError {
-            try reply(RestRoutes.answer(call.request, refusedBy: changeSet.problem(error)), call)
-        }
-        return true
-    }
-
-    private func render(_ changeSet: RecordChangeSet, after verdict: WriteVerdict, _ call: RestCall) throws -> Bool {
-        try absorb()
-        do {
-            var isMinimal = call.request.headers["Prefer"] == "return=minimal"
-            if case .refused = verdict { isMinimal = false }
-            let answers = try server.ask { reader in
-                guard isMinimal, case .committed(let revision, _) = verdict else {
-                    return try AnswerWrites(changeSet, reader).answers(verdict)
-                }
-                return try AnswerWrites(changeSet, committed: reader.tag(of: revision)).answers(verdict)
-            }
-            try reply(RestRoutes.answer(call.request, answers), call)
+            guard case .writes(let answers) = try result.get().content else { return false }
+            try reply(RestRoutes.answer(call.request, answers.get()), call)
         } catch { try reply(RestRoutes.answer(call.request, refusedBy: error), call) }
         return true
     }
-
-    /// The time between two transactions of a request: mostly short, sometimes so long that much happens between them.
-    private func drawWork() -> Int64 { drawDelay(!isHealed && decisions.chance(50) ? 15_000_000 : 100_000) }
 
     /// Makes a revision of other programs' writes, as the server does before it reads.
     private func absorb() throws {

@@ -61,16 +61,17 @@ enum RestRoutes {
         return RestAnswer(kind: kind, entityTag: answer.entityTag, body: answer.json)
     }
 
-    /// Makes the change set of a request to write.
-    static func changeSet(of request: RestRequest, _ reader: any ZoneReader) throws -> RecordChangeSet {
-        try PlanWrites(reader).changeSet(
-            of: writes(of: request),
+    /// Reads a request to write.
+    static func writes(of request: RestRequest) throws -> ClientWrites {
+        ClientWrites(
             id: request.headers["Idempotency-Key"] ?? "",
-            seen: request.headers["Tidemark-Seen"].flatMap { Int64($0) }
+            requests: try requests(of: request),
+            seen: request.headers["Tidemark-Seen"].flatMap { Int64($0) },
+            isMinimal: request.headers["Prefer"] == "return=minimal"
         )
     }
 
-    private static func writes(of request: RestRequest) throws -> [WriteRequest] {
+    private static func requests(of request: RestRequest) throws -> [WriteRequest] {
         let body = try request.body.map { try WriteRequest.json(of: Array($0.utf8)) }
         guard request.path != "batch" else { return try WriteBatch(body ?? []).requests.map { try $0.get() } }
         let parts = request.path.split(separator: "/").map(String.init)

@@ -91,16 +91,21 @@ final class SimulatedServer {
             let areFull = shorts.allSatisfy { $0 == nil }
             let together = areFull && group.count > 1 ? try answerTogether(group, db) : nil
             let transaction = try self.transaction(db)
+            var haveEffect = false
             for (index, request) in group.enumerated() {
                 if let short = shorts.isEmpty ? nil : shorts[index] {
                     results.append(try news(short, request: request, db: db))
+                } else if let pulled = try pull(request, db) {
+                    results += pulled
                 } else {
-                    results += try pull(request, db) ?? answerAlone(request, in: transaction)
+                    let answers = try answerAlone(request, in: transaction)
+                    results += answers.results
+                    haveEffect = haveEffect || answers.haveEffect
                 }
                 if crash != .beforeCommit { try look(db, index, results[index]) }
             }
             try compare(together, results)
-            let isDone = crash != .beforeCommit && results.haveEffect
+            let isDone = crash != .beforeCommit && haveEffect
             if !isDone { recent = RecentChangeSets() }
             return isDone ? .commit : .rollback
         }
@@ -109,14 +114,15 @@ final class SimulatedServer {
     }
 
     /// Answers a request; a refused one leaves no effect.
-    private func answerAlone(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> [ZoneResult] {
-        var results: [ZoneResult] = []
+    private func answerAlone(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> CommitGroup.Answers {
+        var answers: CommitGroup.Answers?
         try transaction.db.inSavepoint {
-            let answers = try handler.handle([request], in: transaction)
-            results = answers.results
-            return answers.results.haveEffect ? .commit : .rollback
+            let made = try handler.handle([request], in: transaction)
+            answers = made
+            return made.haveEffect ? .commit : .rollback
         }
-        return results
+        guard let answers else { throw Finding("answers", actor: "server", detail: "a request has no answer") }
+        return answers
     }
 
     /// Answers a group together, without an effect.
@@ -159,7 +165,7 @@ final class SimulatedServer {
         case .success(let answer):
             switch answer.content {
             case .text(let text): String(decoding: text, as: UTF8.self)
-            case .verdict(let verdict): "\(verdict)"
+            case .writes(let answers): "\(answers)"
             }
         }
     }
