@@ -63,7 +63,7 @@ public final class PostgresStore: SyncService {
         let group = CommitGroup(limits: limits)
         commit = { zone, requests in
             try await zones.inTransaction(zone, beginsLater: true) { transaction in
-                let answers = try group.handle(requests, in: transaction)
+                let answers = try group.handle(requests, at: transaction.now, in: transaction)
                 if !answers.haveEffect { transaction.isVoid = true }
                 return answers.results
             }

@@ -45,7 +45,7 @@ import TidemarkEmbedded
                 guard !"\(event)".hasPrefix("--") else { return }
                 count.withLock { $0 += 1 }
             }
-            let answers = try CommitGroup().handle(group, in: transaction).results
+            let answers = try CommitGroup().handle(group, at: transaction.now, in: transaction).results
             db.trace(options: [])
             return (try answers.map { try $0.get() }, count.withLock { $0 })
         }
@@ -116,7 +116,9 @@ import TidemarkEmbedded
                 access: .local("main")
             ),
         ]
-        let together = try await Self.answersAfterCorruption { try CommitGroup().handle(group, in: $0).results }
+        let together = try await Self.answersAfterCorruption {
+            try CommitGroup().handle(group, at: $0.now, in: $0).results
+        }
         let prints = together.map { $0.components(separatedBy: #""fingerprint":""#).last?.prefix(32) }
         #expect(prints.count == 3 && Set(prints).count == 3)
     }

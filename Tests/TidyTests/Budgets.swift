@@ -11,7 +11,7 @@ extension Budget {
     /// The requirements of the protocols that a store implements: ``SeamProtocol``.
     static let seam = Budget(
         "functions and properties that a store implements",
-        87,
+        83,
         cure: "Write the rule once above the seam, in TidemarkEngine."
     )
 

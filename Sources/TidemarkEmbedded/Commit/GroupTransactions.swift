@@ -20,7 +20,7 @@ extension ZoneFile {
 
     private func answerInTurn(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
         try await inTransaction { transaction, _ in
-            let answers = try handler.handle(group, in: transaction)
+            let answers = try handler.handle(group, at: transaction.now, in: transaction)
             if group.count > 1, let damage = answers.results.compactMap(Self.damage).first { throw damage }
             return (answers.results, answers.haveEffect ? .commit(answers.state) : .rollback)
         }

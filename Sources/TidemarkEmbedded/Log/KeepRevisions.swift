@@ -6,6 +6,12 @@ import TidemarkSQL
 /// Stores revisions: their entries and texts, the verdicts on their change sets, and the ids that they use up.
 extension ZoneTransaction {
     package func keep(_ commit: ZoneCommit) throws {
+        if !commit.revisions.isEmpty { try keepRevisions(of: commit) }
+        for refusal in commit.refusals { try keep(refusal) }
+        try keep(commit.exchanges)
+    }
+
+    private func keepRevisions(of commit: ZoneCommit) throws {
         for revision in commit.revisions {
             try keepPermanentIDs(of: revision)
             try insert(revision.entries.filter { $0.before == nil }, of: revision.revision)
@@ -126,7 +132,7 @@ extension ZoneTransaction {
         }
     }
 
-    package func keep(_ refusal: Refusal) throws {
+    private func keep(_ refusal: Refusal) throws {
         if !planted(PlantedBug.forgetsRefusal) {
             try keep(refusal.envelope) { row in
                 row.bind(refusal.device, at: 4)
@@ -173,7 +179,7 @@ extension ZoneTransaction {
     /// The most refused change sets of a zone that the server keeps for people.
     private static let refusedMax = 10_000
 
-    package func keep(_ exchanges: [String: Exchange]) throws {
+    private func keep(_ exchanges: [String: Exchange]) throws {
         for (device, exchange) in exchanges.sorted(by: { $0.key < $1.key }) {
             try db.cachedStatement(
                 sql: """

@@ -31,12 +31,15 @@ package struct CommitGroup {
     ///
     /// If the answers have no effect, the caller rolls back.
     ///
+    /// `now` is the server's wall clock, in milliseconds since 1970.
+    ///
     /// - Returns: An answer or an error for each request, and the zone's state afterwards. When the answers reach the
     ///   byte limit, the remaining requests have no effect and no result; they join the next group.
     /// - Throws: The error that failed the whole transaction.
-    package func handle(_ group: [ZoneRequest], in transaction: some CommitTransaction) throws -> Answers {
+    package func handle(_ group: [ZoneRequest], at now: Int64, in transaction: some CommitTransaction) throws -> Answers
+    {
         try withReaders(of: group[...], []) { readers in
-            var run = GroupRun(group, readers, in: transaction, limits: limits)
+            var run = GroupRun(group, readers, at: now, in: transaction, limits: limits)
             let results = try run.answer()
             let isAnyDone = results.contains { if case .success = $0 { true } else { false } }
             return Answers(results: results, state: run.ledger.state, haveEffect: isAnyDone || run.hasAbsorbed)
@@ -162,6 +165,8 @@ struct Run {
 /// The way of a group through its transaction.
 struct GroupRun<Transaction: CommitTransaction> {
     let zone: Transaction
+    /// The server's wall clock, in milliseconds since 1970.
+    let now: Int64
     let limits: Limits
     let sync: SyncHandler
     let schema: SyncSchema
@@ -179,8 +184,15 @@ struct GroupRun<Transaction: CommitTransaction> {
     /// The requests that have joined the run.
     var turns: [Turn] = []
 
-    init(_ group: [ZoneRequest], _ readers: [Result<JSONReader, TidemarkError>], in zone: Transaction, limits: Limits) {
+    init(
+        _ group: [ZoneRequest],
+        _ readers: [Result<JSONReader, TidemarkError>],
+        at now: Int64,
+        in zone: Transaction,
+        limits: Limits
+    ) {
         self.zone = zone
+        self.now = now
         self.limits = limits
         self.group = group
         sync = SyncHandler(limits: limits)

@@ -28,10 +28,8 @@ package protocol CommitTransaction: ZoneBooks {
     /// A new record gets another key only if the type of its column changes it.
     func storedKeys(_ changes: [RecordID: Operation]) throws -> [RecordID: String]
 
-    /// Whether the database reads one value of a column in several spellings, such as a moment in another time zone.
-    func mayRespell(column: Int, of table: Int) -> Bool
-
-    /// Returns values as the database stores them; nil for one that it does not take.
+    /// Returns values as the database stores them, such as a moment in its own time zone; nil for one that it does not
+    /// take.
     func storedValues(_ values: [ColumnValue]) throws -> [Value?]
 
     /// Returns the records about which the author of a change does not know everything.
@@ -67,27 +65,18 @@ package protocol CommitTransaction: ZoneBooks {
     /// Returns the other records of a table that hold unique values of a change set.
     func holders(of columns: [String], in table: Int, _ changeSet: PendingChangeSet) throws -> Set<String>
 
-    /// Stores revisions and their verdicts.
+    /// Stores revisions and their verdicts, refusals, and the last exchanges with devices.
     ///
     /// No new record gets the id of one that the revisions have changed: a device that still refers to a deleted record
     /// must not reach another one.
     ///
     /// - Throws: ``Violation`` when a temporary id was used before.
     func keep(_ commit: ZoneCommit) throws
-
-    /// Stores the verdict on a refused change set, and what its author sent, for people who look at conflicts.
-    func keep(_ refusal: Refusal) throws
-
-    /// Stores the last exchange with each device.
-    func keep(_ exchanges: [String: Exchange]) throws
 }
 
 extension CommitTransaction {
     /// Leaves every value to the tables.
     package func prepare(_ changeSet: inout PendingChangeSet) throws {}
-
-    /// No column has several spellings.
-    package func mayRespell(column: Int, of table: Int) -> Bool { false }
 
     /// Every value is stored as it is.
     package func storedValues(_ values: [ColumnValue]) throws -> [Value?] { values.map(\.value) }
@@ -255,16 +244,20 @@ package struct LoggedChange: Sendable {
     }
 }
 
-/// Revisions to store.
+/// What a commit stores.
 package struct ZoneCommit {
     /// The revisions, in their order.
     package var revisions: [CommittedRevision] = []
+    /// The verdicts on refused change sets, and what their authors sent, for people who look at conflicts.
+    package var refusals: [Refusal] = []
+    /// The last exchange with each device that had one.
+    package var exchanges: [String: Exchange] = [:]
     /// The ids from which the next ones are sought, by the place of the table: the server has assigned lower ones.
     package var nextIDs: [Int: Int64] = [:]
     /// The zone's state afterwards.
     package let zone: ZoneState
 
-    /// Makes a commit without revisions.
+    /// Makes an empty commit.
     package init(zone: ZoneState) { self.zone = zone }
 }
 

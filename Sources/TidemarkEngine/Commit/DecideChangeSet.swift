@@ -188,8 +188,7 @@ extension GroupRun {
         for (index, present) in contended {
             let record = changeSet.records[index]
             guard present.exists, record.operation != .delete else { continue }
-            for (place, column) in changeSet.columns(of: record)
-            where zone.mayRespell(column: column.place, of: record.table) && changeSet.delta(at: place) == nil {
+            for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
                 places.append((index, place, column.name))
                 values.append(
                     ColumnValue(table: record.table, column: column.place, value: try changeSet.value(at: place))

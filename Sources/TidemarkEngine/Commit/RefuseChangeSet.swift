@@ -23,7 +23,8 @@ extension GroupRun {
             AnswerEnvelope(id: envelope.id, reasons: reasons).members,
             deletions: true
         )
-        try zone.keep(
+        var commit = ZoneCommit(zone: ledger.state)
+        commit.refusals = [
             Refusal(
                 envelope: envelope,
                 device: request.device,
@@ -31,7 +32,8 @@ extension GroupRun {
                 text: text,
                 sent: try sentRecords(of: changeSet, base: request.maxRevision)
             )
-        )
+        ]
+        try zone.keep(commit)
         if let id = envelope.id, !planted(PlantedBug.forgetsRefusal) {
             ledger.facts.verdicts[id] = Verdict(
                 device: request.device,

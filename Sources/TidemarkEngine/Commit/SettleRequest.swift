@@ -134,7 +134,7 @@ extension GroupRun {
             start: start,
             missed: missed,
             stamps: request.changeSets.map {
-                sync.stamp(for: $0, of: request, from: incoming.access, clock: &clock, at: zone.now)
+                sync.stamp(for: $0, of: request, from: incoming.access, clock: &clock, at: now)
             },
             outcomes: request.changeSets.map { _ in nil },
             ids: request.device.flatMap { ledger.facts.permanentIDs[$0] } ?? [:]
@@ -200,7 +200,9 @@ extension GroupRun {
 
     mutating func keepExchanges() throws {
         guard !ledger.exchanges.isEmpty else { return }
-        try zone.keep(ledger.exchanges)
+        var commit = ZoneCommit(zone: ledger.state)
+        commit.exchanges = ledger.exchanges
+        try zone.keep(commit)
         ledger.facts.exchanges.merge(ledger.exchanges) { $1 }
         ledger.exchanges = [:]
     }

@@ -2,9 +2,6 @@ package import TidemarkCore
 
 /// What a transaction on a zone knows from its books: verdicts, fingerprints and the log.
 package protocol ZoneBooks: RowReader {
-    /// The server's wall clock, in milliseconds since 1970.
-    var now: Int64 { get }
-
     /// Returns the last revision of an earlier epoch; nil if the zone never had this epoch.
     func end(of epoch: String) throws -> Int64?
 

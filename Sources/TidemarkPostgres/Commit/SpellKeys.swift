@@ -112,6 +112,7 @@ extension PostgresTransaction {
 
     // MARK: Values
 
+    /// Whether PostgreSQL reads one value of a column in several spellings.
     func mayRespell(column: Int, of table: Int) -> Bool {
         let name = schema.tables[table].columns[column].name
         return served.tables[schema.tables[table].name]?.hasSpellings(name) ?? false
@@ -121,6 +122,10 @@ extension PostgresTransaction {
         var stored: [Value?] = values.map { _ in nil }
         let groups = Dictionary(grouping: values.indices) { [values[$0].table, values[$0].column] }
         for (place, indexes) in groups.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
+            guard mayRespell(column: place[1], of: place[0]) else {
+                for index in indexes { stored[index] = values[index].value }
+                continue
+            }
             let table = try table(place[0])
             let column = table.table.columns[place[1]].name
             let texts = try indexes.map { try PostgresText.convert(values[$0].value, table.kind(column)).get() }

@@ -5,6 +5,12 @@ import TidemarkSQL
 /// Stores revisions and verdicts, with statements that wait for the round trip of the commit.
 extension PostgresTransaction {
     func keep(_ commit: ZoneCommit) throws {
+        if !commit.revisions.isEmpty { try keepRevisions(of: commit) }
+        for refusal in commit.refusals { try keep(refusal) }
+        if !commit.exchanges.isEmpty { try keep(commit.exchanges) }
+    }
+
+    private func keepRevisions(of commit: ZoneCommit) throws {
         try appendLog(commit.revisions)
         try appendVerdicts(commit.revisions.filter { $0.envelope?.id != nil })
         try appendFingerprints(commit.revisions.compactMap { one in one.fingerprint.map { (one.revision, $0) } })
@@ -211,7 +217,7 @@ extension PostgresTransaction {
     }
 
     /// Stores the verdict, and for people the records; it forgets those of the oldest refusal beyond the maximum.
-    func keep(_ refusal: Refusal) throws {
+    private func keep(_ refusal: Refusal) throws {
         guard let id = refusal.envelope.id else { return }
         try keep([StoredVerdict(envelope: refusal.envelope, device: refusal.device, body: refusal.text)])
         // The transaction holds the zone's lock, so no other one takes the same number.
@@ -234,7 +240,7 @@ extension PostgresTransaction {
     /// The most refused change sets of a zone that the server keeps for people.
     private static let refusedMax = 10_000
 
-    func keep(_ exchanges: [String: Exchange]) throws {
+    private func keep(_ exchanges: [String: Exchange]) throws {
         let exchanges = exchanges.sorted { $0.key < $1.key }
         try pg.queue(
             """

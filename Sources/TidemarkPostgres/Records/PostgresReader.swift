@@ -136,15 +136,17 @@ extension PostgresReader {
 extension PostgresTransaction {
     /// The zone as this transaction sees it.
     private var reader: PostgresReader {
-        PostgresReader(pg: pg, served: served, zone: zoneName, state: state, adopted: adopted, chain: "")
+        let chain = beginning.head?.chain ?? ""
+        return PostgresReader(pg: pg, served: served, zone: zoneName, state: state, adopted: adopted, chain: chain)
     }
 
-    /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of a row.
+    /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of a row whose columns are wanted.
     func rows(_ query: RowQuery) throws -> RowPage {
         // A key that its column cannot read fails this request alone.
         let page = try undoable { try reader.rows(query) }
         let place = schema.tables.firstIndex { $0.name == query.table.name }
-        if let place { _ = try revisions(of: page.rows.map { RecordID(table: place, key: $0.key) }) }
+        guard let place, !query.columns.isEmpty else { return page }
+        _ = try revisions(of: page.rows.map { RecordID(table: place, key: $0.key) })
         return page
     }
 

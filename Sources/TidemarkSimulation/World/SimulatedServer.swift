@@ -117,7 +117,7 @@ final class SimulatedServer {
     private func answerAlone(_ request: ZoneRequest, in transaction: ZoneTransaction) throws -> CommitGroup.Answers {
         var answers: CommitGroup.Answers?
         try transaction.db.inSavepoint {
-            let made = try handler.handle([request], in: transaction)
+            let made = try handler.handle([request], at: transaction.now, in: transaction)
             answers = made
             return made.haveEffect ? .commit : .rollback
         }
@@ -132,7 +132,8 @@ final class SimulatedServer {
         guard !PlantedBug.isAnyPlanted else { return nil }
         var answers: [ZoneResult]?
         try db.inSavepoint {
-            answers = try handler.handle(group, in: transaction(db)).results
+            let transaction = try self.transaction(db)
+            answers = try handler.handle(group, at: transaction.now, in: transaction).results
             return .rollback
         }
         return answers
@@ -231,7 +232,7 @@ final class SimulatedServer {
         var slow: [UInt8]?
         try db.inSavepoint {
             let transaction = try self.transaction(db)
-            let results = try handler.handle([request], in: transaction).results
+            let results = try handler.handle([request], at: transaction.now, in: transaction).results
             if case .success(let answer) = results.first { slow = answer.text }
             return .rollback
         }
