@@ -144,6 +144,58 @@ import TidemarkEngine
     }
 
     @Test(arguments: Store.all)
+    func `what a refusal tells of a program's rows stays a revision, so that its tag is of the zone's history`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        try await zone.writeOutside("UPDATE team SET name = 'rot' WHERE id = 1")
+        let stale = ClientWrites(
+            id: Self.id(1),
+            requests: [
+                WriteRequest(
+                    method: .patch,
+                    table: "team",
+                    key: "1",
+                    body: #"{"name":"blue"}"#,
+                    precondition: try Precondition(ifMatch: #""1-00000000""#, ifNoneMatch: nil, of: .patch)
+                )
+            ]
+        )
+        // The group is committed as it is: no read before it has taken the program's rows into the log.
+        let result = try await zone.together([ZoneRequest(.write(stale), access: .local("main"))])[0]
+        let problem = #expect(throws: Problem.self) { try result.get() }
+        #expect(problem?.error.code == .preconditionFailed)
+        #expect(problem?.current == #"{"id":1,"name":"rot","$revision":2}"#)
+        #expect(try await zone.revision() == 2)
+        try await zone.writeOutside("UPDATE team SET name = 'grün' WHERE id = 2")
+        let entries = try await zone.ask { reader in
+            let team = try ListRecords(reader).table("team")
+            return try reader.history(of: "1", in: team, before: .max, limit: 9).map(\.revision)
+        }
+        #expect(entries == [2])
+    }
+
+    @Test(arguments: Store.all)
+    func `a request that is refused after its first change set was written leaves only what a program wrote`(
+        store: Store
+    ) async throws {
+        let zone = try await Zone(store, Self.schema)
+        let reused = #"{"id":"\#(Self.id(8))","team":{"update":[2],"attributes":{"2":{"name":"blue"}}}}"#
+        _ = try await zone.sync(#"{"maxRevision":1,"device":"a","changeSets":[\#(reused)]}"#)
+        try await zone.writeOutside("UPDATE player SET name = 'Ben' WHERE id = 1")
+        // A deletion with children is written at once.
+        let deletion = #"{"id":"\#(Self.id(9))","team":{"delete":[2]}}"#
+        let other = #"{"id":"\#(Self.id(8))","team":{"update":[1],"attributes":{"1":{"name":"x"}}}}"#
+        let body = #"{"maxRevision":2,"device":"a","changeSets":[\#(deletion),\#(other)]}"#
+        let result = try await zone.together([ZoneRequest(.sync(Array(body.utf8)), access: .local("main"))])[0]
+        let error = #expect(throws: TidemarkError.self) { try result.get() }
+        #expect(error?.code == .changeSetIdReused)
+        #expect(try await zone.column("SELECT name FROM team ORDER BY id") == ["red", "blue"])
+        #expect(try await zone.column("SELECT name FROM player") == ["Ben"])
+        #expect(try await zone.revision() == 3)
+    }
+
+    @Test(arguments: Store.all)
     func `a value that no column holds is refused with its place before the group has any effect`(store: Store)
         async throws
     {
