@@ -89,7 +89,7 @@ public final class InProcessTransport: Transport {
             ZoneQuestion { reader in
                 var query = try ListRevisions.Query([])
                 query.limit = 500
-                let table = try ListRecords(reader).table(table)
+                let table = try reader.schema.table(table)
                 let key = try RecordPath.key(key, of: table) { $0.removingPercentEncoding }
                 return try RecordHistory(of: table, reader).json(key, query)
             }

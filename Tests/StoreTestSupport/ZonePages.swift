@@ -13,7 +13,7 @@ extension SyncService {
             .local(zone),
             ZoneQuestion { reader in
                 let records = ListRecords(reader)
-                let table = try records.table(segments[1])
+                let table = try reader.schema.table(segments[1])
                 guard segments.count > 2 else { return try records.page(items, of: table) }
                 let key = try RecordPath.key(segments[2], of: table) { $0.removingPercentEncoding }
                 return try records.record(key, in: table, selecting: items)

@@ -30,7 +30,7 @@ import TidemarkEngine
         try await zone.service.read(
             .local("main"),
             ZoneQuestion { reader in
-                let table = try ListRecords(reader).table(table)
+                let table = try reader.schema.table(table)
                 return try RecordHistory(of: table, reader).json(key, ListRevisions.Query(query))
             }
         )

@@ -96,7 +96,7 @@ import TidemarkTestSupport
             let half = try entries.dropFirst(entries.count / 2).first.map {
                 try reader.entries(after: LogPosition(revision: $0.revision, table: $0.table, key: $0.key), limit: 3)
             }
-            let player = try ListRecords(reader).table("player")
+            let player = try reader.schema.table("player")
             let revisions =
                 try reader.revisions(before: 100, table: nil, author: nil, limit: 3)
                 + reader.revisions(before: 4, table: "player", author: "d", limit: 3)

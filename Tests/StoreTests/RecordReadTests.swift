@@ -183,7 +183,7 @@ import TidemarkEngine
         let cut = try await zone.walk("tables/page?truncate=20")
         #expect(cut.map(\.keys) == [["1", "2", "3", "4", "5", "6"]])
         let all = try await zone.ask { reader in
-            var query = RowQuery(try ListRecords(reader).table("page"), limit: 10, bytesMax: 800_000)
+            var query = RowQuery(try reader.schema.table("page"), limit: 10, bytesMax: 800_000)
             query.keys = ["5", "4", "1", "7"]
             return try reader.rows(query)
         }

@@ -169,7 +169,7 @@ import TidemarkEngine
         #expect(try await zone.revision() == 2)
         try await zone.writeOutside("UPDATE team SET name = 'grün' WHERE id = 2")
         let entries = try await zone.ask { reader in
-            let team = try ListRecords(reader).table("team")
+            let team = try reader.schema.table("team")
             return try reader.history(of: "1", in: team, before: .max, limit: 9).map(\.revision)
         }
         #expect(entries == [2])

@@ -23,7 +23,7 @@ package struct ComparePart {
     ///   ``TidemarkCore/ErrorCode/tooLarge``.
     package init(_ body: [UInt8], of name: String, _ reader: any ZoneReader) throws {
         self.reader = reader
-        table = try ListRecords(reader).table(name)
+        table = try reader.schema.table(name)
         request = try PartRequest.read(body)
         items = try QueryItems.read(request.filter ?? "")
         if let item = items.first(where: { ListQuery.shaping.contains($0.name) }) {

@@ -17,13 +17,6 @@ package struct ListRecords {
         package var next: String?
     }
 
-    /// Returns a synced table.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``.
-    package func table(_ name: String) throws(TidemarkError) -> SyncedTable {
-        try reader.schema.table(name)
-    }
-
     // MARK: One record
 
     /// Reads one record.
@@ -176,7 +169,7 @@ extension SyncSchema {
     /// Returns a synced table.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``.
-    func table(_ name: String) throws(TidemarkError) -> SyncedTable {
+    package func table(_ name: String) throws(TidemarkError) -> SyncedTable {
         guard let table = byName[name] else {
             throw TidemarkError(
                 .unknownTable,

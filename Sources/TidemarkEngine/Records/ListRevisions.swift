@@ -49,7 +49,7 @@ package struct ListRevisions {
 
     /// The revisions as JSON.
     package func json(_ query: Query) throws -> String {
-        if let table = query.table { _ = try ListRecords(reader).table(table) }
+        if let table = query.table { _ = try reader.schema.table(table) }
         let revisions = try reader.revisions(
             before: query.before,
             table: query.table,

@@ -19,8 +19,7 @@ struct RecordsRoute: Sendable {
         let answer = try await service.read(
             access,
             ZoneQuestion { reader in
-                let records = ListRecords(reader)
-                return try records.page(items, of: records.table(name), unlike: known)
+                try ListRecords(reader).page(items, of: reader.schema.table(name), unlike: known)
             }
         )
         var response = try await respond(answer, to: request)
@@ -40,7 +39,7 @@ struct RecordsRoute: Sendable {
             access,
             ZoneQuestion { reader in
                 let records = ListRecords(reader)
-                let table = try records.table(name)
+                let table = try reader.schema.table(name)
                 let key = try RecordPath.key(segment, of: table) { $0.removingPercentEncoding }
                 return try records.record(key, in: table, selecting: items, unlike: known)
             }

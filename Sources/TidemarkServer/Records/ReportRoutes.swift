@@ -40,7 +40,7 @@ struct ReportRoutes: Sendable {
         let segment = context.parameters.get("key") ?? ""
         let query = try ListRevisions.Query(request.queryItems)
         return try await respond(to: request, access) { reader, contacts in
-            let table = try ListRecords(reader).table(name)
+            let table = try reader.schema.table(name)
             let key = try RecordPath.key(segment, of: table) { $0.removingPercentEncoding }
             return try RecordHistory(of: table, reader, contacts: contacts).json(key, query)
         }

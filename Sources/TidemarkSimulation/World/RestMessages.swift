@@ -48,7 +48,7 @@ enum RestRoutes {
             return RestAnswer(body: try ReadChanges(query, reader).page(after: start).json)
         }
         let records = ListRecords(reader)
-        let table = try records.table(parts[1])
+        let table = try reader.schema.table(parts[1])
         let known = request.headers["If-None-Match"]
         let answer: ListRecords.Answer
         if parts.count == 2 {

@@ -69,7 +69,7 @@ final class SimulatedServer {
     func history(of question: HistoryQuestion) throws -> [UInt8] {
         try absorb()
         return try ask { reader in
-            let table = try ListRecords(reader).table(question.table)
+            let table = try reader.schema.table(question.table)
             var query = try ListRevisions.Query([])
             query.limit = 500
             return Array(try RecordHistory(of: table, reader).json(question.key, query).utf8)
