@@ -260,7 +260,7 @@ public final class EmbeddedStore: SyncService {
     public func keepContacts() async throws {
         let unwritten = contacts.take(zone: zone)
         guard !unwritten.isEmpty else { return }
-        do { try await file.committing { transaction, _ in try transaction.keep(unwritten) } } catch {
+        do { try await file.committing { transaction, _ in try transaction.keepContacts(unwritten) } } catch {
             contacts.putBack(unwritten)
             throw error
         }

@@ -57,19 +57,21 @@ final class OutsideWatch: Sendable {
     func head(of schema: ServedSchema, for device: String?) async throws -> ZoneHead? {
         guard let file = state.withLock(\.file) else { return nil }
         return try await file.read { [self] db in
-            let reading = ReadRecent(db, schema: schema.schema, hash: schema.hash)
-            guard var head = try latest(schema, reading, in: db) else { return nil }
-            head.hasMessages = try reading.hasMessages(device)
+            guard var head = try latest(schema, in: db) else { return nil }
+            if let device { head.hasMessages = try FileConnection(db).hasMessages(for: device) }
             return head
         }
     }
 
-    private func latest(_ schema: ServedSchema, _ reading: ReadRecent, in db: Database) throws -> ZoneHead? {
+    private func latest(_ schema: ServedSchema, in db: Database) throws -> ZoneHead? {
         let version = try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version")) ?? 0
         if let cached = state.withLock(\.head), cached.version == version, cached.head.state.schema == schema.hash {
             return cached.head
         }
-        guard try ServedSchema.Version(of: db) == schema.version, let head = try reading.head() else { return nil }
+        let layout = schema.schema.fingerprintLayout
+        guard try ServedSchema.Version(of: db) == schema.version,
+            let head = try FileConnection(db).zoneHead(for: nil, schema: schema.hash, layout: layout)
+        else { return nil }
         state.withLock { $0.head = (version, head) }
         return head
     }

@@ -74,8 +74,8 @@ public final class PostgresStore: SyncService {
             metrics: metrics,
             contacts: contacts,
             shared: options.shared,
-            head: { try await zones.head(of: $0, for: $1) },
-            load: { try await zones.recent($0, $1, bytesMax: $2) }
+            head: { try await zones.pullHead(of: $0, for: $1) },
+            load: { try await zones.recentChangeSets($0, $1, bytesMax: $2) }
         )
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
         await establishFingerprints()
@@ -88,7 +88,7 @@ public final class PostgresStore: SyncService {
         for zone in options.zones {
             do {
                 try await zones.inTransaction(zone) { transaction in
-                    let revision = transaction.state.revision
+                    let revision = try transaction.head().state.revision
                     let isKnown = try revision != 1 || transaction.storedFingerprint(at: revision) != nil
                     transaction.isVoid = isKnown
                     if !isKnown { _ = try transaction.fingerprint(at: revision) }
@@ -154,8 +154,8 @@ public final class PostgresStore: SyncService {
             let state = try await zones.inTransaction(zone) { transaction in
                 try transaction.absorbOutsideChanges()
                 // The snapshot contains the fingerprint; storing it here avoids computing it again.
-                _ = try transaction.fingerprint(at: transaction.state.revision)
-                return transaction.state
+                _ = try transaction.fingerprint(at: transaction.head().state.revision)
+                return try transaction.head().state
             }
             if let base, let file = try await delta(since: base, at: state, zone) { return file }
             let cache = await snapshots.cache(of: zone)
@@ -197,7 +197,7 @@ public final class PostgresStore: SyncService {
         return try await zones.inTransaction(zone) { transaction in
             let served = transaction.served
             let shape = served.schema.shape.split(separator: "\n").map { JSONText.quote(String($0)) }
-            let state = transaction.state
+            let state = try transaction.head().state
             let text =
                 #"{"zone":\#(JSONText.quote(zone)),"epoch":"\#(state.epoch)","revision":\#(state.revision),"#
                 + #""schema":"\#(served.hash)","shape":[\#(shape.joined(separator: ","))],"tables":\#(served.text)}"#
@@ -231,24 +231,26 @@ public final class PostgresStore: SyncService {
         try await places.run(for: .init(access)) { [zones] in try await zones.read(access.zone, question) }
     }
 
-    /// Writes the contacts of all zones' devices, in one statement.
+    /// Writes the contacts of all zones' devices.
     public func keepContacts() async throws {
         let unwritten = contacts.take()
         guard !unwritten.isEmpty else { return }
-        do { try await zones.keep(unwritten) } catch {
+        do { try await zones.keepContacts(unwritten) } catch {
             contacts.putBack(unwritten)
             throw error
         }
     }
 
-    /// Forgets a device in zones, in one statement.
+    /// Forgets a device in zones.
     public func forget(device: String, of user: String?, in zones: [String]) async throws {
         contacts.forget(device: device, of: user, in: zones)
-        try await self.zones.forget(device: device, of: user, in: zones)
+        try await self.zones.forgetDevice(device, of: user, in: zones)
     }
 
     /// Reads the state of a zone, for people and logs.
-    public func state(zone: String) async throws -> ZoneState { try await zones.inTransaction(zone) { $0.state } }
+    public func state(zone: String) async throws -> ZoneState {
+        try await zones.inTransaction(zone) { try $0.head().state }
+    }
 
     /// Stops the notifications, and removes the store's files; no request may be in flight.
     public func close() async {

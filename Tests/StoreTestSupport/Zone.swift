@@ -128,14 +128,7 @@ package final class Zone: Sendable {
 
     /// The last revision that the server committed before a time, in milliseconds since 1970.
     package func lastRevision(committedBefore time: Int64) async throws -> Int64 {
-        if let database {
-            return try await database.connect().run {
-                try TidemarkPostgres.CommitTimes.lastRevision(committedBefore: time, zone: "main", $0)
-            }
-        }
-        return try await Self.file(path).read {
-            try TidemarkEmbedded.CommitTimes.lastRevision(committedBefore: time, in: $0)
-        }
+        try await service.read(.local("main"), ZoneQuestion { try $0.lastRevision(before: time) })
     }
 
     /// The state that a refused request must not change.

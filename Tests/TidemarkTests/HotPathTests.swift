@@ -65,7 +65,7 @@ import TidemarkTestSupport
         let files = Dictionary(grouping: statements, by: \.file).mapValues(\.count)
         // Both sides have statements: the recording has missed neither.
         for name in ["zone.sqlite", "anna.sqlite", "ben.sqlite"] { #expect(files[name, default: 0] > 60, "\(name)") }
-        for table in ["tidemark_log", "tidemark_verdict", "tidemark_idmap", "tidemark_kept", "tidemark_compacted"] {
+        for table in ["tidemark_log", "tidemark_verdict", "tidemark_idmap", "tidemark_kept", "tidemark_revision_rest"] {
             #expect(statements.contains { $0.sql.contains(table) }, "\(table)")
         }
     }

@@ -36,6 +36,12 @@ public struct SyncSchema: Hashable, Sendable {
     /// The names of the tables and columns on the wire.
     package var wireNames: WireNames { form { WireNames(of: self) } }
 
+    /// The places of the tables in ``tables``, by name.
+    package var places: [String: Int] { form { TablePlaces(of: tables) }.byName }
+
+    /// Identifies the columns and order that fingerprints of rows cover: only those of one layout are comparable.
+    package var fingerprintLayout: String { form { FingerprintLayout(hash: ContentHash.of(shape)) }.hash }
+
     /// The forms of the tables' rows in JSON, in the order of ``tables``.
     package var layouts: [RowLayout] { form { tables.map(RowLayout.init) } }
 
@@ -139,3 +145,13 @@ extension SchemaForms: Hashable {
 
     func hash(into hasher: inout Hasher) {}
 }
+
+private struct TablePlaces: Sendable {
+    let byName: [String: Int]
+
+    init(of tables: [SyncedTable]) {
+        byName = Dictionary(uniqueKeysWithValues: tables.enumerated().map { ($1.name, $0) })
+    }
+}
+
+private struct FingerprintLayout: Sendable { let hash: String }

@@ -18,6 +18,7 @@ extension ZoneTransaction {
             effects.take(effect)
         }
         guard hasCaptured else { return }
+        defer { books.head?.hasOutsideChanges = false }
         guard !effects.entries.isEmpty else { return try captured.delete() }
         try refuseBrokenReferences(effects.entries)
         try runPlanted(PlantedBug.leavesCascadesOutOfLog, in: db)

@@ -5,62 +5,6 @@ import TidemarkSQL
 
 /// What a commit asks of a zone's file: a cached statement a record, which in one process is the fastest there is.
 extension ZoneTransaction {
-    package func facts(_ query: FactsQuery) throws -> Facts {
-        var facts = Facts()
-        for id in query.changeSets {
-            let found = try RowValues.first(
-                """
-                SELECT verdict.device, verdict.hash, verdict.revision, verdict.as_sent, lap.user_id
-                FROM tidemark_verdict AS verdict
-                LEFT JOIN tidemark_lap AS lap USING (device)
-                WHERE verdict.id = ?
-                """,
-                [.text(id)],
-                in: db
-            )
-            guard let values = found else { continue }
-            facts.verdicts[id] = Verdict(
-                device: values[0].text,
-                hash: values[1].text ?? "",
-                revision: values[2].integer,
-                isAsSent: values[3] == .integer(1),
-                owner: values[4].text
-            )
-        }
-        for device in query.devices {
-            let found = try RowValues.first(
-                """
-                SELECT lap.lap, lap.revision, lap.user_id, EXISTS (SELECT 1 FROM tidemark_overruled WHERE device = ?1)
-                FROM (SELECT ?1 AS device) AS asked
-                LEFT JOIN tidemark_lap AS lap USING (device)
-                """,
-                [.text(device)],
-                in: db
-            )
-            guard let values = found else { continue }
-            if let lap = values[0].text, let revision = values[1].integer {
-                facts.exchanges[device] = Exchange(lap: lap, revision: revision, user: values[2].text)
-            }
-            if values[3] == .integer(1) { facts.devicesWithNotes.insert(device) }
-        }
-        for (device, names) in query.temporaryIDs {
-            for name in names {
-                guard let id = try permanentID(of: name, device: device) else { continue }
-                facts.permanentIDs[device, default: [:]][name] = id
-            }
-        }
-        return facts
-    }
-
-    /// Returns the permanent id that a device got for a temporary one.
-    func permanentID(of name: TemporaryName, device: String) throws -> Int64? {
-        try RowValues.first(
-            "SELECT permanent FROM tidemark_idmap WHERE device = ? AND tbl = ? AND temporary = ?",
-            [.text(device), .text(schema.tables[name.table].name), .integer(name.id)],
-            in: db
-        )?.first?.integer
-    }
-
     // MARK: Records
 
     package func mayRespell(_ name: RecordID) -> Bool { respelling.places.contains(name.table) }
@@ -392,7 +336,7 @@ extension ZoneTransaction {
     }
 
     /// Whether devices create records under lent ids.
-    var lendsIDs: Bool {
+    package var lendsOwnIDs: Bool {
         get throws {
             try Bool.fetchOne(db.cachedStatement(sql: "SELECT number > 0 FROM tidemark_lent WHERE id = 1")) ?? false
         }

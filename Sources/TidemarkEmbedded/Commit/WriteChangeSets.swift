@@ -147,22 +147,4 @@ extension ZoneTransaction {
         let broken = BrokenReferences(schema: schema, changeSets: changeSets, wasDeleted: wasDeleted)
         throw try broken.violation { try check.brokenReferences(in: $0) }
     }
-
-    private func wasDeleted(_ table: String, _ key: String) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(
-                // Compaction deletes the entries of deleted records, but an id below the table's
-                // next id belonged to a record.
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM tidemark_log WHERE tbl = ?1 AND key = ?2)
-                        OR EXISTS (
-                            SELECT 1
-                            FROM tidemark_identity
-                            WHERE tbl = ?1 AND ?3 BETWEEN 1 AND next - 1
-                                AND (SELECT horizon > adopted FROM tidemark_zone))
-                    """
-            ),
-            arguments: [table, key, schema.byName[table]?.keyKind == .integer ? Int64(key) : nil]
-        ) ?? false
-    }
 }

@@ -7,15 +7,11 @@ import TidemarkSQL
 ///
 /// The connection is prepared for the schema, has `foreign_keys` on, and is inside an immediate
 /// transaction.
-package struct ZoneTransaction: CommitTransaction {
+package final class ZoneTransaction: CommitTransaction, FileBooks {
     package let db: Database
     package let schema: SyncSchema
     package let now: Int64
-    let hash: String
-    /// Identifies the columns and order that row fingerprints cover.
-    ///
-    /// Only fingerprints of the same layout are comparable.
-    let fingerprintLayoutHash: String
+    package var books: BookState
     /// The tables in which keys have several spellings.
     let respelling: RespellingTables
 
@@ -27,33 +23,8 @@ package struct ZoneTransaction: CommitTransaction {
         self.db = db
         self.schema = schema
         self.now = now
-        self.hash = try hash ?? SchemaText.hash(schema)
-        fingerprintLayoutHash = ContentHash.of(schema.shape)
+        books = BookState(schema: try hash ?? SchemaText.hash(schema))
         respelling = schema.form { RespellingTables(schema) }
-    }
-
-    package func head() throws -> CommitHead {
-        let values = try RowValues.first(
-            """
-            SELECT zone.epoch, zone.revision, zone.horizon, zone.time, last.chain, stored.fingerprint,
-                EXISTS (SELECT 1 FROM tidemark_capture)
-            FROM tidemark_zone AS zone
-            LEFT JOIN tidemark_revision AS last ON last.revision = zone.revision
-            LEFT JOIN tidemark_fingerprint AS stored ON stored.revision = zone.revision AND stored.shape = ?
-            """,
-            [.text(fingerprintLayoutHash)],
-            in: db
-        )
-        guard let values, let epoch = values[0].text, let revision = values[1].integer, let horizon = values[2].integer,
-            let time = values[3].integer
-        else { throw Self.notAZone }
-        let state = ZoneState(epoch: epoch, revision: revision, horizon: horizon, schema: hash, time: time)
-        return CommitHead(
-            state: state,
-            chain: values[4].text ?? "",
-            fingerprint: values[5].text.flatMap(Fingerprint.init(hex:)),
-            hasOutsideChanges: values[6] == .integer(1)
-        )
     }
 
     /// Reads the latest revision twice: from the zone's row and from its log.
@@ -74,13 +45,6 @@ package struct ZoneTransaction: CommitTransaction {
         "The file is not a zone.",
         fix: "Serve it with `tidemark serve FILE`."
     )
-
-    package func end(of epoch: String) throws -> Int64? {
-        try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT ended FROM tidemark_lineage WHERE epoch = ?"),
-            arguments: [epoch]
-        )
-    }
 
     package func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error> {
         do {
@@ -114,12 +78,14 @@ package struct ZoneTransaction: CommitTransaction {
     /// Runs `body` in a savepoint, with cached statements; GRDB's `inSavepoint` compiles its own each time.
     private func inSavepoint<Result>(_ body: () throws -> Result) throws -> Result {
         let release = "RELEASE SAVEPOINT tidemark"
+        let before = books
         try db.cachedStatement(sql: "SAVEPOINT tidemark").execute()
         do {
             let result = try body()
             try db.cachedStatement(sql: release).execute()
             return result
         } catch  where db.isInsideTransaction {
+            books = before
             // If the rollback itself fails, the state is unknown: that error fails the transaction.
             try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
             try db.cachedStatement(sql: release).execute()
@@ -127,111 +93,18 @@ package struct ZoneTransaction: CommitTransaction {
         }
     }
 
-    // MARK: Verdicts
+    // MARK: Rows
 
-    package func authorsCopies(of ids: [String], _ extent: SyncRequest.Echo) throws -> [String: String] {
-        let rows = try Row.fetchCursor(
-            db.cachedStatement(
-                sql: """
-                    SELECT
-                        verdict.id,
-                        verdict.revision,
-                        verdict.body,
-                        verdict.ids,
-                        log_entry.body AS log_text,
-                        \(RevisionText.restLength) AS rest
-                    FROM tidemark_verdict AS verdict
-                    LEFT JOIN tidemark_revision AS log_entry
-                        ON log_entry.revision = verdict.revision AND NOT (verdict.as_sent AND ?1)
-                    WHERE verdict.id IN (SELECT value FROM json_each(?2))
-                    """
-            ),
-            arguments: [
-                extent == .ids, "[\(ids.map(JSONText.quote).joined(separator: ","))]",
-            ]
-        )
-        var copies: [String: String] = [:]
-        while let row = try rows.next() {
-            let logText = try (row.value("log_text") as String?).map { beginning in
-                try RevisionText.whole(beginning, row.value("rest"), of: row.value("revision"), in: db)
-            }
-            copies[try row.value("id")] = try AuthorsCopy(
-                whole: try row.value("body"),
-                ids: try row.value("ids"),
-                logged: logText
-            ).render()
-        }
-        return copies
-    }
+    package var latestChain: String? { books.head?.chain }
 
-    // MARK: Laps
+    /// The zone's rows, for those who read them by tables and columns.
+    package var rows: FileRows { FileRows(db, schema: schema) }
 
-    /// Deletes a device's contact and the notes for it, and takes a nonce that no device knows for its last one.
-    ///
-    /// With `user`, only if the device is that user's.
-    func forget(device: String, of user: String?) throws {
-        try db.cachedStatement(
-            sql: """
-                DELETE FROM tidemark_overruled
-                WHERE device = ?1 AND EXISTS (SELECT 1 FROM tidemark_lap WHERE device = ?1 AND coalesce(user_id = ?2, ?2 IS NULL))
-                """
-        ).execute(arguments: [device, user])
-        let isUsers = "device = ?1 AND coalesce(user_id = ?2, ?2 IS NULL)"
-        try db.cachedStatement(sql: "UPDATE tidemark_lap SET lap = ?3 WHERE \(isUsers)")
-            .execute(arguments: [device, user, Exchange.forgottenLap])
-        try db.cachedStatement(sql: "DELETE FROM tidemark_contact WHERE \(isUsers)")
-            .execute(arguments: [device, user])
-    }
+    package func rows(_ query: RowQuery) throws -> RowPage { try rows.rows(query) }
 
-    // MARK: Ancestry
+    package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try rows.fingerprints(query) }
 
-    package func ancestry(of ids: [String]) throws -> Ancestry {
-        guard !ids.isEmpty, !planted(PlantedBug.ignoresAfter) else { return Ancestry(revisions: [], isRefused: false) }
-        let list = "[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        let missing = try String.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT id FROM tidemark_verdict)"
-            ),
-            arguments: [list]
-        )
-        if let missing {
-            throw TidemarkError(
-                .predecessorMissing,
-                "The change set depends on \(missing), which has not arrived.",
-                fix: "Send \(missing) first, or in the same request before this one."
-            )
-        }
-        let revisions = try Int64?.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH RECURSIVE ancestor (id) AS (
-                        SELECT value FROM json_each(?)
-                        UNION
-                        SELECT predecessor.value
-                        FROM ancestor
-                        JOIN tidemark_verdict AS verdict USING (id), json_each(verdict.after) AS predecessor
-                    )
-                    SELECT verdict.revision
-                    FROM ancestor
-                    JOIN tidemark_verdict AS verdict USING (id)
-                    """
-            ),
-            arguments: [list]
-        )
-        let isRefused = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (
-                        SELECT 1
-                        FROM json_each(?) AS predecessor
-                        JOIN tidemark_verdict AS verdict ON verdict.id = predecessor.value
-                        WHERE verdict.revision IS NULL)
-                    """
-            ),
-            arguments: [list]
-        )
-        return Ancestry(revisions: revisions.compactMap { $0 }, isRefused: isRefused ?? false)
-    }
+    package func fingerprintOfRows() throws -> Fingerprint { try RowFingerprints(db, schema: schema).all() }
 }
 
 /// The tables in which keys have several spellings, found once a schema: the search reads their statements.

@@ -73,31 +73,27 @@ public struct ZoneVerification: Sendable {
         try CapturedEffects(db, schema: schema).read { effects.take($0) }
         computed = try rows.all() - effects.difference
         if repairing || expected != nil && expected != computed {
-            try zone.keepFingerprint(computed, at: max(revision, repairing ? logEnd : 0))
+            try zone.keep(computed, at: max(revision, repairing ? logEnd : 0))
         }
         guard repairing else { return }
         if revision < logEnd { try db.execute(sql: "UPDATE tidemark_zone SET revision = ?", arguments: [logEnd]) }
         if let last = damagedEntries.last { try zone.forgetLog(through: last.revision) }
     }
 
+    /// The number of revisions that are read at once.
+    private static let pageSize: Int64.Stride = 64
+
     private static func damagedEntries(in db: Database) throws -> [DamagedEntry] {
-        let rows = try Row.fetchCursor(
-            db,
-            sql: """
-                SELECT \(LogEntry.columns)
-                FROM tidemark_revision AS log_entry
-                \(LogEntry.previousEntry)
-                WHERE log_entry.revision > (SELECT horizon FROM tidemark_zone)
-                ORDER BY log_entry.revision
-                """
-        )
+        let books = FileConnection(db)
         var next = (try Int64.fetchOne(db, sql: "SELECT horizon FROM tidemark_zone") ?? 0) + 1
+        let last = try Int64.fetchOne(db, sql: "SELECT max(revision) FROM tidemark_revision") ?? 0
         var damagedRevisions: [Int64] = []
-        while let row = try rows.next() {
-            let entry = try LogEntry(row, in: db)
-            damagedRevisions += Array(next..<max(next, entry.revision))
-            if !entry.isAuthentic { damagedRevisions.append(entry.revision) }
-            next = entry.revision + 1
+        for start in stride(from: next, through: last, by: pageSize) {
+            for entry in try books.logged(start...min(last, start + Int64(pageSize) - 1)) {
+                damagedRevisions += Array(next..<max(next, entry.revision))
+                if !entry.isAuthentic { damagedRevisions.append(entry.revision) }
+                next = entry.revision + 1
+            }
         }
         let end = try ZoneTransaction.ends(in: db).zone
         if next <= end { damagedRevisions += Array(next...end) }

@@ -1,32 +1,48 @@
-import GRDB
+package import GRDB
 import GRDBSQLite
-import TidemarkCore
+package import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 
 /// A zone's file at one revision, for clients without rows.
-struct FileReader: ZoneReader {
-    let state: ZoneState
-    let schema: SyncSchema
-    let db: Database
+package struct FileReader: ZoneReader, FileBooks {
+    package let state: ZoneState
+    package let latestChain: String?
+    private let zone: FileRows
+
+    package var db: Database { zone.db }
+    package var schema: SyncSchema { zone.schema }
 
     /// Wraps a connection that is inside a read transaction and has the engine's functions.
     ///
     /// `hash` is the schema's hash.
-    init(_ db: Database, schema: SyncSchema, hash: String) throws {
+    package init(_ db: Database, schema: SyncSchema, hash: String) throws {
+        zone = FileRows(db, schema: schema)
+        let head = try FileConnection(db).head(schema: hash, layout: schema.fingerprintLayout)
+        guard let head else { throw ZoneTransaction.notAZone }
+        state = head.state
+        latestChain = head.chain
+    }
+
+    package func rows(_ query: RowQuery) throws -> RowPage { try zone.rows(query) }
+
+    package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try zone.fingerprints(query) }
+
+    package func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
+        try zone.count(table, where: filter, max: max)
+    }
+
+    package func estimate(_ table: SyncedTable) throws -> RowEstimate { try zone.estimate(table) }
+}
+
+/// The rows of a zone's file, by tables and columns.
+package struct FileRows {
+    let db: Database
+    let schema: SyncSchema
+
+    init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
-        let row = try Row.fetchOne(
-            db.cachedStatement(sql: "SELECT epoch, revision, horizon, time FROM main.tidemark_zone")
-        )
-        guard let row else { throw ZoneTransaction.notAZone }
-        state = try ZoneState(
-            epoch: row.value("epoch"),
-            revision: row.value("revision"),
-            horizon: row.value("horizon"),
-            schema: hash,
-            time: row.value("time")
-        )
     }
 
     func rows(_ query: RowQuery) throws -> RowPage {
@@ -99,15 +115,6 @@ struct FileReader: ZoneReader {
             )
         }
     }
-}
-
-extension ZoneTransaction {
-    package func rows(_ query: RowQuery) throws -> RowPage { try reader().rows(query) }
-
-    package func chains(of revisions: Set<Int64>) throws -> [Int64: String] { try reader().chains(of: revisions) }
-
-    /// Reads the zone in this transaction, for clients without rows.
-    package func reader() throws -> any ZoneReader { try FileReader(db, schema: schema, hash: hash) }
 }
 
 /// Ends statements of a connection that run too long.

@@ -4,7 +4,7 @@ import TidemarkEngine
 import TidemarkSQL
 
 /// Fingerprints of the rows that a filter selects.
-extension FileReader {
+extension FileRows {
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
         try bounded(rowQuery(query)) {
             guard query.table.keyKind == .integer else { return try byKeyText(query) }

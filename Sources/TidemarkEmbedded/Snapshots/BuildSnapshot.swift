@@ -79,7 +79,7 @@ package struct SnapshotBuilder {
                 sql: """
                     SELECT fingerprint FROM zone.tidemark_fingerprint WHERE revision = ? AND shape = ?
                     """,
-                arguments: try [zone.value("revision") as Int64, ContentHash.of(schema.shape)]
+                arguments: try [zone.value("revision") as Int64, schema.fingerprintLayout]
             ),
             since: base?.revision,
             time: try zone.value("time")

@@ -1,5 +1,6 @@
 package import GRDB
 package import TidemarkCore
+import TidemarkEngine
 package import TidemarkSQL
 
 /// Adopts a SQLite file as a zone: checks its tables and rows, then adds bookkeeping and capture.
@@ -99,7 +100,7 @@ package struct ZoneAdoption {
         undeclaredReferences = isNew ? try UndeclaredReference.all(in: schema, db) : []
         if isNew, try Self.hasRows(db, schema) {
             let fingerprint = try RowFingerprints(db, schema: self.schema).all()
-            try ZoneTransaction.keep(fingerprint, at: 1, of: ContentHash.of(self.schema.shape), in: db)
+            try FileConnection(db).keep([(1, fingerprint)], layout: self.schema.fingerprintLayout)
         }
     }
 

@@ -247,7 +247,7 @@ final class ZoneFile: Sendable {
     func recent(_ range: ClosedRange<Int64>, bytesMax: Int) async throws -> [RecentChangeSet] {
         let current = servedSchema.withLock { $0 }
         return try await reading { db in
-            try ReadRecent(db, schema: current.schema, hash: current.hash).changeSets(range, bytesMax: bytesMax)
+            try FileConnection(db).recent(range, layout: current.schema.fingerprintLayout, bytesMax: bytesMax)
         }
     }
 

@@ -47,6 +47,15 @@ enum ZoneTables {
         if try !db.columns(in: "tidemark_log").contains(where: { $0.name == "unlogged" }) {
             try db.execute(sql: "ALTER TABLE tidemark_log ADD COLUMN unlogged TEXT")
         }
+        if try !db.columns(in: "tidemark_zone").contains(where: { $0.name == "notes" }) {
+            try db.execute(
+                sql: """
+                    ALTER TABLE tidemark_zone ADD COLUMN notes INTEGER NOT NULL DEFAULT 0;
+                    UPDATE tidemark_zone
+                    SET notes = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_overruled'), 0);
+                    """
+            )
+        }
         for table in ["tidemark_revision", "tidemark_lap"]
         where try !db.columns(in: table).contains(where: { $0.name == "user_id" }) {
             try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN user_id TEXT")
@@ -88,7 +97,8 @@ enum ZoneTables {
             revision INTEGER NOT NULL,
             horizon INTEGER NOT NULL,
             adopted INTEGER NOT NULL,
-            time INTEGER NOT NULL DEFAULT 0
+            time INTEGER NOT NULL DEFAULT 0,
+            notes INTEGER NOT NULL DEFAULT 0
         );
         CREATE TABLE IF NOT EXISTS tidemark_lineage (
             epoch TEXT PRIMARY KEY,

@@ -256,15 +256,9 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     private func enter(_ zone: String) async throws -> EmbeddedStore {
         guard zone != main.zone else { return main }
-        guard ZoneFiles.isName(zone) else { throw Self.unknownZone }
+        guard ZoneFiles.isName(zone) else { throw TidemarkError.unknownZone }
         return try await zones.enter(zone, shape: main.file.schemaHash)
     }
 
     private func leave(_ zone: String) async { if zone != main.zone { await zones.leave(zone) } }
-
-    private static let unknownZone = TidemarkError(
-        .unknownZone,
-        "There is no zone of that name that you may read.",
-        fix: "Check the zone's name."
-    )
 }

@@ -64,3 +64,12 @@ package enum ZoneName {
         return text.hasPrefix(prefix) && letters.count == length && letters.allSatisfy { alphabet.contains($0) }
     }
 }
+
+extension TidemarkError {
+    /// The refusal of a zone that does not exist.
+    package static let unknownZone = TidemarkError(
+        .unknownZone,
+        "There is no zone of that name that you may read.",
+        fix: "Check the zone's name in the path."
+    )
+}

@@ -182,7 +182,8 @@ package struct RevisionEffects {
                 name: name,
                 operation: operation,
                 columns: operation == .update ? changed : [],
-                before: effect.before
+                before: effect.before,
+                mayBeUnlogged: effect.mayBeUnlogged
             )
         )
         if let before = effect.before { difference = difference - layout.hash(before, key: effect.key, &buffer) }
@@ -223,7 +224,7 @@ package struct RevisionEffects {
             permanentIDs: [],
             notes: []
         )
-        var commit = ZoneCommit(zone: head.state.with(revision: revision, time: stamp.time))
+        var commit = ZoneCommit(zone: head.state.with(revision: revision, time: stamp.time), at: now)
         commit.revisions = [logged]
         return commit
     }

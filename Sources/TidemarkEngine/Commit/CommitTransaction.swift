@@ -5,7 +5,10 @@ package import TidemarkCore
 /// The rules are in ``CommitGroup``. Every function works on sets, so that a store on a network needs a statement a
 /// table, not a row. All functions are synchronous and run on the store's own thread. A store throws
 /// ``TidemarkCore/TidemarkError`` or ``Violation``; any other error is a failure of the database.
-package protocol CommitTransaction: ZoneBooks {
+package protocol CommitTransaction: AnyObject, RowReader {
+    /// What the transaction knows of the zone's books.
+    var books: BookState { get set }
+
     /// Whether a write may change records that no foreign key action explains: the tables have triggers of a program.
     var hasFarEffects: Bool { get throws }
 
@@ -13,12 +16,6 @@ package protocol CommitTransaction: ZoneBooks {
     ///
     /// It is called before the transaction begins.
     func prepare(_ changeSet: inout PendingChangeSet) throws
-
-    /// Reads what the books say about several requests; the first query of a transaction.
-    func facts(_ query: FactsQuery) throws -> Facts
-
-    /// Reads the zone's state.
-    func head() throws -> CommitHead
 
     /// Whether the database may spell a key in another way than a change set: as 9.0, or in capitals.
     func mayRespell(_ name: RecordID) -> Bool
@@ -65,18 +62,42 @@ package protocol CommitTransaction: ZoneBooks {
     /// Returns the other records of a table that hold unique values of a change set.
     func holders(of columns: [String], in table: Int, _ changeSet: PendingChangeSet) throws -> Set<String>
 
-    /// Stores revisions and their verdicts, refusals, and the last exchanges with devices.
+    /// Computes the fingerprint of all rows.
+    func fingerprintOfRows() throws -> Fingerprint
+
+    /// Whether the database reads one value of a column in several spellings, by the places of column and table.
+    func hasSpellings(_ column: Int, of table: Int) -> Bool
+
+    /// Logs the changes that other programs made in the tables, if there are any.
+    func absorbOutsideChanges() throws
+
+    /// Lends ids of tables to a device, which no other device and no server assigns.
     ///
-    /// No new record gets the id of one that the revisions have changed: a device that still refers to a deleted record
-    /// must not reach another one.
+    /// - Returns: The lent ids of each table; none for a table whose ids the server cannot lend.
+    func lend(_ tables: [String]) throws -> [String: [LentIDs]]
+
+    /// Whether the store lends ids from the range in which the server assigns its own.
+    var lendsOwnIDs: Bool { get throws }
+
+    /// Runs one of several requests of this transaction in a savepoint.
     ///
-    /// - Throws: ``Violation`` when a temporary id was used before.
-    func keep(_ commit: ZoneCommit) throws
+    /// If it throws, its effects are undone and its error is returned. The effects of the only request of a
+    /// transaction, with `alone`, may stay: the caller rolls back.
+    ///
+    /// - Throws: The error if the transaction cannot continue: the database is unreachable, its
+    ///   disk is full, or it has rolled back. Then no request of the transaction has an effect.
+    func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error>
+
+    /// Runs `body` in a savepoint; if it throws, its effects are undone.
+    func attempt<Result>(_ body: () throws -> Result) throws -> Result
 }
 
 extension CommitTransaction {
     /// Leaves every value to the tables.
     package func prepare(_ changeSet: inout PendingChangeSet) throws {}
+
+    /// A value has one spelling.
+    package func hasSpellings(_ column: Int, of table: Int) -> Bool { false }
 
     /// Every value is stored as it is.
     package func storedValues(_ values: [ColumnValue]) throws -> [Value?] { values.map(\.value) }
@@ -92,13 +113,26 @@ package struct CommitHead: Sendable {
     package var fingerprint: Fingerprint?
     /// Whether other programs have changed rows that no revision has.
     package var hasOutsideChanges: Bool
+    /// The revision of the rows that existed before the zone.
+    package let adopted: Int64
+    /// The number of the last note of overruled values.
+    var notes: Int64
 
     /// Makes a state.
-    package init(state: ZoneState, chain: String, fingerprint: Fingerprint?, hasOutsideChanges: Bool) {
+    package init(
+        state: ZoneState,
+        chain: String,
+        fingerprint: Fingerprint?,
+        hasOutsideChanges: Bool,
+        adopted: Int64,
+        notes: Int64
+    ) {
         self.state = state
         self.chain = chain
         self.fingerprint = fingerprint
         self.hasOutsideChanges = hasOutsideChanges
+        self.adopted = adopted
+        self.notes = notes
     }
 }
 
@@ -143,8 +177,8 @@ package struct FactsQuery: Sendable {
     package var temporaryIDs: [DeviceID: Set<TemporaryName>] = [:]
     /// The temporary ids of new records.
     ///
-    /// One that already has a permanent id was used before. A store that finds this when it stores the permanent id
-    /// does not look for them.
+    /// One that already has a permanent id was used before. They are not looked for if the insertion of the permanent
+    /// id finds this.
     package var newTemporaryIDs: [DeviceID: [TemporaryName]] = [:]
     /// The lowest revision of a requesting device; nil without requests.
     package var oldest: Int64?
@@ -256,9 +290,14 @@ package struct ZoneCommit {
     package var nextIDs: [Int: Int64] = [:]
     /// The zone's state afterwards.
     package let zone: ZoneState
+    /// The time of the commit by the server's clock, in milliseconds since 1970.
+    let committed: Int64
 
     /// Makes an empty commit.
-    package init(zone: ZoneState) { self.zone = zone }
+    package init(zone: ZoneState, at committed: Int64) {
+        self.zone = zone
+        self.committed = committed
+    }
 }
 
 /// A revision to store.
@@ -273,6 +312,8 @@ package struct CommittedRevision {
         package let columns: [Int]
         /// The row before; nil for a creation.
         package let before: [Value]?
+        /// Whether the log may lack values that the record had before.
+        package let mayBeUnlogged: Bool
     }
 
     /// The revision.

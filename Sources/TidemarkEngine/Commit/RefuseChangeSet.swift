@@ -23,7 +23,7 @@ extension GroupRun {
             AnswerEnvelope(id: envelope.id, reasons: reasons).members,
             deletions: true
         )
-        var commit = ZoneCommit(zone: ledger.state)
+        var commit = ZoneCommit(zone: ledger.state, at: now)
         commit.refusals = [
             Refusal(
                 envelope: envelope,

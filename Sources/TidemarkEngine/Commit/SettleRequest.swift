@@ -200,7 +200,7 @@ extension GroupRun {
 
     mutating func keepExchanges() throws {
         guard !ledger.exchanges.isEmpty else { return }
-        var commit = ZoneCommit(zone: ledger.state)
+        var commit = ZoneCommit(zone: ledger.state, at: now)
         commit.exchanges = ledger.exchanges
         try zone.keep(commit)
         ledger.facts.exchanges.merge(ledger.exchanges) { $1 }

@@ -103,7 +103,7 @@ extension GroupRun {
         }
         let last = builders.reduce(ledger.state.time) { max($0, $1.decided.stamp.time) }
         let state = ledger.state.with(revision: ledger.state.revision + Int64(builders.count), time: last)
-        var commit = ZoneCommit(zone: state)
+        var commit = ZoneCommit(zone: state, at: now)
         commit.revisions = written.map(\.revision)
         commit.nextIDs = ledger.assigner.nextIDs
         try zone.keep(commit)

@@ -73,7 +73,8 @@ package struct RecordTag: Hashable, Sendable {
 extension RowReader {
     /// Returns the tags of states of a zone that is in `zone`.
     func tags(of revisions: Set<Int64>, in zone: ZoneState) throws -> [Int64: StateTag] {
-        let chains = try chains(of: revisions)
+        let latest = revisions == [zone.revision] ? latestChain : nil
+        let chains = try latest.map { [zone.revision: $0] } ?? chains(of: revisions)
         return revisions.reduce(into: [:]) { tags, revision in
             tags[revision] = StateTag(revision: revision, epoch: zone.epoch, chain: chains[revision] ?? "")
         }
@@ -81,7 +82,8 @@ extension RowReader {
 
     /// Returns the tag of a state of a zone that is in `zone`.
     func tag(of revision: Int64, in zone: ZoneState) throws -> StateTag {
-        StateTag(revision: revision, epoch: zone.epoch, chain: try chains(of: [revision])[revision] ?? "")
+        let tags = try tags(of: [revision], in: zone)
+        return tags[revision] ?? StateTag(revision: revision, epoch: zone.epoch, chain: "")
     }
 
     /// Whether a state is one of the history that led to `zone`.

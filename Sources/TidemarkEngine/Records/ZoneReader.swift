@@ -1,9 +1,12 @@
 package import TidemarkCore
 
 /// The rows and the history of a zone, in a read transaction or in one that writes.
-package protocol RowReader {
+package protocol RowReader: BookDatabase {
     /// The zone's tables.
     var schema: SyncSchema { get }
+
+    /// The hash of the history at the latest revision; nil if the books must be asked, and empty if they have none.
+    var latestChain: String? { get }
 
     /// Reads rows of one table.
     func rows(_ query: RowQuery) throws -> RowPage
@@ -12,9 +15,6 @@ package protocol RowReader {
     ///
     /// - Returns: The sums of ranges that have rows, in their order; or one sum a row, in no order within a range.
     func fingerprints(_ query: FingerprintQuery) throws -> [RowSum]
-
-    /// Returns the hashes of the history up to revisions; empty or absent where the log has none.
-    func chains(of revisions: Set<Int64>) throws -> [Int64: String]
 }
 
 /// One zone in a read transaction of a store: all answers are of one revision.
@@ -31,38 +31,6 @@ package protocol ZoneReader: RowReader {
 
     /// Estimates the number of a table's rows, with few reads.
     func estimate(_ table: SyncedTable) throws -> RowEstimate
-
-    /// Reads at most `limit` log entries after a position, in the order of revision, table and key.
-    ///
-    /// There are fewer only at the end of the log.
-    func entries(after position: LogPosition, limit: Int) throws -> [LogRecord]
-
-    /// Reads the latest entries of one record, newest first.
-    func history(of key: String, in table: SyncedTable, before revision: Int64, limit: Int) throws -> [LogRecord]
-
-    /// Reads revisions before one, newest first: of a table only those that changed it, and of an author only those of
-    /// this device or user.
-    func revisions(before revision: Int64, table: String?, author: String?, limit: Int) throws -> [RevisionRecord]
-
-    /// Reads certain revisions, in any order.
-    func revisions(_ numbers: [Int64]) throws -> [RevisionRecord]
-
-    /// Returns change sets as JSON by their revisions, without those that the log does not have any more.
-    ///
-    /// It stops before the bytes exceed the maximum, but returns at least the first.
-    func changeSets(of revisions: [Int64], bytesMax: Int) throws -> [Int64: String]
-
-    /// Returns the last revision that was committed before a time in milliseconds since 1970.
-    func lastRevision(before milliseconds: Int64) throws -> Int64
-
-    /// Reads the devices that the zone knows.
-    func devices() throws -> [DeviceRecord]
-
-    /// Returns the stored record of a device, also of a forgotten one; nil if there is none.
-    func device(_ device: String) throws -> DeviceRecord?
-
-    /// Reads refused change sets before one with a number, newest first.
-    func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord]
 }
 
 /// The number of a table's rows, as far as a store knows it without counting them all.

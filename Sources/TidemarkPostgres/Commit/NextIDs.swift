@@ -28,7 +28,7 @@ extension PostgresTransaction {
     /// The statement that draws ids from a table's sequence, or reads the next one of a table without a sequence.
     private func nextStatement(of table: PostgresTable, drawing count: Int) -> PostgresStatement {
         guard table.sequence != nil else {
-            return PostgresStatement("SELECT \(nextSQL(table))", [zoneName, table.table.name])
+            return PostgresStatement("SELECT \(nextSQL(table))", [zone, table.table.name])
         }
         let id = table.column(table.table.key[0], "app_row")
         return PostgresStatement(
@@ -44,7 +44,7 @@ extension PostgresTransaction {
             FROM drawn
             CROSS JOIN (SELECT \(nextSQL(table)) AS next) AS bound
             """,
-            [zoneName, table.table.name, table.sequence, "\(count)"]
+            [zone, table.table.name, table.sequence, "\(count)"]
         )
     }
 
@@ -57,7 +57,7 @@ extension PostgresTransaction {
 
     /// Returns drawn ids that a run which was undone has left for the next one.
     private func spareIDs(_ place: Int, _ wish: WantedIDs) -> [Int64] {
-        let used = usedIDs[place] ?? []
+        let used = books.assigned[place] ?? []
         return Array((drawnIDs[place] ?? []).filter { $0 >= wish.least && !used.contains($0) }.prefix(wish.count))
     }
 

@@ -12,36 +12,27 @@ import TidemarkEngine
 ///
 /// Statements whose results nobody needs wait for the next round trip (``PostgresConnection/queue(_:_:)``). A push
 /// takes four: begin and facts; records that others changed; rows and their effects; log and commit.
-final class PostgresTransaction: CommitTransaction {
+final class PostgresTransaction: CommitTransaction, PostgresBooks {
     let pg: PostgresConnection
     /// The served tables.
     let served: PostgresSchema
-    let zoneName: String
+    let zone: String
     let now: Int64
     /// Other programs that held required rows, for the log.
     var holders: [RowHolder] = []
     /// Whether the transaction had no effect, so that it needs no commit.
     var isVoid = false
-    /// What the books said when the transaction began.
-    var beginning = Beginning()
-    /// The zone's new state, which the commit writes.
-    var state = ZoneState(epoch: "", revision: 0, horizon: 0, schema: "")
-    /// The number of the zone's last note of overruled values.
-    var notes: Int64 = 0
-    /// The records whose values before this transaction may be in no entry of the log.
-    var recordsWithUnloggedValues: Set<RecordID> = []
+    var books: BookState
     /// The ids that the transaction has drawn from sequences, by table.
     var drawnIDs: [Int: [Int64]] = [:]
-    /// Those that new records have got.
-    var usedIDs: [Int: Set<Int64>] = [:]
     private let allowStaleSchema: Bool
     private let rowPatience: Int
     private var isBegun = false
     private var depth = 0
 
     var schema: SyncSchema { served.schema }
-    /// The revision of rows that existed before the zone.
-    var adopted: Int64 { beginning.adopted }
+    var latestChain: String? { books.head?.chain }
+    var lendsOwnIDs: Bool { false }
 
     /// Makes a transaction that has not begun.
     ///
@@ -61,14 +52,22 @@ final class PostgresTransaction: CommitTransaction {
         self.allowStaleSchema = allowStaleSchema
         self.rowPatience = rowPatience
         self.now = now
-        zoneName = zone
+        self.zone = zone
+        books = BookState(schema: served.hash)
     }
 
-    /// Begins the transaction, locks the zone and reads what the books say, in one round trip.
+    /// Begins the transaction, unless it has begun.
+    func begin() throws { _ = try head() }
+
+    func answers(_ questions: [BookQuestion]) throws -> [[BookRow]] {
+        let statements = questions.map(statement)
+        return Self.rows(try isBegun ? pg.run(statements)[...] : begin(asking: statements))
+    }
+
+    /// Begins the transaction, locks the zone and runs statements, in one round trip.
     ///
     /// - Throws: `unknownZone` if the zone does not exist; ``TablesAltered``.
-    func begin(_ query: FactsQuery = FactsQuery()) throws {
-        guard !isBegun else { return }
+    private func begin(asking statements: [PostgresStatement]) throws -> ArraySlice<PostgresRows> {
         let results: [PostgresRows]
         do {
             results = try pg.run(
@@ -77,19 +76,18 @@ final class PostgresTransaction: CommitTransaction {
                     // The setting tells the capture triggers the transaction's own zone.
                     PostgresStatement(
                         """
-                        SELECT epoch, revision, horizon, time, notes, adopted,
-                            set_config('tidemark.zone', zone, true)
+                        SELECT set_config('tidemark.zone', zone, true)
                         FROM tidemark.zone
                         WHERE zone = $1
                         FOR NO KEY UPDATE
                         """,
-                        [zoneName]
+                        [zone]
                     ),
                     // Runs under the zone's lock, which a node that follows tables also takes.
-                    CataloguePosition.statement(of: served.namespace, zone: zoneName),
+                    CataloguePosition.statement(of: served.namespace, zone: zone),
                     // Rows get a shorter timeout than the zone's lock.
                     PostgresStatement("SET LOCAL lock_timeout = \(rowPatience)"),
-                ] + Beginning.statements(query, served, zone: zoneName)
+                ] + statements
             )
         } catch var failure as PostgresFailure {
             failure.isBeforeBegin = true
@@ -101,52 +99,17 @@ final class PostgresTransaction: CommitTransaction {
             throw TablesAltered()
         }
         try pg.deallocateStatements(ifAlteredAt: position)
-        let row = results[1][0]
-        state = ZoneState(row, schema: served.hash)
-        notes = row.integer(4) ?? 0
-        beginning = try Beginning(
-            results.dropFirst(4),
-            of: state,
-            served.schema,
-            adopted: row.integer(5) ?? 0,
-            notes: notes
-        )
         isBegun = true
+        return results.dropFirst(4)
     }
 
-    /// Writes the zone's row and commits, in one round trip with the statements that wait.
+    /// Commits, in one round trip with the statements that wait.
     ///
     /// PostgreSQL answers `COMMIT` of a failed transaction with `ROLLBACK`, without an error.
     func commit() throws {
-        if state != beginning.state || notes != beginning.notes {
-            try pg.queue(
-                """
-                UPDATE tidemark.zone
-                SET revision = $2::bigint, horizon = $3::bigint, time = $4::bigint, notes = $5::bigint
-                WHERE zone = $1
-                """,
-                [zoneName, "\(state.revision)", "\(state.horizon)", "\(state.time)", "\(notes)"]
-            )
-        }
         guard try pg.run([PostgresStatement("COMMIT")])[0].command == "COMMIT" else {
             throw PostgresFailure(state: "40000", message: "the transaction was rolled back")
         }
-    }
-
-    func facts(_ query: FactsQuery) throws -> Facts {
-        try begin(query)
-        return beginning.facts
-    }
-
-    func head() throws -> CommitHead {
-        try begin()
-        guard var head = beginning.head else { throw TidemarkError.unknownZone }
-        head.state = state
-        return head
-    }
-
-    func end(of epoch: String) throws -> Int64? {
-        try pg.integer("SELECT ended FROM tidemark.lineage WHERE zone = $1 AND epoch = $2", [zoneName, epoch])
     }
 
     // MARK: Savepoints
@@ -179,10 +142,7 @@ final class PostgresTransaction: CommitTransaction {
 
     /// Runs `body` in a savepoint; its statements wait, so that one without a query costs no round trip.
     func undoable<Result>(_ body: () throws -> Result) throws -> Result {
-        let before = (
-            state: state, notes: notes, beginning: beginning, unlogged: recordsWithUnloggedValues,
-            used: usedIDs, queued: pg.queuedCount
-        )
+        let before = (books: books, queued: pg.queuedCount)
         depth += 1
         defer { depth -= 1 }
         // A name of its own: after a failure before the savepoint, it must not be taken for an outer one.
@@ -193,11 +153,7 @@ final class PostgresTransaction: CommitTransaction {
             try pg.queue("RELEASE \(name)")
             return result
         } catch {
-            state = before.state
-            notes = before.notes
-            beginning = before.beginning
-            recordsWithUnloggedValues = before.unlogged
-            usedIDs = before.used
+            books = before.books
             guard pg.isUsable else { throw error }
             if !pg.forget(after: before.queued) { try pg.execute("ROLLBACK TO \(name); RELEASE \(name)") }
             throw error

@@ -22,7 +22,7 @@ extension PostgresTransaction {
                 PostgresStatement(
                     Self.contendedSQL(table, sent),
                     [
-                        zoneName, PostgresArray.numbers(indexes.map(Int64.init)),
+                        zone, PostgresArray.numbers(indexes.map(Int64.init)),
                         PostgresArray.numbers(changes.map(\.base)),
                         PostgresArray.quoted(changes.map(\.operation.rawValue)),
                         PostgresArray.quoted(changes.map(\.name.key)),
@@ -93,7 +93,7 @@ extension PostgresTransaction {
             ORDER BY change.number, log_entry.revision
             """,
             [
-                zoneName, PostgresArray.numbers(changes.map { Int64($0.0) }),
+                zone, PostgresArray.numbers(changes.map { Int64($0.0) }),
                 PostgresArray.numbers(changes.map(\.1.base)),
                 PostgresArray.quoted(changes.map { schema.tables[$0.1.name.table].name }),
                 PostgresArray.quoted(changes.map(\.1.name.key)),
@@ -149,7 +149,7 @@ extension PostgresTransaction {
                 JOIN \(table.name) AS app_row ON \(KeySet.match(table, "app_row"))
                 WHERE $1::text IS NOT NULL
                 """,
-                [zoneName, PostgresArray.quoted(names.map(\.key))]
+                [zone, PostgresArray.quoted(names.map(\.key))]
             )
             for row in found.map({ $0 }) {
                 let name = RecordID(table: place, key: row.text(0))
@@ -176,7 +176,7 @@ extension PostgresTransaction {
                             AND other.key = wanted.key)
                 FROM \(KeySet.keys(2))
                 """,
-                [zoneName, PostgresArray.quoted(names.map(\.key)), schema.tables[place].name, "\(adopted)"]
+                [zone, PostgresArray.quoted(names.map(\.key)), schema.tables[place].name, "\(try head().adopted)"]
             )
             for row in rows.map({ $0 }) {
                 if row.isTrue(2) { throw Overtaken() }
@@ -213,7 +213,7 @@ extension PostgresTransaction {
                         WHERE $1::text IS NOT NULL
                         LIMIT $3::int
                         """,
-                        [zoneName, PostgresArray.quoted(names.map(\.key)), "\(max)"]
+                        [zone, PostgresArray.quoted(names.map(\.key)), "\(max)"]
                     ).map { $0.text(0) }
                     children += keys.map { RecordID(table: childPlace, key: $0) }
                 }
@@ -249,7 +249,7 @@ extension PostgresTransaction {
             WHERE $1::text IS NOT NULL AND \(table.keyJSON("app_row")) <> change.key
             """,
             [
-                zoneName, PostgresArray.quoted(taking.map(\.operation.rawValue)),
+                zone, PostgresArray.quoted(taking.map(\.operation.rawValue)),
                 PostgresArray.quoted(taking.map(\.key)),
             ] + sent.parameters()
         ).map { $0.text(0) }

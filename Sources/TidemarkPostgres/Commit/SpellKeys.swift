@@ -80,7 +80,7 @@ extension PostgresTransaction {
                 THEN spelled.is_respelled OR spelled.stored IS NOT NULL AND spelled.operation <> 'create' END
             """,
             [
-                zoneName, PostgresArray.quoted(names.map(\.key)), PostgresArray.quoted(operations.map(\.rawValue)),
+                zone, PostgresArray.quoted(names.map(\.key)), PostgresArray.quoted(operations.map(\.rawValue)),
             ] + sent.parameters()
         )
         guard let rows else { return nil }
@@ -113,7 +113,7 @@ extension PostgresTransaction {
     // MARK: Values
 
     /// Whether PostgreSQL reads one value of a column in several spellings.
-    func mayRespell(column: Int, of table: Int) -> Bool {
+    func hasSpellings(_ column: Int, of table: Int) -> Bool {
         let name = schema.tables[table].columns[column].name
         return served.tables[schema.tables[table].name]?.hasSpellings(name) ?? false
     }
@@ -122,7 +122,7 @@ extension PostgresTransaction {
         var stored: [Value?] = values.map { _ in nil }
         let groups = Dictionary(grouping: values.indices) { [values[$0].table, values[$0].column] }
         for (place, indexes) in groups.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-            guard mayRespell(column: place[1], of: place[0]) else {
+            guard hasSpellings(place[1], of: place[0]) else {
                 for index in indexes { stored[index] = values[index].value }
                 continue
             }

@@ -175,7 +175,7 @@ extension PostgresTransaction {
                 ORDER BY \(SQLText.names(synced.key))
                 LIMIT \(Self.brokenMax)
                 """,
-                [zoneName]
+                [zone]
             ).map {
                 BrokenReference(
                     table: synced.name,
@@ -191,18 +191,4 @@ extension PostgresTransaction {
 
     /// The most broken references of a table that a violation names.
     private static let brokenMax = 20
-
-    private func wasDeleted(_ name: String, _ key: String) throws -> Bool {
-        let isLogged = try pg.text(
-            "SELECT 1 FROM tidemark.log WHERE zone = $1 AND tbl = $2 AND key = $3 LIMIT 1",
-            [zoneName, name, key]
-        )
-        if isLogged != nil { return true }
-        // Compaction deletes the entries of deleted records; an id below the next one was assigned.
-        guard schema.byName[name]?.keyKind == .integer, state.horizon > adopted, let id = Int64(key),
-            id >= 1
-        else { return false }
-        let next = try pg.integer("SELECT next FROM tidemark.identity WHERE zone = $1 AND tbl = $2", [zoneName, name])
-        return id < next ?? 0
-    }
 }

@@ -138,7 +138,7 @@ extension PostgresTransaction {
                 guard let sql = make(table, rows) else { continue }
                 try steps.add(
                     sql,
-                    [self.zoneName] + rows.parameters(from: start),
+                    [self.zone] + rows.parameters(from: start),
                     changing: operation == .update && !parking ? rows.count : nil
                 )
             }

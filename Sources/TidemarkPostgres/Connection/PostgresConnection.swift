@@ -304,6 +304,9 @@ package final class PostgresRows {
         fileprivate let rows: PostgresRows
         fileprivate let index: Int
 
+        /// The number of columns.
+        package var count: Int { rows.columnCount }
+
         /// Returns a column's value; nil is NULL.
         package subscript(column: Int) -> String? {
             let row = Int32(index)

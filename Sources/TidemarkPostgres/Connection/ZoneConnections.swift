@@ -77,9 +77,8 @@ final class ZoneConnections: Sendable {
                         log(transaction.holders, zone)
                         guard !transaction.isVoid else { return (result, nil) }
                         try transaction.commit()
-                        let epoch = transaction.state.epoch
-                        let revision = transaction.state.revision
-                        return (result, ZoneRevision(zone: zone, epoch: epoch, revision: revision))
+                        let state = try transaction.head().state
+                        return (result, ZoneRevision(zone: zone, epoch: state.epoch, revision: state.revision))
                     }
                 }
             }

@@ -12,18 +12,18 @@ extension PostgresTransaction {
             WHERE zone = $1
             ORDER BY number NULLS LAST, xid
             """,
-            [zoneName]
+            [zone]
         ).map { $0.text(0) }
         for xid in transactions {
             try absorb(xid)
-            try pg.queue("DELETE FROM tidemark.outside WHERE zone = $1 AND xid = $2::xid8", [zoneName, xid])
+            try pg.queue("DELETE FROM tidemark.outside WHERE zone = $1 AND xid = $2::xid8", [zone, xid])
         }
-        beginning.head?.hasOutsideChanges = false
+        books.head?.hasOutsideChanges = false
     }
 
     private func absorb(_ xid: String) throws {
         let head = try head()
-        var effects = RevisionEffects(revision: state.revision + 1, schema)
+        var effects = RevisionEffects(revision: head.state.revision + 1, schema)
         var steps = Steps(pg, hasTriggers: served.hasTriggers)
         try readEffects(.outside(xid: xid), after: &steps) { effect in
             try refuseUnfitKey(effect)
@@ -31,7 +31,6 @@ extension PostgresTransaction {
         }
         guard !effects.entries.isEmpty else { return }
         try keep(effects.outsideCommit(after: head, at: now))
-        beginning.head?.hasOutsideChanges = true
     }
 
     /// Refuses keys in the range of temporary ids, because devices cannot refer to them.

@@ -25,9 +25,9 @@ extension PostgresTransaction {
         _ effect: (Effect) throws -> Void
     ) throws {
         var last: [PostgresStatement] = []
-        var parameters: [String?] = [zoneName]
+        var parameters: [String?] = [zone]
         switch author {
-        case .own: last.append(PostgresStatement(Self.overtakenSQL, [zoneName]))
+        case .own: last.append(PostgresStatement(Self.overtakenSQL, [zone]))
         case .outside(let xid): parameters.append(xid)
         }
         let statement = PostgresStatement(Self.effectsSQL(author), parameters)
@@ -37,20 +37,14 @@ extension PostgresTransaction {
         var reading = EffectReading(schema)
         func take(_ row: PostgresRows.Row) throws {
             guard let found = try reading.take(row) else { return }
-            try pass(found, effect)
+            try effect(found)
         }
         if isFew {
             for row in results[results.count - 1].map({ $0 }) { try take(row) }
         } else {
             try pg.each(statement.sql, parameters: statement.parameters) { try take($0) }
         }
-        if let found = reading.finish() { try pass(found, effect) }
-    }
-
-    private func pass(_ found: (effect: Effect, mayBeUnlogged: Bool), _ effect: (Effect) throws -> Void) throws {
-        let name = RecordID(table: found.effect.table, key: found.effect.key)
-        if found.mayBeUnlogged { recordsWithUnloggedValues.insert(name) }
-        try effect(found.effect)
+        if let found = reading.finish() { try effect(found) }
     }
 
     private static let overtakenSQL = """
@@ -108,7 +102,7 @@ private struct EffectReading {
     }
 
     /// Takes a captured row; returns the effect on the record before, if this one is of another.
-    mutating func take(_ row: PostgresRows.Row) throws -> (effect: Effect, mayBeUnlogged: Bool)? {
+    mutating func take(_ row: PostgresRows.Row) throws -> Effect? {
         guard let place = places[row.text(0)] else { return nil }
         let next = RecordID(table: place, key: row.text(1))
         let layout = schema.layouts[place]
@@ -123,12 +117,13 @@ private struct EffectReading {
     }
 
     /// Returns the effect on the last record.
-    mutating func finish() -> (effect: Effect, mayBeUnlogged: Bool)? {
+    mutating func finish() -> Effect? {
         defer {
             path = CapturedPath()
             mayBeUnlogged = false
         }
-        guard let name, let effect = path.effect(on: name) else { return nil }
-        return (effect, mayBeUnlogged)
+        guard let name, var effect = path.effect(on: name) else { return nil }
+        effect.mayBeUnlogged = mayBeUnlogged
+        return effect
     }
 }

@@ -3,15 +3,14 @@ import TidemarkEngine
 import TidemarkSQL
 
 /// A zone in PostgreSQL at one revision, for clients without rows.
-struct PostgresReader: ZoneReader {
+struct PostgresReader: ZoneReader, PostgresBooks {
     let pg: PostgresConnection
     let served: PostgresSchema
     let zone: String
     let state: ZoneState
     /// The revision of rows that existed before the zone.
     let adopted: Int64
-    /// The hash of the history; empty if the log has none.
-    let chain: String
+    let latestChain: String?
 
     var schema: SyncSchema { served.schema }
 
@@ -26,15 +25,6 @@ struct PostgresReader: ZoneReader {
             set_config('enable_mergejoin', 'on', true)
         """
     )
-
-    private static let headSQL = """
-        SELECT zone.epoch, zone.revision, zone.horizon, zone.time, zone.adopted,
-            EXISTS (SELECT 1 FROM tidemark.outside AS outside WHERE outside.zone = $1),
-            coalesce((SELECT latest.chain FROM tidemark.revision AS latest
-                WHERE latest.zone = $1 AND latest.revision = zone.revision), '')
-        FROM tidemark.zone AS zone
-        WHERE zone.zone = $1
-        """
 
     func rows(_ query: RowQuery) throws -> RowPage {
         let dialect = try dialect(query)
@@ -110,45 +100,37 @@ struct PostgresReader: ZoneReader {
 }
 
 extension PostgresReader {
-    /// Begins a read transaction; nil if changes of other programs wait to be absorbed, or the tables were altered.
+    /// Begins a read transaction; nil if changes of other programs wait to be absorbed.
     ///
-    /// - Throws: `unknownZone`.
+    /// - Throws: `unknownZone`; ``TablesAltered``.
     init?(_ pg: PostgresConnection, _ served: PostgresSchema, zone: String) throws {
-        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
-        let results = try pg.run([
-            PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"), Self.settings,
-            CataloguePosition.statement(of: served.namespace, zone: zone), PostgresStatement(Self.headSQL, [zone]),
-        ])
-        guard !results[3].isEmpty else { throw TidemarkError.unknownZone }
-        let row = results[3][0]
-        let position = CataloguePosition(results[2])
-        guard position == served.position, !row.isTrue(5) else { return nil }
-        try pg.deallocateStatements(ifAlteredAt: position)
+        let begin = PostgresStatement("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        let books = try ZoneConnection(pg, zone: zone, of: served, begin: [begin, Self.settings])
+        guard let head = try books.head(schema: served.hash, layout: served.schema.fingerprintLayout) else {
+            throw TidemarkError.unknownZone
+        }
+        guard !head.hasOutsideChanges else { return nil }
+        self.init(pg: pg, served: served, zone: zone, head: head)
+    }
+
+    init(pg: PostgresConnection, served: PostgresSchema, zone: String, head: CommitHead) {
         self.pg = pg
         self.served = served
         self.zone = zone
-        state = ZoneState(row, schema: served.hash)
-        adopted = row.integer(4) ?? 0
-        chain = row.text(6)
+        state = head.state
+        adopted = head.adopted
+        latestChain = head.chain
     }
 }
 
 extension PostgresTransaction {
-    /// The zone as this transaction sees it.
-    private var reader: PostgresReader {
-        let chain = beginning.head?.chain ?? ""
-        return PostgresReader(pg: pg, served: served, zone: zoneName, state: state, adopted: adopted, chain: chain)
-    }
-
     /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of a row whose columns are wanted.
     func rows(_ query: RowQuery) throws -> RowPage {
+        let reader = PostgresReader(pg: pg, served: served, zone: zone, head: try head())
         // A key that its column cannot read fails this request alone.
         let page = try undoable { try reader.rows(query) }
-        let place = schema.tables.firstIndex { $0.name == query.table.name }
-        guard let place, !query.columns.isEmpty else { return page }
+        guard let place = schema.places[query.table.name], !query.columns.isEmpty else { return page }
         _ = try revisions(of: page.rows.map { RecordID(table: place, key: $0.key) })
         return page
     }
-
-    func chains(of revisions: Set<Int64>) throws -> [Int64: String] { try reader.chains(of: revisions) }
 }

@@ -1,8 +1,67 @@
 import TidemarkCore
 import TidemarkEngine
 
-/// Reads for clients without rows: they take no lock, and run beside commits.
+/// Reads: they take no lock, and run beside commits.
 extension ZoneConnections {
+    /// Reads a zone's head for a device in one round trip, for any number of revisions.
+    ///
+    /// Every request needs it, because another node may have just committed.
+    ///
+    /// - Returns: The head; nil if another program's changes wait to be absorbed, or the tables were
+    ///   altered.
+    func pullHead(of zone: String, for device: String?) async throws -> ZoneHead? {
+        try await reading { pg, served in
+            let books = try ZoneConnection(pg, zone: zone, of: served)
+            do {
+                return try books.zoneHead(for: device, schema: served.hash, layout: served.schema.fingerprintLayout)
+            } catch is TablesAltered { return nil }
+        }
+    }
+
+    /// Reads consecutive change sets that end with the last of a range, oldest first.
+    func recentChangeSets(_ zone: String, _ range: ClosedRange<Int64>, bytesMax: Int) async throws
+        -> [RecentChangeSet]
+    {
+        try await reading { pg, served in
+            let books = try ZoneConnection(pg, zone: zone)
+            return try books.recent(range, layout: served.schema.fingerprintLayout, bytesMax: bytesMax)
+        }
+    }
+
+    /// Writes contacts; a zone that was removed has none.
+    func keepContacts(_ contacts: [DeviceContact]) async throws {
+        let zones = Dictionary(grouping: contacts, by: \.zone).sorted { $0.key < $1.key }
+        try await writing { pg in
+            for (zone, contacts) in zones { try ZoneConnection(pg, zone: zone).keepContacts(contacts) }
+        }
+    }
+
+    /// Makes zones forget a device: its contact, the notes for it, and its last nonce.
+    ///
+    /// With `user`, only in zones where the device is that user's.
+    func forgetDevice(_ device: String, of user: String?, in zones: [String]) async throws {
+        try await writing { pg in
+            for zone in zones where !zone.utf8.contains(0) {
+                try ZoneConnection(pg, zone: zone).forget(device: device, of: user)
+            }
+        }
+    }
+
+    /// Runs `body` on a connection, and sends the statements that it leaves waiting.
+    private func writing(_ body: @escaping @Sendable (PostgresConnection) throws -> Void) async throws {
+        try await throwingClientErrors { [self] in
+            try await onLivingConnection { pg in
+                do {
+                    try body(pg)
+                    try pg.flush()
+                } catch {
+                    pg.queued = []
+                    throw error
+                }
+            }
+        }
+    }
+
     /// Answers a question in one read transaction, after the zone has absorbed what other programs have written.
     func read<Answer: Sendable>(_ zone: String, _ question: ZoneQuestion<Answer>) async throws -> Answer {
         for _ in 0..<Self.attemptsMax {

@@ -11,8 +11,6 @@ struct PostgresSchema: Hashable, Sendable {
     let text: String
     /// The hash of `text`.
     let hash: String
-    /// Identifies the columns and order that row fingerprints cover.
-    let fingerprintLayoutHash: String
     /// The catalogue's position, which shows a transaction whether the tables are unaltered.
     var position = CataloguePosition(version: 0, fingerprint: "")
     /// The PostgreSQL schema of the tables.
@@ -25,7 +23,6 @@ struct PostgresSchema: Hashable, Sendable {
         self.tables = Dictionary(uniqueKeysWithValues: tables.map { ($0.table.name, $0) })
         text = try SchemaText.encode(schema)
         hash = ContentHash.of(text)
-        fingerprintLayoutHash = ContentHash.of(schema.shape)
     }
 
     /// Reads the served tables from PostgreSQL's catalogue.

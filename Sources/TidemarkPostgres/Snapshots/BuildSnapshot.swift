@@ -79,7 +79,7 @@ struct BuildSnapshot {
                 ON fingerprint.zone = $1 AND fingerprint.revision = zone.revision AND fingerprint.shape = $2
             WHERE zone.zone = $1
             """,
-            [zone, served.fingerprintLayoutHash]
+            [zone, served.schema.fingerprintLayout]
         )
         guard !rows.isEmpty else { throw TidemarkError.unknownZone }
         guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }

@@ -30,6 +30,16 @@ package struct BoundStatement {
     ///
     /// - Throws: `DatabaseError`, or the error of `bind` or `row`.
     package func run(_ bind: (Self) throws -> Void, row: (OpaquePointer) throws -> Void) throws {
+        try run(bind) { pointer in
+            try row(pointer)
+            return true
+        }
+    }
+
+    /// Runs the statement once, and passes it on at each row, until `row` returns false.
+    ///
+    /// - Throws: `DatabaseError`, or the error of `bind` or `row`.
+    package func run(_ bind: (Self) throws -> Void, while row: (OpaquePointer) throws -> Bool) throws {
         defer {
             sqlite3_reset(statement)
             sqlite3_clear_bindings(statement)
@@ -38,7 +48,7 @@ package struct BoundStatement {
         while true {
             let code = sqlite3_step(statement)
             if code == SQLITE_ROW {
-                try row(statement)
+                guard try row(statement) else { return }
                 continue
             }
             if code == SQLITE_DONE { return }
@@ -116,4 +126,134 @@ package struct BoundStatement {
 
     /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
     private static let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+}
+
+/// Inserts many rows with few statements, which are compiled once.
+package struct InsertRows {
+    /// A row of a statement; its columns count from 0.
+    package struct Row {
+        fileprivate let statement: BoundStatement
+        fileprivate let first: Int32
+
+        /// Binds a value.
+        package func bind(_ value: Value, at column: Int32) { statement.bind(value, at: first + column) }
+
+        /// Binds an integer.
+        package func bind(_ value: Int64, at column: Int32) { statement.bind(value, at: first + column) }
+
+        /// Binds a text.
+        package func bind(_ text: String, at column: Int32) { statement.bind(text, at: first + column) }
+    }
+
+    private let target: String
+    private let columns: Int
+    private let conflict: String
+    private let db: Database
+
+    /// The most rows of a statement.
+    private static let rowsMax = 32
+
+    /// Makes inserts into `target`, a table with the names of its columns; `conflict` is the end of the statement.
+    package init(_ target: String, columns: Int, _ conflict: String = "", in db: Database) {
+        self.target = target
+        self.columns = columns
+        self.conflict = conflict
+        self.db = db
+    }
+
+    /// Inserts `count` rows; `bind` binds the values of each.
+    ///
+    /// - Throws: `DatabaseError`.
+    package func run(_ count: Int, _ bind: (_ index: Int, _ row: Row) -> Void) throws {
+        for start in stride(from: 0, to: count, by: Self.rowsMax) {
+            let size = min(Self.rowsMax, count - start)
+            let marks = "(\(Array(repeating: "?", count: columns).joined(separator: ", ")))"
+            let rows = Array(repeating: marks, count: size).joined(separator: ", ")
+            let statement = try BoundStatement("INSERT INTO \(target) VALUES \(rows) \(conflict)", in: db)
+            try statement.run { statement in
+                for index in 0..<size {
+                    bind(start + index, Row(statement: statement, first: Int32(index * columns + 1)))
+                }
+            }
+        }
+    }
+}
+
+/// Reads rows as values, by cached statements.
+package enum RowValues {
+    /// Runs a cached statement, and passes on the values of each row.
+    ///
+    /// - Throws: `DatabaseError`, or the error of `row`.
+    package static func read(
+        _ sql: String,
+        _ arguments: [Value] = [],
+        in db: Database,
+        row: ([Value]) throws -> Void
+    ) throws {
+        let statement = try BoundStatement(sql, in: db)
+        try statement.run { bound in
+            for (index, value) in arguments.enumerated() { bound.bind(value, at: Int32(index + 1)) }
+        } row: { pointer in
+            try row(values(in: pointer))
+        }
+    }
+
+    /// Returns the values of a statement's present row.
+    package static func values(in statement: OpaquePointer) -> [Value] {
+        (0..<sqlite3_column_count(statement)).map { value(of: $0, in: statement) }
+    }
+
+    /// Returns the values of the first row; nil without one.
+    ///
+    /// - Throws: `DatabaseError`.
+    package static func first(_ sql: String, _ arguments: [Value] = [], in db: Database) throws -> [Value]? {
+        var first: [Value]?
+        try read(sql, arguments, in: db) { row in first = first ?? row }
+        return first
+    }
+
+    /// Returns the value of a column of a statement's present row.
+    package static func value(of column: Int32, in statement: OpaquePointer) -> Value {
+        switch sqlite3_column_type(statement, column) {
+        case SQLITE_INTEGER: return .integer(sqlite3_column_int64(statement, column))
+        case SQLITE_FLOAT: return .real(sqlite3_column_double(statement, column))
+        case SQLITE_TEXT:
+            let text = sqlite3_column_text(statement, column)
+            let bytes = UnsafeBufferPointer(start: text, count: Int(sqlite3_column_bytes(statement, column)))
+            return Value(text: bytes)
+        case SQLITE_BLOB:
+            let blob = sqlite3_column_blob(statement, column)
+            let bytes = UnsafeRawBufferPointer(start: blob, count: Int(sqlite3_column_bytes(statement, column)))
+            return .blob(Array(bytes))
+        default: return .null
+        }
+    }
+}
+
+/// Reads values of rows.
+///
+/// A damaged page can return any value in any column, such as NULL in a NOT NULL column.
+/// GRDB's own subscript traps then; these throw, and the caller reports `fileDamaged`.
+/// `Tests/TidyTests` reports every use of the subscript.
+extension Row {
+    /// Reads the value of a column.
+    ///
+    /// - Throws: `RowDecodingError` if the value has another type, or is NULL and not optional.
+    package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ column: String) throws -> Value {
+        try decode(forColumn: column)
+    }
+
+    /// Reads the value of a column.
+    ///
+    /// - Throws: `RowDecodingError` if the value has another type, or is NULL and not optional.
+    package func value<Value: DatabaseValueConvertible>(_ column: String) throws -> Value {
+        try decode(forColumn: column)
+    }
+
+    /// Reads the value of the column at an index, counted from 0.
+    ///
+    /// - Throws: `RowDecodingError` if the value has another type, or is NULL and not optional.
+    package func value<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) throws -> Value {
+        try decode(atIndex: index)
+    }
 }

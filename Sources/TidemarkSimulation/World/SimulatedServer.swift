@@ -177,8 +177,8 @@ final class SimulatedServer {
         let reading = Result { try PullRequests.read(text, limits: limits) }
         if case .failure(let error) = reading { return [.failure(error)] }
         guard let pull = try reading.get() else { return nil }
-        let file = ReadRecent(db, schema: schema, hash: try hash())
-        guard let head = try file.head(for: pull.device) else { return nil }
+        let file = FileConnection(db)
+        guard let head = try head(for: pull.device, in: file) else { return nil }
         let outcome = try remembering(file, head: head) { $0.answer(pull, at: head, limits: limits) }
         guard case .answer(let answer) = outcome else { return nil }
         let body = Array(answer.text.utf8)
@@ -189,8 +189,8 @@ final class SimulatedServer {
     /// Answers a short question from memory, as its device understands the answer.
     private func news(_ short: DeviceCore.ConditionalGet, request: ZoneRequest, db: Database) throws -> ZoneResult {
         let refusal = TidemarkError(.fullRequestRequired, "Too few words.", fix: "Ask in full.")
-        let file = ReadRecent(db, schema: schema, hash: try hash())
-        guard let head = try file.head(for: short.device) else { return .failure(refusal) }
+        let file = FileConnection(db)
+        guard let head = try head(for: short.device, in: file) else { return .failure(refusal) }
         let outcome = try remembering(file, head: head) {
             $0.news(for: short.device, since: short.tag, at: head, limits: limits)
         }
@@ -206,8 +206,8 @@ final class SimulatedServer {
     func change(after base: ZoneRevision) throws -> ZoneChange? {
         var change: ZoneChange?
         try inTransaction { db in
-            let file = ReadRecent(db, schema: schema, hash: try hash())
-            guard let head = try file.head(for: nil) else { return .rollback }
+            let file = FileConnection(db)
+            guard let head = try head(for: nil, in: file) else { return .rollback }
             let outcome = try remembering(file, head: head) { $0.change(after: base, at: head, limits: limits) }
             if case .answer(let recentChange) = outcome { change = recentChange }
             return .rollback
@@ -215,15 +215,20 @@ final class SimulatedServer {
         return change
     }
 
+    private func head(for device: String?, in file: FileConnection) throws -> ZoneHead? {
+        try file.zoneHead(for: device, schema: hash(), layout: schema.fingerprintLayout)
+    }
+
     /// Judges a request by the change sets in memory, and loads missing ones.
     private func remembering<Answer>(
-        _ file: ReadRecent,
+        _ file: FileConnection,
         head: ZoneHead,
         judge: (RecentChangeSets) -> FromMemory<Answer>
     ) throws -> FromMemory<Answer> {
         let outcome = judge(recent)
         guard case .load(let range) = outcome else { return outcome }
-        recent.take(try file.changeSets(range, bytesMax: limits.catchUpBytesMax), at: head)
+        let run = try file.recent(range, layout: schema.fingerprintLayout, bytesMax: limits.catchUpBytesMax)
+        recent.take(run, at: head)
         return judge(recent)
     }
 
@@ -377,7 +382,7 @@ final class SimulatedServer {
     func ask<Answer>(_ question: (any ZoneReader) throws -> Answer) throws -> Answer {
         var answer: Result<Answer, any Error>?
         try inTransaction { db in
-            answer = Result { try question(transaction(db).reader()) }
+            answer = Result { try question(FileReader(db, schema: schema, hash: hash())) }
             return .rollback
         }
         guard let answer else { throw Finding("live", actor: "server", detail: "a question was not asked") }

@@ -1,0 +1,231 @@
+package import TidemarkCore
+
+/// The books of one zone in a database: its history, verdicts and devices, in SQLite or PostgreSQL.
+///
+/// The statements are written once, as ``BookStatement``, for both. A store runs them, and implements nothing of what
+/// they mean. All functions are synchronous, and run on the store's own thread in the transaction of the caller. They
+/// throw an error of the database, or ``TidemarkCore/TidemarkError``.
+package protocol BookDatabase {
+    /// Whether a question is no round trip: then nothing is asked in advance, and an insertion finds at once that its
+    /// row exists.
+    var isLocal: Bool { get }
+
+    /// Runs questions, over a network in one round trip, and returns the rows of each.
+    func answers(_ questions: [BookQuestion]) throws -> [[BookRow]]
+
+    /// Runs a question, and passes on its rows one by one, until `row` returns false.
+    ///
+    /// `row` does not use the database.
+    func each(_ question: BookQuestion, _ row: (BookRow) throws -> Bool) throws
+
+    /// Runs a statement without a result; over a network it may wait for the next question or the commit.
+    func write(_ question: BookQuestion) throws
+
+    /// Inserts rows; `values` returns each by its index.
+    ///
+    /// - Throws: ``DuplicateRow``, if ``isLocal``.
+    func insert(_ rows: BookInsert, count: Int, _ values: (_ index: Int) -> [Value]) throws
+}
+
+extension BookDatabase {
+    /// Runs one question, and returns its rows.
+    package func rows(_ question: BookQuestion) throws -> [BookRow] { try answers([question])[0] }
+
+    /// Runs a statement, and returns its rows.
+    package func rows(_ statement: BookStatement, _ values: [Value] = []) throws -> [BookRow] {
+        try rows(BookQuestion(statement, values))
+    }
+
+    /// Runs a statement without a result.
+    package func write(_ statement: BookStatement, _ values: [Value]) throws {
+        try write(BookQuestion(statement, values))
+    }
+}
+
+/// A statement on the books of a zone, for SQLite and PostgreSQL.
+///
+/// It is written once, with these signs:
+///
+/// | sign | SQLite | PostgreSQL |
+/// | --- | --- | --- |
+/// | `{revision}` | `main.tidemark_revision` | `tidemark.revision` |
+/// | `{here}`, `{here entry}` | `true`: a file has one zone | `zone = $1`, `entry.zone = $1` |
+/// | `$2` | `?2`: the first value | `$2`: `$1` is the zone |
+/// | `{asked}` | one row of values | a table of the values of all rows |
+/// | `{a|b}` | `a` | `b` |
+///
+/// `{asked}` stands for a set, whose columns the statement names with their types; its column `n` counts from 1.
+/// PostgreSQL gets the whole set as arrays in one statement. SQLite runs the statement once a row, which in one process
+/// is the fastest.
+package struct BookStatement: Sendable {
+    /// The text for SQLite.
+    package let sqlite: String
+    /// The text for PostgreSQL.
+    package let postgres: String
+    /// The number of values beside those of the set.
+    package let count: Int
+    /// The number of the columns of its set; 0 if it has none.
+    package let setColumns: Int
+    /// Whether it asks about a set.
+    package var hasSet: Bool { setColumns > 0 }
+
+    /// Translates a text with signs; `set` are the names and types of its columns.
+    package init(_ text: String, about set: KeyValuePairs<String, String> = [:]) {
+        self.init(sqlite: text, postgres: text, about: set)
+    }
+
+    /// Translates two texts with signs, where the databases differ too much for one.
+    package init(sqlite: String, postgres: String, about set: KeyValuePairs<String, String> = [:]) {
+        let names = set.map(\.key)
+        let count = max(Self.valueCount(sqlite), Self.valueCount(postgres))
+        self.count = count
+        setColumns = names.count
+        let columns = (names + ["n"]).enumerated().map { "?\(count + 2 + $0) AS \($1)" }
+        let arrays = set.enumerated().map { "$\(count + 2 + $0)::\($1.value)[]" }
+        self.sqlite = Self.translate(sqlite.replacing(#/\$(\d+)/#) { "?\($0.output.1)" }) { sign in
+            switch sign {
+            case "asked": "(SELECT \(columns.joined(separator: ", "))) AS asked"
+            case _ where sign.hasPrefix("here"): "true"
+            case _ where sign.contains("|"): String(sign.prefix { $0 != "|" })
+            default: "main.tidemark_\(sign)"
+            }
+        }
+        self.postgres = Self.translate(postgres) { sign in
+            switch sign {
+            case "asked":
+                """
+                unnest(\(arrays.joined(separator: ", "))) WITH ORDINALITY
+                    AS asked (\((names + ["n"]).joined(separator: ", ")))
+                """
+            case "here": "zone = $1"
+            case _ where sign.hasPrefix("here "): "\(sign.dropFirst(5)).zone = $1"
+            case _ where sign.contains("|"): String(sign.drop { $0 != "|" }.dropFirst())
+            default: "tidemark.\(sign)"
+            }
+        }
+    }
+
+    /// The number of values of a text: the highest of its parameters, without the zone.
+    private static func valueCount(_ text: String) -> Int {
+        text.matches(of: #/\$(\d+)/#).compactMap { Int($0.output.1) }.max().map { max(0, $0 - 1) } ?? 0
+    }
+
+    private static func translate(_ text: String, _ meaning: (Substring) -> String) -> String {
+        text.replacing(#/\{([a-z_ ]+|[^{}'"]*\|[^{}'"]*)\}/#) { meaning($0.output.1) }
+    }
+}
+
+/// A statement with its values.
+package struct BookQuestion {
+    /// The statement.
+    package let statement: BookStatement
+    /// The values of the parameters from `$2` on.
+    package let values: [Value]
+    /// The rows of the set.
+    package let set: [[Value]]
+
+    /// Makes a question.
+    package init(_ statement: BookStatement, _ values: [Value] = [], about set: [[Value]] = []) {
+        precondition(statement.count == values.count, "\(values.count) values for: \(statement.postgres)")
+        self.statement = statement
+        self.values = values
+        self.set = set
+    }
+}
+
+/// An insertion of many rows into one table.
+package struct BookInsert: Sendable {
+    /// The number of columns, without the zone.
+    package let columns: Int
+    /// The parts of the statement for SQLite: before and after the values.
+    package let sqlite: (target: String, conflict: String)
+    /// The statement for PostgreSQL, with an array a column from `$2` on.
+    package let postgres: String
+
+    /// Makes an insertion into columns of a table, with their types in PostgreSQL.
+    ///
+    /// The table and the update are texts with the signs of a ``BookStatement``. A row whose `key` exists is updated:
+    /// `stored` is the row that exists, and `excluded` the new one.
+    package init(
+        _ table: String,
+        _ columns: KeyValuePairs<String, String>,
+        key: String = "",
+        update: String? = nil
+    ) {
+        self.columns = columns.count
+        let names = columns.map(\.key).joined(separator: ", ")
+        let target = BookStatement("\(table) AS stored ({|zone, }\(names))")
+        let conflict = BookStatement(update.map { "ON CONFLICT ({|zone, }\(key)) DO UPDATE SET \($0)" } ?? "")
+        sqlite = (target.sqlite, conflict.sqlite)
+        // A list of texts travels as JSON.
+        let arrays = columns.enumerated().map { "$\($0 + 2)::\($1.value == "text[]" ? "text" : $1.value)[]" }
+        let values = columns.map { column in
+            column.value == "text[]" ? "translate(sent.\(column.key), '[]', '{}')::text[]" : "sent.\(column.key)"
+        }
+        postgres = """
+            INSERT INTO \(target.postgres)
+            SELECT $1, \(values.joined(separator: ", "))
+            FROM unnest(\(arrays.joined(separator: ", "))) AS sent (\(names))
+            \(conflict.postgres)
+            """
+    }
+}
+
+/// A row with the key of a new one exists already.
+package struct DuplicateRow: Error {
+    /// Makes the error.
+    package init() {}
+}
+
+/// A row of an answer.
+package struct BookRow: Sendable {
+    private let values: [Value]
+
+    /// Makes a row; PostgreSQL has only texts.
+    package init(_ values: [Value]) { self.values = values }
+
+    /// The text of a column; nil for NULL.
+    package subscript(column: Int) -> String? { values[column].text }
+
+    /// The number of a column; nil for NULL.
+    package func integer(_ column: Int) -> Int64? {
+        switch values[column] {
+        case .integer(let number): number
+        case .text(let text): Int64(text)
+        default: nil
+        }
+    }
+
+    /// Whether a column is true; NULL is false.
+    package func isTrue(_ column: Int) -> Bool {
+        switch values[column] {
+        case .integer(let number): number != 0
+        case .text(let text): text == "t"
+        default: false
+        }
+    }
+
+    /// The text of a column that has one.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` for NULL.
+    package func text(_ column: Int) throws(TidemarkError) -> String {
+        guard let text = self[column] else { throw Self.damaged }
+        return text
+    }
+
+    /// The number of a column that has one.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` for NULL.
+    package func number(_ column: Int) throws(TidemarkError) -> Int64 {
+        guard let number = integer(column) else { throw Self.damaged }
+        return number
+    }
+
+    private static var damaged: TidemarkError {
+        TidemarkError(
+            .fileDamaged,
+            "A row of the zone's books cannot be read.",
+            fix: "Put a backup of the database back."
+        )
+    }
+}

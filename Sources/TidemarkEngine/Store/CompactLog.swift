@@ -1,0 +1,198 @@
+import TidemarkCore
+
+/// Compaction up to a horizon. Devices behind the horizon take a snapshot instead.
+///
+/// - The texts of revisions below the horizon go. Their authors and times stay, because policies compare times.
+/// - Of a record's entries up to the horizon, those stay that last set a column, or last created the record again. The
+///   server needs both to judge edits on an older base. If a record had several entries, those that stay count as
+///   another device's changes. They keep their unlogged values.
+/// - The entries of deleted records go. An update of such a record is a conflict anyway, and a record with a text key
+///   can be created again.
+/// - Verdicts stay for ever, so that no change set is applied twice. Up to the horizon only the new ids stay, and the
+///   author's copies with overruled values: if the answer was lost, they are the only place that has these values.
+extension CommitTransaction {
+    /// Removes the texts of revisions up to `horizon`, and the data that only they need.
+    ///
+    /// Older bases can still be judged: the log has the last author and time of each column of each existing record.
+    package func compact(to horizon: Int64) throws {
+        var head = try head()
+        let range = [head.state.horizon, horizon].map { Value.integer($0) }
+        try write(CompactSQL.deleteEntriesOfDeletedRecords, range)
+        try mergeEntries(range)
+        try write(CompactSQL.shortenVerdicts, range)
+        // The horizon's own text stays for devices that are at the horizon.
+        try write(CompactSQL.deleteTexts, range)
+        try write(CompactSQL.deleteRest, [.integer(horizon)])
+        try write(CompactSQL.deleteFingerprints, [.integer(horizon)])
+        head.state = head.state.with(horizon: horizon)
+        try keep(head)
+    }
+
+    /// Removes the log up to a damaged entry.
+    package func forgetLog(through revision: Int64) throws {
+        if try head().state.horizon < revision { try compact(to: revision) }
+        // The entry's hash is unreliable, too, and the check of the next entry would use it.
+        try write(CompactSQL.forgetText, [.integer(revision)])
+        try write(CompactSQL.deleteRest, [.integer(revision + 1)])
+    }
+
+    /// Merges the entries of each record that has several, some records at a time.
+    private func mergeEntries(_ range: [Value]) throws {
+        let numbered = Set(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
+        var place: [Value] = [.text(""), .text("")]
+        while true {
+            let records = try rows(CompactSQL.recordsWithSeveral, range + place)
+            guard let last = records.last else { return }
+            place = [.text(try last.text(0)), .text(try last.text(1))]
+            let names = try records.map { [Value.text(try $0.text(0)), .text(try $0.text(1))] }
+            let entries = try rows(BookQuestion(CompactSQL.entries, [range[1]], about: names))
+            try write(BookQuestion(CompactSQL.deleteEntries, [range[1]], about: names))
+            var merged: [[Value]] = []
+            var start = 0
+            while start < entries.count {
+                let name = (table: try entries[start].text(0), key: try entries[start].text(1))
+                let end = entries[start...].firstIndex { $0[0] != name.table || $0[1] != name.key } ?? entries.count
+                let history = try RecordEntries(entries[start..<end], isNumbered: numbered.contains(name.table))
+                merged += history.merged.map { [.text(name.table), .text(name.key)] + $0 }
+                start = end
+            }
+            try insert(CompactSQL.insertEntries, count: merged.count) { merged[$0] }
+        }
+    }
+}
+
+/// The entries of one record, oldest first.
+private struct RecordEntries {
+    private struct Entry {
+        let revision: Int64
+        let operation: String
+        let columns: [String]
+        let isMerged: Bool
+        let unlogged: String?
+    }
+
+    private let entries: [Entry]
+    /// Whether the server has given the record its id, so that no device knew the record before its first creation.
+    private let isNumbered: Bool
+
+    init(_ rows: ArraySlice<BookRow>, isNumbered: Bool) throws {
+        self.isNumbered = isNumbered
+        entries = try rows.map { row in
+            Entry(
+                revision: try row.number(2),
+                operation: try row.text(3),
+                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [],
+                isMerged: row.isTrue(5),
+                unlogged: row[6]
+            )
+        }
+    }
+
+    /// The entries that stay: revision, operation, columns and unlogged values.
+    ///
+    /// A record that was deleted and created again keeps a creation. The first creation under an id from the server
+    /// needs none.
+    var merged: [[Value]] {
+        let renewal = entries.last { entry in
+            entry.operation == "delete"
+                || entry.operation == "create"
+                    && (entry.isMerged || !isNumbered || entry.revision > entries[0].revision)
+        }
+        var last: [String: Int64] = [:]
+        for entry in entries where entry.operation == "update" && entry.revision > renewal?.revision ?? 0 {
+            for column in entry.columns { last[column] = entry.revision }
+        }
+        let columns = Dictionary(grouping: last.keys) { last[$0] ?? 0 }
+        return entries.compactMap { entry in
+            let unlogged = entry.unlogged.map(Value.text) ?? .null
+            if entry.revision == renewal?.revision {
+                return [.integer(entry.revision), .text("create"), .null, .integer(1), unlogged]
+            }
+            guard let names = columns[entry.revision] else { return nil }
+            let list = JSONText.array(names.sorted().map { JSONText.quote($0) })
+            return [.integer(entry.revision), .text("update"), .text(list), .integer(1), unlogged]
+        }
+    }
+}
+
+private enum CompactSQL {
+    /// The records that have entries after `$2` up to `$3`; without the index, SQLite reads the whole log.
+    private static let changed = """
+        SELECT DISTINCT tbl, key
+        FROM {log} {INDEXED BY tidemark_log_revision|}
+        WHERE {here} AND revision > $2 AND revision <= $3
+        """
+
+    static let deleteEntriesOfDeletedRecords = BookStatement(
+        """
+        DELETE FROM {log}
+        WHERE {here} AND (tbl, key, revision) IN (
+            SELECT entry.tbl, entry.key, entry.revision
+            FROM (\(changed)) AS changed
+            CROSS JOIN {log} AS entry
+            WHERE {here entry} AND entry.tbl = changed.tbl AND entry.key = changed.key AND entry.revision <= $3
+                AND (
+                    SELECT last_entry.operation
+                    FROM {log} AS last_entry
+                    WHERE {here last_entry} AND last_entry.tbl = changed.tbl AND last_entry.key = changed.key
+                    ORDER BY last_entry.revision DESC
+                    LIMIT 1) = 'delete')
+        """
+    )
+    static let recordsWithSeveral = BookStatement(
+        """
+        SELECT changed.tbl, changed.key
+        FROM (\(changed) AND (tbl, key) > ($4, $5)) AS changed
+        CROSS JOIN {log} AS entry
+        WHERE {here entry} AND entry.tbl = changed.tbl AND entry.key = changed.key AND entry.revision <= $3
+        GROUP BY changed.tbl, changed.key
+        HAVING count(*) > 1
+        ORDER BY changed.tbl, changed.key
+        LIMIT 1000
+        """
+    )
+    private static let record: KeyValuePairs = ["tbl": "text", "key": "text"]
+    static let entries = BookStatement(
+        """
+        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged, entry.unlogged
+        FROM {asked}
+        JOIN {log} AS entry
+            ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2
+        ORDER BY asked.n, entry.revision
+        """,
+        about: record
+    )
+    static let deleteEntries = BookStatement(
+        """
+        DELETE FROM {log}
+        WHERE {here} AND (tbl, key) IN (SELECT asked.tbl, asked.key FROM {asked}) AND revision <= $2
+        """,
+        about: record
+    )
+    static let insertEntries = BookInsert(
+        "{log}",
+        [
+            "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
+            "merged": "boolean", "unlogged": "text",
+        ]
+    )
+
+    static let shortenVerdicts = BookStatement(
+        """
+        UPDATE {verdict}
+        SET body = NULL
+        WHERE {here} AND revision > $2 AND revision <= $3 AND body IS NOT NULL AND ids IS NOT NULL
+            AND coalesce(json_array_length({body ->|body::json ->} 'overruled'), 0) = 0
+        """
+    )
+    static let deleteTexts = BookStatement(
+        "UPDATE {revision} SET body = '' WHERE {here} AND revision >= $2 AND revision < $3"
+    )
+    static let deleteRest = BookStatement(
+        "DELETE FROM {main.tidemark_revision_rest|tidemark.piece} WHERE {here} AND revision < $2"
+    )
+    static let deleteFingerprints = BookStatement("DELETE FROM {fingerprint} WHERE {here} AND revision < $2")
+    static let forgetText = BookStatement(
+        "UPDATE {revision} SET body = '', chain = '' WHERE {here} AND revision = $2"
+    )
+}

@@ -1,0 +1,394 @@
+import TidemarkCore
+
+/// Stores what a commit decides: revisions with their entries and texts, verdicts, exchanges, and used ids.
+///
+/// The capture triggers have told what changed, and the commit has decided what it means; this only writes it down.
+/// Over a network all statements wait for the round trip of the commit.
+extension CommitTransaction {
+    /// Stores revisions and their verdicts, refusals, and the last exchanges with devices.
+    ///
+    /// No new record gets the id of one that the revisions have changed: a device that still refers to a deleted record
+    /// must not reach another one.
+    ///
+    /// - Throws: ``Violation`` when a temporary id was used before.
+    package func keep(_ commit: ZoneCommit) throws {
+        if !commit.revisions.isEmpty { try keepRevisions(of: commit) }
+        for refusal in commit.refusals { try keep(refusal, at: commit.committed) }
+        let exchanges = commit.exchanges.sorted { $0.key < $1.key }
+        try insert(KeepSQL.exchanges, count: exchanges.count) { index in
+            let (device, exchange) = exchanges[index]
+            return [.text(device), .text(exchange.lap), .integer(exchange.revision), Value(ifAny: exchange.user)]
+        }
+    }
+
+    private func keepRevisions(of commit: ZoneCommit) throws {
+        let revisions = commit.revisions
+        try keepPermanentIDs(of: revisions)
+        try keepEntries(of: revisions)
+        try keepTexts(of: revisions, at: commit.committed)
+        try keep(revisions.compactMap { one in one.fingerprint.map { (one.revision, $0) } })
+        let notes = try keepNotes(of: revisions)
+        try keepVerdicts(on: revisions)
+        try retireIDs(commit)
+        var head = try head()
+        guard let last = revisions.last else { return }
+        head.state = head.state.with(revision: commit.zone.revision, time: max(head.state.time, commit.zone.time))
+        head.chain = last.chain
+        head.fingerprint = last.fingerprint
+        head.notes = notes
+        try keep(head)
+    }
+
+    /// Stores the zone's state.
+    func keep(_ head: CommitHead) throws {
+        books.head = head
+        let state = head.state
+        let numbers = [state.revision, state.horizon, state.time, head.notes].map { Value.integer($0) }
+        try write(KeepSQL.zone, numbers)
+    }
+
+    // MARK: The log
+
+    private func keepEntries(of revisions: [CommittedRevision]) throws {
+        let entries = revisions.flatMap { one in one.entries.map { (revision: one.revision, entry: $0) } }
+        let created = entries.filter { $0.entry.before == nil }
+        try insert(KeepSQL.creations, count: created.count) { index in
+            let (revision, entry) = created[index]
+            return [
+                .text(schema.tables[entry.name.table].name), .text(entry.name.key), .integer(revision),
+                .text(Operation.create.rawValue),
+            ]
+        }
+        guard created.count < entries.count else { return }
+        try write(
+            BookQuestion(
+                KeepSQL.changes,
+                about: entries.compactMap { revision, entry in entry.before.map { changed(entry, $0, in: revision) } }
+            )
+        )
+    }
+
+    private func changed(_ entry: CommittedRevision.Entry, _ before: [Value], in revision: Int64) -> [Value] {
+        let table = schema.tables[entry.name.table]
+        let isUpdate = entry.operation == .update
+        let columns = JSONText.array(entry.columns.map { JSONText.quote(table.columns[$0].name) })
+        let spelled = isUpdate ? entry.columns.filter { hasSpellings($0, of: entry.name.table) } : []
+        let hashes = spelled.map {
+            (table.columns[$0].name, JSONText.quote(Fingerprint(hashOf: before[$0].canonicalJSON).hex))
+        }
+        return [
+            .text(table.name), .text(entry.name.key), .integer(revision), .text(entry.operation.rawValue),
+            isUpdate ? .text(columns) : .null, hashes.isEmpty ? .null : .text(JSONText.object(hashes)),
+            entry.mayBeUnlogged ? .text(schema.layouts[entry.name.table].object(before)) : .null,
+        ]
+    }
+
+    /// Stores revisions with their texts, the hash of the history up to each, and the server's time.
+    ///
+    /// The server's time of a revision is never before that of the previous one, also when the clock goes back.
+    private func keepTexts(of revisions: [CommittedRevision], at time: Int64) throws {
+        for revision in revisions where revision.text.count > 1 {
+            let rest = revision.text.dropFirst()
+            try insert(KeepSQL.pieces, count: rest.count) { index in
+                [.integer(revision.revision), .integer(Int64(index + 1)), .text(rest[index + 1])]
+            }
+        }
+        try write(
+            BookQuestion(
+                KeepSQL.revisions,
+                [.integer(time)],
+                about: revisions.map { revision in
+                    [
+                        .integer(revision.revision), Value(ifAny: revision.envelope?.id),
+                        Value(ifAny: revision.stamp.device), .integer(revision.stamp.time),
+                        .text(revision.text.first ?? ""), .text(revision.chain), Value(ifAny: revision.stamp.user),
+                    ]
+                }
+            )
+        )
+    }
+
+    /// Stores the notes for devices whose values other change sets overruled, and returns the number of the last one.
+    private func keepNotes(of revisions: [CommittedRevision]) throws -> Int64 {
+        let first = try head().notes
+        let notes = revisions.flatMap { revision in revision.notes.map { (revision: revision.revision, note: $0) } }
+        try insert(KeepSQL.notes, count: notes.count) { index in
+            let (revision, note) = notes[index]
+            return [
+                .text(note.device), .integer(first + Int64(index) + 1), .integer(revision), .text(note.records),
+            ]
+        }
+        return first + Int64(notes.count)
+    }
+
+    // MARK: Verdicts
+
+    private func keepVerdicts(on revisions: [CommittedRevision]) throws {
+        guard !planted(PlantedBug.forgetsAcceptedVerdict) else { return }
+        let verdicts = revisions.compactMap { revision in
+            revision.envelope.flatMap { envelope in
+                verdict(envelope, of: revision.stamp.device, text: revision.authorsCopy, revision: revision)
+            }
+        }
+        let rows = planted(PlantedBug.forgetsVerdictOfSums) ? KeepSQL.laterVerdicts : KeepSQL.verdicts
+        try insert(rows, count: verdicts.count) { verdicts[$0] }
+    }
+
+    /// The row of a verdict; the log holds the rest of the text of an accepted change set.
+    private func verdict(
+        _ envelope: SyncRequest.Envelope,
+        of device: String?,
+        text: String?,
+        revision: CommittedRevision? = nil
+    ) -> [Value]? {
+        guard let id = envelope.id else { return nil }
+        return [
+            .text(id), .text(envelope.hash), .text(JSONText.array(envelope.after.map { JSONText.quote($0) })),
+            Value(ifAny: device), revision.map { .integer($0.revision) } ?? .null, Value(ifAny: text),
+            Value(ifAny: revision?.ids), .integer(revision?.isAsSent == true ? 1 : 0),
+        ]
+    }
+
+    /// Stores a refusal, and for people its records; now and then it forgets the records of those before the latest
+    /// 10,000.
+    private func keep(_ refusal: Refusal, at time: Int64) throws {
+        if let verdict = verdict(refusal.envelope, of: refusal.device, text: refusal.text),
+            !planted(PlantedBug.forgetsRefusal)
+        {
+            try insert(KeepSQL.verdicts, count: 1) { _ in verdict }
+        }
+        guard let id = refusal.envelope.id else { return }
+        try write(
+            KeepSQL.refusal,
+            [.text(id), .integer(time), .integer(refusal.base), Value(ifAny: refusal.sent)]
+        )
+        // One in sixteen, by the hash of its content.
+        if refusal.envelope.hash.hasPrefix("0") { try write(KeepSQL.forgetRefusals, []) }
+        if planted(PlantedBug.skipsRevision) {
+            var head = try head()
+            head.state = head.state.with(revision: head.state.revision + 1)
+            try keep(head)
+        }
+    }
+
+    // MARK: Ids
+
+    private func keepPermanentIDs(of revisions: [CommittedRevision]) throws {
+        let ids = revisions.flatMap { revision in
+            revision.permanentIDs.compactMap { assigned in
+                revision.stamp.device.map { (device: $0, name: assigned.name, id: assigned.id) }
+            }
+        }
+        for assigned in ids { books.assigned[assigned.name.table, default: []].insert(assigned.id) }
+        do {
+            try insert(KeepSQL.permanentIDs, count: ids.count) { index in
+                let assigned = ids[index]
+                let table = schema.tables[assigned.name.table].name
+                return [.text(assigned.device), .text(table), .integer(assigned.name.id), .integer(assigned.id)]
+            }
+        } catch is DuplicateRow {
+            let used = try ids.first { assigned in
+                try permanentID(of: assigned.name, device: assigned.device).map { $0 != assigned.id } ?? false
+            }
+            throw Identities.usedTemporaryID(schema.tables[(used ?? ids[0]).name.table])
+        }
+    }
+
+    /// Raises the next id of each table above the assigned ids and above all changed records.
+    ///
+    /// Ids that the server never assigns do not count.
+    private func retireIDs(_ commit: ZoneCommit) throws {
+        var next = commit.nextIDs
+        lazy var lends = Result { try lendsOwnIDs }
+        for revision in commit.revisions {
+            for entry in revision.entries where schema.tables[entry.name.table].keyKind == .integer {
+                guard let id = Int64(entry.name.key), id <= TemporaryID.assignedMax,
+                    id >= next[entry.name.table] ?? .min,
+                    try !lends.get() || IDLayout.isOwn(id)
+                else { continue }
+                next[entry.name.table] = id + 1
+            }
+        }
+        let known = next.sorted { $0.key < $1.key }
+        try insert(KeepSQL.nextIDs, count: known.count) { index in
+            [.text(schema.tables[known[index].key].name), .integer(known[index].value)]
+        }
+    }
+}
+
+extension Value {
+    /// A text, or NULL.
+    fileprivate init(ifAny text: String?) { self = text.map(Value.text) ?? .null }
+}
+
+private enum KeepSQL {
+    static let zone = BookStatement("UPDATE {zone} SET revision = $2, horizon = $3, time = $4, notes = $5 WHERE {here}")
+
+    static let creations = BookInsert(
+        "{log}",
+        ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text"]
+    )
+    static let changes = BookStatement(
+        sqlite: """
+            INSERT INTO {log} (tbl, key, revision, operation, columns, unlogged)
+            SELECT asked.tbl, asked.key, asked.revision, asked.operation, asked.columns, \(UnloggedValues.sqlite)
+            FROM {asked}
+            """,
+        postgres: """
+            INSERT INTO {log} (zone, tbl, key, revision, operation, columns, before, unlogged)
+            SELECT $1, asked.tbl, asked.key, asked.revision, asked.operation, asked.columns, asked.hashes,
+                \(UnloggedValues.postgres)
+            FROM {asked}
+            """,
+        about: [
+            "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
+            "hashes": "text", "before": "text",
+        ]
+    )
+
+    static let pieces = BookInsert(
+        "{main.tidemark_revision_rest|tidemark.piece}",
+        ["revision": "bigint", "number": "integer", "text": "text"]
+    )
+    private static let sentRevision: KeyValuePairs = [
+        "revision": "bigint", "id": "text", "device": "text", "time": "bigint", "body": "text", "chain": "text",
+        "user_id": "text",
+    ]
+    /// PostgreSQL gets a long text in pieces, so that no program holds it whole; its row holds all of them.
+    static let revisions = BookStatement(
+        sqlite: """
+            INSERT INTO {revision} (revision, id, device, time, body, chain, user_id, committed)
+            SELECT asked.revision, asked.id, asked.device, asked.time, asked.body, asked.chain, asked.user_id,
+                max($2, coalesce((SELECT committed FROM {revision} WHERE revision = asked.revision - 1), 0))
+            FROM {asked}
+            """,
+        postgres: """
+            WITH piece AS (
+                DELETE FROM tidemark.piece WHERE zone = $1 RETURNING revision, number, text
+            )
+            INSERT INTO {revision} (zone, revision, id, device, time, body, chain, user_id, committed)
+            SELECT $1, asked.revision, asked.id, asked.device, asked.time,
+                asked.body || coalesce((
+                    SELECT string_agg(piece.text, '' ORDER BY piece.number)
+                    FROM piece
+                    WHERE piece.revision = asked.revision), ''),
+                asked.chain, asked.user_id,
+                greatest($2::bigint, (
+                    SELECT latest.committed
+                    FROM {revision} AS latest
+                    WHERE latest.zone = $1 AND latest.revision < asked.revision
+                    ORDER BY latest.revision DESC
+                    LIMIT 1))
+            FROM {asked}
+            """,
+        about: sentRevision
+    )
+    static let notes = BookInsert(
+        "{overruled}",
+        ["device": "text", "number": "bigint", "revision": "bigint", "records": "text"]
+    )
+
+    private static let verdict: KeyValuePairs = [
+        "id": "text", "hash": "text", "after": "text[]", "device": "text", "revision": "bigint", "body": "text",
+        "ids": "text", "as_sent": "boolean",
+    ]
+    static let verdicts = BookInsert("{verdict}", verdict)
+    static let laterVerdicts = BookInsert(
+        "{verdict}",
+        verdict,
+        key: "id",
+        update: "hash = excluded.hash, revision = excluded.revision, body = excluded.body, ids = excluded.ids"
+    )
+
+    // The transaction holds the zone's lock, so no other one takes the same number.
+    static let refusal = BookStatement(
+        """
+        INSERT INTO {refused} ({|zone, }number, id, decided, base, sent)
+        SELECT {|$1, }coalesce(max(number), 0) + 1, CAST($2 AS text), CAST($3 AS bigint), CAST($4 AS bigint),
+            CAST($5 AS text)
+        FROM {refused}
+        WHERE {here}
+        """
+    )
+    static let forgetRefusals = BookStatement(
+        """
+        DELETE FROM {refused}
+        WHERE {here} AND number <= (SELECT max(number) FROM {refused} WHERE {here}) - 10000
+        """
+    )
+
+    static let exchanges = BookInsert(
+        "{lap}",
+        ["device": "text", "lap": "text", "revision": "bigint", "user_id": "text"],
+        key: "device",
+        update: """
+            lap = excluded.lap, revision = excluded.revision,
+            user_id = coalesce(stored.user_id, excluded.user_id)
+            """
+    )
+    static let permanentIDs = BookInsert(
+        "{idmap}",
+        ["device": "text", "tbl": "text", "temporary": "bigint", "permanent": "bigint"]
+    )
+    static let nextIDs = BookInsert(
+        "{identity}",
+        ["tbl": "text", "next": "bigint"],
+        key: "tbl",
+        update: "next = {max|greatest}(stored.next, excluded.next)"
+    )
+}
+
+/// The values of a record that no entry of the log has, which the entry of their first change keeps.
+///
+/// The rows of adopted tables have no entry. So the entry of a record's first change of a column keeps the column's
+/// value before it, and the entry of its deletion keeps all columns without an entry. A record that a logged change
+/// set created has none of these values: its first entry is a creation, which one look at the log's primary key finds.
+/// It looks for the last entry of a column first, so that a record with many entries costs little.
+private enum UnloggedValues {
+    /// The most bytes of these values of one record in PostgreSQL.
+    private static let bytesMax = 1 << 20
+
+    static let sqlite = """
+        CASE WHEN asked.before IS NOT NULL AND coalesce((
+            SELECT first_entry.operation
+            FROM {log} AS first_entry
+            WHERE first_entry.tbl = asked.tbl AND first_entry.key = asked.key
+            ORDER BY first_entry.revision
+            LIMIT 1), '') <> 'create'
+        THEN (
+            SELECT tidemark_pick(asked.before, json_group_array(member.place))
+            FROM (SELECT key, row_number() OVER () - 1 AS place FROM json_each(asked.before)) AS member
+            WHERE (asked.operation = 'delete' OR \(name) IN (SELECT value FROM json_each(asked.columns)))
+                AND (
+                    SELECT 1
+                    FROM {log} AS entry
+                    WHERE entry.tbl = asked.tbl AND entry.key = asked.key
+                        AND (entry.operation = 'create' OR \(name) IN (SELECT value FROM json_each(entry.columns)))
+                    ORDER BY entry.revision DESC
+                    LIMIT 1) IS NULL
+        ) END
+        """
+
+    static let postgres = """
+        CASE WHEN asked.before IS NOT NULL THEN (
+            SELECT CASE WHEN sum(octet_length(member.value::text)) <= \(bytesMax) THEN
+                '{' || string_agg(
+                    tidemark.quote(member.key) || ':' || member.value::text, ',' ORDER BY member.ordinality) || '}' END
+            FROM json_each(asked.before::json) WITH ORDINALITY AS member
+            WHERE (asked.operation = 'delete' OR asked.columns::jsonb ? (\(name)))
+                AND (
+                    SELECT 1
+                    FROM {log} AS entry
+                    WHERE entry.zone = $1 AND entry.tbl = asked.tbl AND entry.key = asked.key
+                        AND (entry.operation = 'create' OR entry.columns::jsonb ? (\(name)))
+                    ORDER BY entry.revision DESC
+                    LIMIT 1) IS NULL
+        ) END
+        """
+
+    /// The column that a member stands for.
+    private static let name = """
+        CASE substr(member.key, 1, 1)
+            WHEN '\(WireName.escape)' THEN substr(member.key, 2) ELSE member.key END
+        """
+}

@@ -1,0 +1,310 @@
+import TidemarkCore
+
+/// A revision of the log with its change set, and the hash of the history that its commit stored.
+package struct LoggedChangeSet {
+    /// The revision.
+    package let revision: Int64
+    /// The device that made the change set; nil for a client without rows and for another program.
+    package let device: String?
+    /// The hash of the history up to this revision; empty in those of versions without hashes.
+    package let chain: String
+    /// The hash of the history before; nil if unknown.
+    private let previous: String?
+    /// The change set as JSON, as other devices receive it; empty after compaction.
+    package private(set) var body: String
+    /// The number of characters of the body that are not read yet.
+    fileprivate let restLength: Int
+    /// The fingerprint of the rows at the revision, if it is stored for the layout of the question.
+    fileprivate let fingerprint: Fingerprint?
+    /// Columns of a statement about the author's copy: the whole one, and the ids.
+    fileprivate let copy: (whole: String?, ids: String?)
+
+    fileprivate init(_ row: BookRow) throws {
+        revision = try row.number(0)
+        device = row[1]
+        chain = row[2] ?? ""
+        body = row[3] ?? ""
+        restLength = row.integer(4).map(Int.init) ?? 0
+        previous = row[5]
+        fingerprint = row[6].flatMap(Fingerprint.init(hex:))
+        copy = (row[7], row[8])
+    }
+
+    /// Whether the hash matches the change set; without a hash, any change set that is not empty passes.
+    package var isAuthentic: Bool {
+        guard !chain.isEmpty, let previous else { return !body.isEmpty }
+        return chain == RecentChangeSet.chain(after: previous, revision: revision, device: device, body: body)
+    }
+
+    fileprivate var length: Int { body.utf8.count + restLength }
+
+    fileprivate mutating func append(_ rest: [String]) { for piece in rest { body += piece } }
+}
+
+extension CommitTransaction {
+    /// Returns the change sets that a device misses, oldest first, as it receives them.
+    ///
+    /// - Throws: ``DamagedLog`` if an entry is missing or altered.
+    package func catchUp(_ missed: MissedRevisions) throws -> CatchUp {
+        try books.catchUp(missed) ?? missedChangeSets(missed)
+    }
+}
+
+extension BookState {
+    /// The question for the change sets after a revision that a transaction reads in advance.
+    static func recent(after revision: Int64, layout: String) -> BookQuestion {
+        let missed = MissedRevisions(
+            after: revision,
+            through: revision + Int64(revisionsMax),
+            limit: revisionsMax,
+            bytesMax: bytesMax
+        )
+        return missed.question(layout: layout)
+    }
+
+    private static let revisionsMax = 64
+    private static let bytesMax = 1 << 20
+
+    /// Takes the rows of ``recent(after:)``, without long, damaged and compacted ones: who needs one asks for it.
+    mutating func take(recent rows: [BookRow]) throws {
+        for row in rows {
+            let entry = try LoggedChangeSet(row)
+            fingerprints[entry.revision] = entry.fingerprint
+            guard entry.restLength == 0, !entry.body.isEmpty, entry.isAuthentic else { continue }
+            recent[entry.revision] = (entry.device, entry.body)
+        }
+    }
+
+    /// Returns the change sets that a device misses, if all of them are known and none is its own.
+    fileprivate func catchUp(_ missed: MissedRevisions) -> CatchUp? {
+        guard missed.after < missed.through else { return CatchUp(bodies: [], revision: missed.after, hasMore: false) }
+        var bodies: [String] = []
+        var bytes = 0
+        for revision in (missed.after + 1)...missed.through {
+            guard let entry = recent[revision], missed.device == nil || entry.device != missed.device else {
+                return nil
+            }
+            bytes += entry.body.utf8.count
+            guard bodies.isEmpty && missed.bringsFirst || bodies.count < missed.limit && bytes <= missed.bytesMax else {
+                return CatchUp(bodies: bodies, revision: missed.counted(revision - 1), hasMore: true)
+            }
+            bodies.append(entry.body)
+        }
+        return CatchUp(bodies: bodies, revision: missed.through, hasMore: false)
+    }
+}
+
+extension MissedRevisions {
+    /// The question for these change sets and one more, with the fingerprints of their revisions.
+    fileprivate func question(layout: String) -> BookQuestion {
+        BookQuestion(
+            ChangeSetSQL.missed,
+            [
+                .text(layout), device.map(Value.text) ?? .null, .integer(after), .integer(through),
+                .integer(Int64(limit) + 1), .integer(Int64(bytesMax)),
+            ]
+        )
+    }
+
+    /// Returns the last revision of an answer that ends before the last revision.
+    fileprivate func counted(_ reached: Int64) -> Int64 {
+        planted(PlantedBug.countsRevisionThatDidNotFit) ? reached + 1 : reached
+    }
+}
+
+/// The change sets of the log.
+///
+/// In SQLite, a long text stands in pieces of some 64 KiB, so that no reader of the log's other columns passes over it:
+/// the first in the revision's row, the others in `tidemark_revision_rest`. PostgreSQL does this itself.
+extension BookDatabase {
+    /// Reads the change sets that a device misses, oldest first, as it receives them.
+    ///
+    /// - Throws: ``DamagedLog`` if an entry is missing or altered.
+    fileprivate func missedChangeSets(_ missed: MissedRevisions) throws -> CatchUp {
+        var hasMore = false
+        var bytes = 0
+        let entries = try read(missed.question(layout: "")) { entry, count in
+            bytes += entry.length
+            let isFirst = count == 0 && missed.bringsFirst
+            hasMore = !isFirst && (count >= missed.limit || bytes > missed.bytesMax)
+            return !hasMore
+        }
+        var bodies: [String] = []
+        for entry in entries {
+            let next = missed.after + Int64(bodies.count) + 1
+            guard entry.revision == next, entry.isAuthentic else { throw DamagedLog(revision: next) }
+            bodies.append(try AuthorsCopy(whole: entry.copy.whole, ids: entry.copy.ids, logged: entry.body).render())
+        }
+        let reached = missed.after + Int64(bodies.count)
+        guard hasMore || reached >= missed.through || bytes > missed.bytesMax else {
+            throw DamagedLog(revision: reached + 1)
+        }
+        return CatchUp(
+            bodies: bodies,
+            revision: hasMore ? missed.counted(reached) : reached,
+            hasMore: reached < missed.through
+        )
+    }
+
+    /// Returns consecutive change sets that end with the last of a range, oldest first: as many as fit.
+    ///
+    /// The first revision of the range may have no body: devices are at this revision already, or compaction deleted
+    /// it. `layout` identifies the columns of fingerprints.
+    package func recent(_ range: ClosedRange<Int64>, layout: String, bytesMax: Int) throws -> [RecentChangeSet] {
+        let question = BookQuestion(
+            ChangeSetSQL.recent,
+            [.text(layout), .integer(range.lowerBound), .integer(range.upperBound), .integer(Int64(bytesMax))]
+        )
+        var bytes = 0
+        let entries = try read(question) { entry, _ in
+            bytes += entry.length
+            return bytes <= bytesMax && !entry.body.isEmpty
+        }
+        var run: [RecentChangeSet] = []
+        for entry in entries {
+            // Without a cached answer, the store answers in a transaction, which reports the damage.
+            guard entry.revision == range.upperBound - Int64(run.count), entry.isAuthentic else { break }
+            run.append(
+                RecentChangeSet(
+                    revision: entry.revision,
+                    device: entry.device,
+                    fingerprint: entry.fingerprint,
+                    chain: entry.chain,
+                    body: entry.body
+                )
+            )
+        }
+        guard run.count == range.count - 1 else { return run.reversed() }
+        let start = try rows(ChangeSetSQL.start, [.text(layout), .integer(range.lowerBound)]).first
+        run.append(
+            RecentChangeSet(
+                startingAt: range.lowerBound,
+                fingerprint: start?[1].flatMap(Fingerprint.init(hex:)),
+                chain: start?[0]
+            )
+        )
+        return run.reversed()
+    }
+
+    /// Returns change sets as JSON by their revisions, without those that the log does not have any more.
+    ///
+    /// It stops before the bytes exceed the maximum, but returns at least the first.
+    package func changeSets(of revisions: [Int64], bytesMax: Int) throws -> [Int64: String] {
+        var bytes = 0
+        let question = BookQuestion(ChangeSetSQL.some, [.null], about: revisions.map { [.integer($0)] })
+        let entries = try read(question) { entry, count in
+            bytes += entry.length
+            return count == 0 || bytes <= bytesMax
+        }
+        return entries.reduce(into: [:]) { if !$1.body.isEmpty { $0[$1.revision] = $1.body } }
+    }
+
+    /// Returns the change sets of a range that the log has, oldest first.
+    package func logged(_ range: ClosedRange<Int64>) throws -> [LoggedChangeSet] {
+        let bounds = [Value.integer(range.lowerBound), .integer(range.upperBound)]
+        let question = BookQuestion(ChangeSetSQL.range, [.null] + bounds)
+        return try read(question) { _, _ in true }
+    }
+
+    /// Reads entries with their whole texts until `isWanted` returns false; its second argument is their number so far.
+    private func read(_ question: BookQuestion, while isWanted: (LoggedChangeSet, Int) -> Bool) throws
+        -> [LoggedChangeSet]
+    {
+        var entries: [LoggedChangeSet] = []
+        try each(question) { row in
+            let entry = try LoggedChangeSet(row)
+            guard isWanted(entry, entries.count) else { return false }
+            entries.append(entry)
+            return true
+        }
+        for index in entries.indices where entries[index].restLength > 0 {
+            entries[index].append(try rest(of: entries[index].revision))
+        }
+        return entries
+    }
+
+    private func rest(of revision: Int64) throws -> [String] {
+        try rows(ChangeSetSQL.rest, [.integer(revision)]).map { try $0.text(0) }
+    }
+}
+
+private enum ChangeSetSQL {
+    /// `$2` is the layout of fingerprints.
+    private static func entries(own: String = "NULL, NULL", from source: String = "", where condition: String)
+        -> String
+    {
+        """
+        SELECT entry.revision, entry.device, entry.chain, entry.body,
+            {(SELECT sum(length(piece.text)) FROM main.tidemark_revision_rest AS piece
+                WHERE piece.revision = entry.revision)|NULL} AS rest,
+            coalesce(
+                nullif(previous_entry.chain, ''),
+                CASE WHEN entry.revision - 1 <= (SELECT adopted FROM {zone} WHERE {here}) THEN '' END) AS previous,
+            stored.fingerprint, \(own)
+        FROM \(source) {revision} AS entry
+        LEFT JOIN {revision} AS previous_entry
+            ON {here previous_entry} AND previous_entry.revision = entry.revision - 1
+        LEFT JOIN {fingerprint} AS stored
+            ON {here stored} AND stored.revision = entry.revision AND stored.shape = $2
+        \(condition)
+        """
+    }
+
+    /// PostgreSQL sends no rows beyond the first one that exceeds the bytes.
+    private static func bounded(_ entries: String, order: String, bytesMax: String, limit: String = "")
+        -> BookStatement
+    {
+        BookStatement(
+            sqlite: "\(entries) ORDER BY entry.\(order) \(limit)",
+            postgres: """
+                SELECT *
+                FROM (
+                    SELECT page.*, sum(octet_length(body)) OVER (ORDER BY \(order)) AS bytes
+                    FROM (\(entries) ORDER BY entry.\(order) \(limit)) AS page
+                ) AS measured
+                WHERE bytes - octet_length(body) <= \(bytesMax)
+                ORDER BY \(order)
+                """
+        )
+    }
+
+    /// With the copies of their author `$3`.
+    static let missed = bounded(
+        entries(
+            own: "own.body AS whole, own.ids",
+            where: """
+                LEFT JOIN {verdict} AS own ON {here own} AND own.id = entry.id AND own.device = $3
+                WHERE {here entry} AND entry.revision > $4 AND entry.revision <= $5
+                """
+        ),
+        order: "revision",
+        bytesMax: "$7",
+        limit: "LIMIT $6"
+    )
+    static let recent = bounded(
+        entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4"),
+        order: "revision DESC",
+        bytesMax: "$5"
+    )
+    static let range = BookStatement(
+        entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision")
+    )
+    static let some = BookStatement(
+        entries(
+            from: "{asked} CROSS JOIN",
+            where: "WHERE {here entry} AND entry.revision = asked.revision ORDER BY asked.n"
+        ),
+        about: ["revision": "bigint"]
+    )
+    static let start = BookStatement(
+        """
+        SELECT (SELECT chain FROM {revision} WHERE {here} AND revision = $3),
+            (SELECT fingerprint FROM {fingerprint} WHERE {here} AND revision = $3 AND shape = $2)
+        """
+    )
+    static let rest = BookStatement(
+        """
+        SELECT text FROM {main.tidemark_revision_rest|tidemark.piece} WHERE {here} AND revision = $2 ORDER BY number
+        """
+    )
+}

@@ -1,0 +1,114 @@
+import TidemarkCore
+import TidemarkEngine
+
+/// Who reads and writes the books of a zone in schema `tidemark`: several questions are one round trip, and sets are
+/// arrays.
+protocol PostgresBooks: BookDatabase {
+    /// The connection.
+    var pg: PostgresConnection { get }
+    /// The zone's name.
+    var zone: String { get }
+}
+
+/// A zone on a connection, outside a transaction that writes.
+final class ZoneConnection: PostgresBooks {
+    let pg: PostgresConnection
+    let zone: String
+    private var opening: [PostgresStatement]
+    private let check: ([PostgresRows]) throws -> Void
+
+    /// Wraps a connection; the first question takes along the statements of `opening`, and `check` reads their results.
+    init(
+        _ pg: PostgresConnection,
+        zone: String,
+        opening: [PostgresStatement] = [],
+        _ check: @escaping ([PostgresRows]) throws -> Void = { _ in }
+    ) throws {
+        guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
+        self.pg = pg
+        self.zone = zone
+        self.opening = opening
+        self.check = check
+    }
+
+    /// Wraps a connection; the first question tells whether the tables are as served.
+    ///
+    /// It throws ``TablesAltered`` if they are not.
+    convenience init(_ pg: PostgresConnection, zone: String, of served: PostgresSchema, begin: [PostgresStatement] = [])
+        throws
+    {
+        let position = CataloguePosition.statement(of: served.namespace, zone: zone)
+        try self.init(pg, zone: zone, opening: begin + [position]) { results in
+            let position = CataloguePosition(results[begin.count])
+            guard position == served.position else { throw TablesAltered() }
+            if !begin.isEmpty { try pg.deallocateStatements(ifAlteredAt: position) }
+        }
+    }
+
+    func answers(_ questions: [BookQuestion]) throws -> [[BookRow]] {
+        let first = opening
+        opening = []
+        let results = try pg.run(first + questions.map(statement))
+        if !first.isEmpty { try check(Array(results.prefix(first.count))) }
+        return Self.rows(results.dropFirst(first.count))
+    }
+}
+
+extension PostgresBooks {
+    var isLocal: Bool { false }
+
+    /// Results as rows of the books.
+    static func rows(_ results: ArraySlice<PostgresRows>) -> [[BookRow]] {
+        results.map { rows in rows.map { BookRow($0) } }
+    }
+
+    func answers(_ questions: [BookQuestion]) throws -> [[BookRow]] {
+        Self.rows(try pg.run(questions.map(statement))[...])
+    }
+
+    func each(_ question: BookQuestion, _ row: (BookRow) throws -> Bool) throws {
+        let statement = statement(question)
+        var isEnough = false
+        try pg.each(statement.sql, parameters: statement.parameters) { found in
+            if !isEnough { isEnough = try !row(BookRow(found)) }
+        }
+    }
+
+    func write(_ question: BookQuestion) throws {
+        let statement = statement(question)
+        try pg.queue(statement.sql, statement.parameters)
+    }
+
+    func insert(_ rows: BookInsert, count: Int, _ values: (Int) -> [Value]) throws {
+        guard count > 0 else { return }
+        try pg.queue(rows.postgres, [zone] + Self.arrays((0..<count).map(values), columns: rows.columns))
+    }
+
+    /// A question as a statement of PostgreSQL.
+    func statement(_ question: BookQuestion) -> PostgresStatement {
+        let arrays = Self.arrays(question.set, columns: question.statement.setColumns)
+        return PostgresStatement(question.statement.postgres, [zone] + question.values.map(\.postgresText) + arrays)
+    }
+
+    /// Rows as one array literal a column.
+    private static func arrays(_ rows: [[Value]], columns: Int) -> [String?] {
+        (0..<columns).map { column in PostgresArray.nullable(rows.map { $0[column].postgresText }) }
+    }
+}
+
+extension BookRow {
+    fileprivate init(_ row: PostgresRows.Row) {
+        self.init((0..<row.count).map { row[$0].map(Value.text) ?? .null })
+    }
+}
+
+extension Value {
+    /// The value as a parameter of a statement; the books have only numbers and texts.
+    fileprivate var postgresText: String? {
+        switch self {
+        case .integer(let number): String(number)
+        case .text(let text): text
+        case .null, .real, .rawText, .blob: nil
+        }
+    }
+}
