@@ -5,7 +5,7 @@ internal import HummingbirdTLS
 public import Logging
 internal import NIOCore
 internal import ServiceLifecycle
-// Errors, limits and `SyncService` come along, so that a program imports what its package names.
+internal import Synchronization
 @_exported public import TidemarkCore
 public import TidemarkDashboard
 @_exported public import TidemarkEngine
@@ -241,5 +241,23 @@ public struct TidemarkServerApplication: Sendable {
             "Cannot listen on \(host):\(port): \(reason).",
             fix: "Choose an address of this machine and a free port; port 0 takes any."
         )
+    }
+}
+
+/// Runs a listener's middleware and route in a task of its own, to save memory.
+///
+/// A task keeps its stack memory until it ends, and a connection's task ends with the connection.
+/// Middleware and router take some ten kilobytes, which an idle listener would hold. In a task of its
+/// own, the memory is freed when the route returns the stream to write.
+struct ShallowResponder<Inner: HTTPResponder>: HTTPResponder where Inner.Context == ServerRequestContext {
+    let inner: Inner
+
+    func respond(to request: Request, context: ServerRequestContext) async throws -> Response {
+        guard EventsRoute.isEventsRequest(request) else {
+            return try await inner.respond(to: request, context: context)
+        }
+        // Needs no cancellation, because it ends when the route returns. A child task would use the
+        // stack memory of its parent.
+        return try await Task { try await inner.respond(to: request, context: context) }.value
     }
 }

@@ -88,7 +88,7 @@ struct Home {
             reason: "the one timer of all listeners"
         ),
         Home(
-            path: "Sources/TidemarkEngine/FanOut/Announcements.swift",
+            path: "Sources/TidemarkEngine/FanOut/FanOut.swift",
             calls: ["async", "await", "Task {"],
             reason: "the shell that tells listeners of commits; Audience says what"
         ),
@@ -158,7 +158,7 @@ struct Home {
             reason: "the pause before a connection that ended is made again"
         ),
         Home(
-            path: "Sources/TidemarkEngine/SystemClock.swift",
+            path: "Sources/TidemarkCore/Merge/HybridClock.swift",
             calls: ["Date()"],
             reason: "the one place where the server takes the time from the system"
         ),

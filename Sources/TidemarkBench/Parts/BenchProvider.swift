@@ -1,3 +1,4 @@
+import TidemarkCore
 import Crypto
 import Foundation
 import TidemarkEmbedded

@@ -50,3 +50,116 @@ package enum TemporaryID {
     /// Whether a local id is temporary.
     package static func isTemporary(_ id: Int64) -> Bool { id < 0 || id >= reservedMin }
 }
+
+/// What a commit did to a record, as capture triggers saw it.
+package struct Effect: Sendable {
+    /// The place of the table in ``SyncSchema/tables``.
+    package let table: Int
+    /// The key in canonical JSON.
+    package let key: String
+    /// The values of all columns before, in the order of ``SyncedTable/columns``; nil if the record did not exist.
+    package let before: [Value]?
+    /// The values of all columns afterwards; nil if the record does not exist any more.
+    package let after: [Value]?
+    /// Whether the log may lack values that the record had before: the store has not seen that its first entry is its
+    /// creation.
+    package var mayBeUnlogged = true
+
+    /// Creates an effect.
+    package init(table: Int, key: String, before: [Value]?, after: [Value]?) {
+        self.table = table
+        self.key = key
+        self.before = before
+        self.after = after
+    }
+
+    /// The kind of change.
+    package var operation: Operation { before == nil ? .create : after == nil ? .delete : .update }
+}
+
+extension Value {
+    /// Whether two values have the same type and bytes.
+    ///
+    /// Unlike `==`, it does not take 0.0 for -0.0, nor one text for another that Unicode calls equivalent.
+    package func isSame(as other: Value) -> Bool {
+        switch (self, other) {
+        case (.real(let one), .real(let two)): one.bitPattern == two.bitPattern
+        case (.text(let one), .text(let two)): one.utf8.elementsEqual(two.utf8)
+        default: self == other
+        }
+    }
+}
+
+/// The captured changes of one record, reduced to one effect.
+///
+/// Updates of a record merge, a record created and deleted meanwhile vanishes, and so does an update that changed
+/// nothing.
+///
+/// Capture order does not tell which row is first or last. No database promises the order in which it runs the
+/// triggers of an event: if the app's own trigger updates the row again before the capture trigger runs, the inner
+/// change is captured before the outer one. But the changes of a record always form a path from state to state. An
+/// intermediate state is left as often as it is entered; the first state is left once more, and the last state is
+/// entered once more. If all states are balanced, the record did not change.
+package struct CapturedPath: Sendable {
+    private var steps: [(old: [Value]?, new: [Value]?)] = []
+
+    /// Creates a path without a step.
+    package init() {}
+
+    /// Creates a path of one step.
+    package init(from old: [Value]?, to new: [Value]?) { steps = [(old, new)] }
+
+    /// Adds a captured change; nil is a record that does not exist.
+    package mutating func add(from old: [Value]?, to new: [Value]?) { steps.append((old, new)) }
+
+    /// Returns the effect on a record; nil if it did not change.
+    package func effect(on name: RecordID) -> Effect? {
+        guard let (before, after) = ends, !Self.isSame(before, after) else { return nil }
+        return Effect(table: name.table, key: name.key, before: before, after: after)
+    }
+
+    /// A state of a record, with the balance of how often it was left and entered.
+    private struct State {
+        let row: [Value]?
+        var balance = 0
+        var firstLeft = Int.max
+        var lastEntered = Int.min
+    }
+
+    /// The first and the last state; nil if the record did not change.
+    private var ends: (first: [Value]?, last: [Value]?)? {
+        guard steps.count > 1 else { return steps.first.map { ($0.old, $0.new) } }
+        var states: [State] = []
+        // Equal rows have one hash, but rows that are equal may differ in bytes.
+        var places: [[Value]?: [Int]] = [:]
+        func note(_ row: [Value]?, side: Int, at step: Int) {
+            let index: Int
+            if let place = places[row]?.first(where: { Self.isSame(states[$0].row, row) }) {
+                index = place
+            } else {
+                index = states.count
+                states.append(State(row: row))
+                places[row, default: []].append(index)
+            }
+            states[index].balance += side
+            if side > 0 { states[index].firstLeft = min(states[index].firstLeft, step) }
+            if side < 0 { states[index].lastEntered = max(states[index].lastEntered, step) }
+        }
+        for (step, change) in steps.enumerated() {
+            note(change.old, side: 1, at: step)
+            note(change.new, side: -1, at: step)
+        }
+        let first = states.filter { $0.balance > 0 }.min { $0.firstLeft < $1.firstLeft }
+        let last = states.filter { $0.balance < 0 }.max { $0.lastEntered < $1.lastEntered }
+        guard let first, let last else { return nil }
+        return (first.row, last.row)
+    }
+
+    private static func isSame(_ one: [Value]?, _ other: [Value]?) -> Bool {
+        switch (one, other) {
+        case (nil, nil): true
+        case (let one?, let other?): zip(one, other).allSatisfy { $0.isSame(as: $1) }
+        default: false
+        }
+    }
+}

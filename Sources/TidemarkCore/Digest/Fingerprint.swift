@@ -1,3 +1,5 @@
+import Crypto
+
 /// The sum of the hashes of all rows of a zone, modulo 2^128.
 ///
 /// The sum does not depend on the order of the rows. A changed row updates it: subtract the hash of

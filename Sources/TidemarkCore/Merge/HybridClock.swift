@@ -1,3 +1,5 @@
+import Foundation
+
 /// A hybrid logical clock: wall-clock time while that goes forward, otherwise a counter.
 ///
 /// A time is one integer: milliseconds since 1970 times 1,000, plus a counter. It stays below 2^53
@@ -66,4 +68,10 @@ package struct Stamp: Hashable, Sendable, Comparable {
     package static func < (left: Stamp, right: Stamp) -> Bool {
         (left.time, left.device ?? "") < (right.time, right.device ?? "")
     }
+}
+
+/// The system's wall clock, the server's only source of time.
+package enum SystemClock {
+    /// Milliseconds since 1970.
+    @Sendable package static func milliseconds() -> Int64 { Int64(Date().timeIntervalSince1970 * 1_000) }
 }

@@ -1,3 +1,5 @@
+import Crypto
+
 /// A change set in the protocol's JSON, made from its records.
 ///
 /// The records of a table are ordered by the length of their keys, then by the keys' bytes. The author of a change set

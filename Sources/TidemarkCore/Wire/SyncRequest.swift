@@ -1,3 +1,5 @@
+import Crypto
+
 /// A request without the records of its change sets.
 package struct SyncRequest: Hashable, Sendable {
     /// One incoming change set, without its rows.
@@ -147,5 +149,275 @@ package struct SyncRequest: Hashable, Sendable {
         var request = self
         request.changeSets = changeSets
         return request
+    }
+}
+
+/// A zone's epoch and latest revision, as pushed to listeners.
+public struct ZoneRevision: Hashable, Sendable, Codable {
+    /// The zone's name.
+    public let zone: String
+    /// The epoch.
+    public let epoch: String
+    /// The latest revision in the epoch.
+    public let revision: Int64
+
+    /// Creates a zone's revision.
+    public init(zone: String, epoch: String, revision: Int64) {
+        self.zone = zone
+        self.epoch = epoch
+        self.revision = revision
+    }
+
+    /// Parses an event's id, `epoch:revision`; nil for any other text.
+    public init?(zone: String, id: String) {
+        guard let colon = id.lastIndex(of: ":"), colon != id.startIndex,
+            let revision = Int64(id[id.index(after: colon)...]), revision >= 0
+        else { return nil }
+        self.init(zone: zone, epoch: String(id[..<colon]), revision: revision)
+    }
+
+    /// The id of an event, `epoch:revision`, with which a listener resumes the stream.
+    public var id: String { "\(epoch):\(revision)" }
+
+    /// Whether this revision is new to a listener at the revision `listener`, or at none.
+    ///
+    /// In the same epoch a lower revision is an older message that arrived late.
+    public func isNews(to listener: ZoneRevision?) -> Bool {
+        guard let listener, listener.epoch == epoch else { return true }
+        return revision > listener.revision
+    }
+}
+
+/// A change set in a JSON text, as the positions of its values.
+package struct ChangeSet: Sendable {
+    /// A change to a record.
+    package struct Record: Sendable {
+        /// The place of its table in ``WireNames/tables``.
+        package let table: Int
+        /// The kind of change.
+        package var operation: Operation
+        /// The key in canonical JSON.
+        package var key: String
+        /// The revision on which the change is based, if the record has one of its own.
+        package var base: Int64?
+        /// The key under which its author knows the record, if it is another one: `__oldId__`.
+        package var authorsKey: String?
+        /// The position of its attributes.
+        package fileprivate(set) var attributes: Range<Int>?
+        /// The places of its values in ``ChangeSet/values``.
+        package internal(set) var values = 0..<0
+    }
+
+    /// A value of a record.
+    package struct Value: Sendable {
+        /// The column.
+        package let column: WireNames.Column
+        /// The position.
+        package let cell: Cell
+        /// The number that the change adds to the column; nil for a value.
+        package let delta: Int64?
+    }
+
+    /// The index in the list of change sets, from 0.
+    package let index: Int
+    /// The position.
+    package internal(set) var range = 0..<0
+    /// Whether white space stands between the values.
+    package internal(set) var hasWhiteSpace = false
+    /// The members that are not tables, by name.
+    package internal(set) var members: [String: Cell] = [:]
+    /// The places of the tables that it names.
+    package internal(set) var tables: [Int] = []
+    /// The changes, in the order of the tables' names, of the operations' names, and of the keys in the text.
+    package var records: [Record] = []
+    /// The values of all records.
+    package internal(set) var values: [Value] = []
+
+    /// Creates an empty change set.
+    init(index: Int) { self.index = index }
+
+    /// Returns the text without white space between the values, as its author hashes it.
+    package func text(in reader: JSONReader) -> [UInt8] { reader.compactText(in: range, of: self) }
+}
+
+extension JSONReader {
+    /// Returns the text of a part of a change set without white space between the values.
+    package func compactText(in range: Range<Int>, of changeSet: ChangeSet) -> [UInt8] {
+        changeSet.hasWhiteSpace ? JSONParts.compact(bytes[range]) : Array(bytes[range])
+    }
+}
+
+extension ChangeSet.Record {
+    /// Takes what its attributes have.
+    mutating func take(_ attributes: RecordAttributes) {
+        base = attributes.base
+        authorsKey = attributes.oldKey
+        self.attributes = attributes.range
+        values = attributes.values
+    }
+}
+
+/// The attributes of a record, before its change is known: JSON may have them first.
+struct RecordAttributes {
+    let range: Range<Int>
+    var base: Int64?
+    var oldKey: String?
+    var values = 0..<0
+    /// The first column to which it adds.
+    var firstDelta: String?
+    /// Whether it has more than a revision.
+    var hasValues: Bool
+}
+
+/// The id of a change set: a UUID, which makes a retry harmless.
+package enum ChangeSetID {
+    /// Whether a text is a UUID: 32 hexadecimal digits with four hyphens.
+    package static func isValid(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 36 else { return false }
+        return bytes.indices.allSatisfy { place in
+            switch bytes[place] {
+            case UInt8(ascii: "-"): hyphens.contains(place)
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
+                UInt8(ascii: "A")...UInt8(ascii: "F"):
+                !hyphens.contains(place)
+            default: false
+            }
+        }
+    }
+
+    private static let hyphens = [8, 13, 18, 23]
+}
+
+/// A change set on its way into the tables: the positions of its values in a request, and what replaces them.
+///
+/// The values of a device stay in the request's text until they are bound to a statement or compared, so that a hundred
+/// thousand rows need little memory; those of a client without rows are in no text. Permanent ids replace temporary
+/// ones, stored spellings of keys replace others, and a policy drops overruled values.
+package struct PendingChangeSet {
+    /// A change to a record; its key gets permanent ids, and the stored spelling.
+    package typealias Record = ChangeSet.Record
+
+    /// The text of the request; it has to stay in memory as long as this value.
+    package let reader: JSONReader
+    /// The positions of the values; the records are in ``records``.
+    package let changeSet: ChangeSet
+    /// The changes, in the order in which the change set has them.
+    package var records: [Record]
+    /// The values that stand in no text, such as permanent ids, by place in ``ChangeSet/values``.
+    private var replaced: [Int: Value] = [:]
+    /// The places of the values that a policy has overruled: they are not written.
+    package private(set) var overruled: Set<Int> = []
+
+    /// Creates a pending change set from what a reader has read.
+    package init(_ changeSet: consuming ChangeSet, _ reader: JSONReader) {
+        self.reader = reader
+        records = changeSet.records
+        changeSet.records = []
+        self.changeSet = changeSet
+    }
+
+    /// Creates a pending change set whose values are in no text, in the order of ``ChangeSet/values``.
+    init(_ changeSet: consuming ChangeSet, values: [Value]) {
+        self.init(changeSet, .empty)
+        replaced = Dictionary(uniqueKeysWithValues: zip(values.indices, values))
+    }
+
+    /// The columns that a record sets or adds to, with the places of their values.
+    package func columns(of record: Record) -> some Sequence<(place: Int, column: WireNames.Column)> {
+        record.values.lazy.filter { !(!overruled.isEmpty && overruled.contains($0)) }.map {
+            ($0, changeSet.values[$0].column)
+        }
+    }
+
+    /// Returns the number that a change adds to its column; nil for a value.
+    package func delta(at place: Int) -> Int64? { changeSet.values[place].delta }
+
+    /// Returns a value; only for a place without a delta.
+    ///
+    /// - Throws: ``InvalidValue``; the reader of the request has refused such values.
+    package func value(at place: Int) throws(InvalidValue) -> Value {
+        if let value = replaced[place] { return value }
+        return try reader.value(of: changeSet.values[place].cell)
+    }
+
+    /// Returns the position of a value in the text; nil if another one has replaced it.
+    package func cell(at place: Int) -> Cell? {
+        replaced.isEmpty || replaced[place] == nil ? changeSet.values[place].cell : nil
+    }
+
+    /// Returns what has replaced a value; nil if nothing has.
+    package func replacement(at place: Int) -> Value? { replaced[place] }
+
+    /// Replaces a value, such as a reference to a temporary id.
+    package mutating func replace(at place: Int, by value: Value) { replaced[place] = value }
+
+    /// Leaves a value out.
+    package mutating func overrule(at place: Int) { overruled.insert(place) }
+}
+
+/// The hash that identifies a change set's content.
+package enum ContentHash {
+    /// Returns the SHA-256 of a text in lower-case hexadecimal.
+    package static func of(_ text: String) -> String { of([text]) }
+
+    /// Returns the SHA-256 of a change set's text without white space between the values.
+    package static func of(_ set: ChangeSet, in reader: JSONReader) -> String {
+        var hash = RunningHash()
+        if set.hasWhiteSpace {
+            hash.take(set.text(in: reader))
+        } else {
+            hash.take(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: reader.bytes[set.range])))
+        }
+        return hash.text
+    }
+
+    /// Returns the SHA-256 of a text in pieces, which may be large.
+    package static func of(_ pieces: [String]) -> String {
+        var hash = RunningHash()
+        for var piece in pieces { piece.withUTF8 { hash.take(UnsafeRawBufferPointer($0)) } }
+        return hash.text
+    }
+}
+
+/// Computes the chain of a history to which a change set is added piece by piece.
+package struct Chain {
+    private var hash = RunningHash()
+
+    /// Begins after a history with the chain `previous`.
+    package init(after previous: String, revision: Int64) { take("\(previous)\n\(revision)\n") }
+
+    /// Hashes the next piece of the text.
+    package mutating func take(_ piece: String) { hash.take(Array(piece.utf8)) }
+
+    /// Returns the chain after the last piece.
+    package func text(device: String?) -> String {
+        // JSON has no line feed and the device comes last, so each history has a unique text.
+        var end = self
+        end.take("\n\(device ?? "")")
+        return end.hash.text
+    }
+}
+
+/// A SHA-256 hash of bytes in several pieces.
+package struct RunningHash {
+    private var hash = SHA256()
+
+    /// Creates the hash of no bytes.
+    package init() {}
+
+    /// Adds the next piece.
+    package mutating func take(_ bytes: [UInt8]) { hash.update(data: bytes) }
+
+    /// Adds the next piece without a copy.
+    package mutating func take(_ bytes: UnsafeRawBufferPointer) { hash.update(bufferPointer: bytes) }
+
+    /// The hash of all pieces so far, lower-case hexadecimal.
+    package var text: String { Self.hex(hash.finalize()) }
+
+    /// Returns lower-case hexadecimal digits.
+    package static func hex(_ bytes: some Sequence<UInt8>) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 }

@@ -1,16 +1,26 @@
 import GRDB
-package import TidemarkCore
+import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 
 /// What a commit asks of a zone's file: a cached statement a record, which in one process is the fastest there is.
 extension ZoneTransaction {
-    // MARK: Records
-
-    package func mayRespell(_ name: RecordID) -> Bool { respelling.places.contains(name.table) }
+    package func records(_ question: RecordQuestion) throws -> RecordAnswer {
+        var answer = RecordAnswer()
+        switch question {
+        case .contended(let changes): answer.contended = try contendedRows(changes)
+        case .rows(let names): answer.rows = try names.reduce(into: [:]) { $0[$1] = try row($1) }
+        case .children(let names, let max): answer.children = try referrers(to: names, max: max)
+        case .holders(let columns, let table, let changeSet):
+            answer.holders = try otherHolders(of: columns, in: table, changeSet)
+        case .keys(let changes): answer.keys = try spelledKeys(changes)
+        case .values(let values): answer.values = values.map(\.value)
+        }
+        return answer
+    }
 
     /// A new record keeps its key: no column changes it.
-    package func storedKeys(_ changes: [RecordID: TidemarkCore.Operation]) throws -> [RecordID: String] {
+    private func spelledKeys(_ changes: [RecordID: TidemarkCore.Operation]) throws -> [RecordID: String] {
         var stored: [RecordID: String] = [:]
         for name in changes.keys where changes[name] != .create {
             let table = schema.tables[name.table]
@@ -25,8 +35,8 @@ extension ZoneTransaction {
         return stored
     }
 
-    package func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord] {
-        var contended: [Int: ContendedRecord] = [:]
+    private func contendedRows(_ changes: [Int: BasedChange]) throws -> [Int: (exists: Bool, row: [Value]?)] {
+        var contended: [Int: (exists: Bool, row: [Value]?)] = [:]
         var statements: [Int: (isNew: BoundStatement, isChanged: BoundStatement)] = [:]
         for (index, change) in changes {
             let table = schema.tables[change.name.table]
@@ -44,11 +54,7 @@ extension ZoneTransaction {
                 flags.isLater = !isNew && RowValues.value(of: 1, in: row) == .integer(1)
             }
             guard isNew ? flags.exists : flags.isLater || !flags.exists else { continue }
-            contended[index] = ContendedRecord(
-                exists: flags.exists,
-                row: try flags.exists && change.operation != .delete ? row(change.name) : nil,
-                changes: try self.changes(of: change.name, after: change.base)
-            )
+            contended[index] = (flags.exists, try flags.exists && change.operation != .delete ? row(change.name) : nil)
         }
         return contended
     }
@@ -80,54 +86,7 @@ extension ZoneTransaction {
         table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 1)" }.joined(separator: " AND ")
     }
 
-    package func laterChanges(_ changes: [BasedChange]) throws -> [Int: ContendedRecord] {
-        var later: [Int: ContendedRecord] = [:]
-        for (index, change) in changes.enumerated() {
-            let entries = try self.changes(of: change.name, after: change.base)
-            if !entries.isEmpty { later[index] = ContendedRecord(exists: true, row: nil, changes: entries) }
-        }
-        return later
-    }
-
-    /// Returns the log's entries of a record after a revision, oldest first.
-    private func changes(of name: RecordID, after base: Int64) throws -> [LoggedChange] {
-        var changes: [LoggedChange] = []
-        try RowValues.read(
-            """
-            SELECT entry.revision, entry.operation, entry.columns, entry.merged, committed.time, committed.device
-            FROM tidemark_log AS entry
-            LEFT JOIN tidemark_revision AS committed USING (revision)
-            WHERE entry.tbl = ? AND entry.key = ? AND entry.revision > ?
-            ORDER BY entry.revision
-            """,
-            [.text(schema.tables[name.table].name), .text(name.key), .integer(base)],
-            in: db
-        ) { values in
-            guard let revision = values[0].integer, let operation = values[1].text.flatMap(Operation.init(rawValue:))
-            else { throw TidemarkError.unreadable("The log") }
-            let columns = values[2].text.map { Value.parts(ofKey: $0).compactMap(\.text) } ?? []
-            changes.append(
-                LoggedChange(
-                    revision: revision,
-                    isMerged: values[3] != .integer(0),
-                    change: UnseenChange(
-                        operation: operation,
-                        columns: Set(columns),
-                        stamp: Stamp(time: values[4].integer ?? 0, device: values[5].text)
-                    )
-                )
-            )
-        }
-        return changes
-    }
-
     // MARK: Rows
-
-    package func rows(_ names: [RecordID]) throws -> [RecordID: [Value]] {
-        var rows: [RecordID: [Value]] = [:]
-        for name in names { rows[name] = try row(name) }
-        return rows
-    }
 
     /// Returns the row whose key is spelled like the record's.
     private func row(_ name: RecordID) throws -> [Value]? {
@@ -147,24 +106,7 @@ extension ZoneTransaction {
         return row
     }
 
-    package func revisions(of names: [RecordID]) throws -> [RecordID: Int64] {
-        var revisions: [RecordID: Int64] = [:]
-        for name in names {
-            let found = try RowValues.first(
-                """
-                SELECT coalesce(
-                    (SELECT max(revision) FROM tidemark_log WHERE tbl = ? AND key = ?),
-                    (SELECT adopted FROM tidemark_zone))
-                """,
-                [.text(schema.tables[name.table].name), .text(name.key)],
-                in: db
-            )
-            revisions[name] = found?.first?.integer
-        }
-        return revisions
-    }
-
-    package func children(of names: [RecordID], max: Int) throws -> [RecordID] {
+    private func referrers(to names: [RecordID], max: Int) throws -> [RecordID] {
         var children: [RecordID] = []
         for name in names {
             let parent = schema.tables[name.table]
@@ -195,7 +137,9 @@ extension ZoneTransaction {
         return children
     }
 
-    package func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> Set<String> {
+    private func otherHolders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws
+        -> Set<String>
+    {
         let table = schema.tables[place]
         let own = changeSet.records.filter { $0.table == place }
         var holders: Set<String> = []
@@ -248,8 +192,17 @@ extension ZoneTransaction {
 
 /// The ids of new records: the server never assigns one twice, even after its record was deleted.
 extension ZoneTransaction {
+    package func ids(_ question: IDQuestion) throws -> IDAnswer {
+        var answer = IDAnswer()
+        switch question {
+        case .next(let wanted): answer.next = try freeIDs(wanted)
+        case .lent(let tables): answer.lent = try lentIDs(of: tables)
+        }
+        return answer
+    }
+
     /// Returns the next ids of tables up to the end of the server's place, however many are needed.
-    package func nextIDs(_ wanted: [Int: WantedIDs]) throws -> [Int: [ClosedRange<Int64>]] {
+    private func freeIDs(_ wanted: [Int: WantedIDs]) throws -> [Int: [ClosedRange<Int64>]] {
         let places = wanted.keys.sorted()
         guard !places.isEmpty else { return [:] }
         let known = places.map { place in
@@ -271,7 +224,7 @@ extension ZoneTransaction {
         return next
     }
 
-    /// Returns the next ids of a table; `known` is its row of ``nextIDs(_:)``.
+    /// Returns the next ids of a table; `known` is its row of ``freeIDs(_:)``.
     private func ids(of table: SyncedTable, from least: Int64, _ known: [Value]) throws -> [ClosedRange<Int64>] {
         let lends = known[2] == .integer(1)
         let highest = known[3].integer ?? 0
@@ -319,7 +272,7 @@ extension ZoneTransaction {
             """
     }
 
-    package func lend(_ tables: [String]) throws -> [String: [LentIDs]] {
+    private func lentIDs(of tables: [String]) throws -> [String: [LentIDs]] {
         let number = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
@@ -332,13 +285,6 @@ extension ZoneTransaction {
         let place = planted(PlantedBug.lendsPlacesTwice) ? 1 : number
         return tables.compactMap { schema.byName[$0] }.reduce(into: [:]) { lent, table in
             lent[table.name] = table.keyKind == .integer ? place.map { IDLayout.wide.lent($0) } : []
-        }
-    }
-
-    /// Whether devices create records under lent ids.
-    package var lendsOwnIDs: Bool {
-        get throws {
-            try Bool.fetchOne(db.cachedStatement(sql: "SELECT number > 0 FROM tidemark_lent WHERE id = 1")) ?? false
         }
     }
 }

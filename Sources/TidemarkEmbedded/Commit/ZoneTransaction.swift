@@ -9,11 +9,9 @@ import TidemarkSQL
 /// transaction.
 package final class ZoneTransaction: CommitTransaction, FileBooks {
     package let db: Database
-    package let schema: SyncSchema
+    package let ways: ZoneWays
     package let now: Int64
-    package var books: BookState
-    /// The tables in which keys have several spellings.
-    let respelling: RespellingTables
+    package let books: BookState
 
     /// Wraps a connection that is inside an immediate transaction.
     ///
@@ -21,10 +19,9 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
     /// milliseconds since 1970.
     package init(_ db: Database, schema: SyncSchema, hash: String? = nil, now: Int64) throws {
         self.db = db
-        self.schema = schema
+        ways = ZoneWays(ofFile: schema)
         self.now = now
         books = BookState(schema: try hash ?? SchemaText.hash(schema))
-        respelling = schema.form { RespellingTables(schema) }
     }
 
     /// Reads the latest revision twice: from the zone's row and from its log.
@@ -46,14 +43,18 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
         fix: "Serve it with `tidemark serve FILE`."
     )
 
-    package func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error> {
-        do {
-            if alone || planted(PlantedBug.keepsEffectsOfRefusedRequest) { return .success(try body()) }
-            return .success(try inSavepoint(body))
-        } catch {
+    package func savepoint<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+        // SQLite checks references at the end of the change set.
+        try ConnectionFlag.deferForeignKeys.set(true, in: db)
+        do { return .success(try inSavepoint(body)) } catch {
             guard db.isInsideTransaction, !Self.endsTransaction(error) else { throw error }
-            return .failure(TidemarkError.translateStorageError(error, of: "the zone's file"))
+            return .failure(error)
         }
+    }
+
+    package func refusal(for error: any Error) throws -> any Error {
+        guard db.isInsideTransaction, !Self.endsTransaction(error) else { throw error }
+        return TidemarkError.translateStorageError(error, of: "the zone's file")
     }
 
     /// Whether an error fails the whole transaction rather than one request.
@@ -68,24 +69,15 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
         ].contains(code)
     }
 
-    package func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        // SQLite checks references at the end of the change set.
-        try ConnectionFlag.deferForeignKeys.set(true, in: db)
-        if planted(PlantedBug.keepsEffectsOfRefused) { return try body() }
-        return try inSavepoint(body)
-    }
-
     /// Runs `body` in a savepoint, with cached statements; GRDB's `inSavepoint` compiles its own each time.
     private func inSavepoint<Result>(_ body: () throws -> Result) throws -> Result {
         let release = "RELEASE SAVEPOINT tidemark"
-        let before = books
         try db.cachedStatement(sql: "SAVEPOINT tidemark").execute()
         do {
             let result = try body()
             try db.cachedStatement(sql: release).execute()
             return result
         } catch  where db.isInsideTransaction {
-            books = before
             // If the rollback itself fails, the state is unknown: that error fails the transaction.
             try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
             try db.cachedStatement(sql: release).execute()
@@ -95,24 +87,160 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
 
     // MARK: Rows
 
-    package var latestChain: String? { books.head?.chain }
-
     /// The zone's rows, for those who read them by tables and columns.
     package var rows: FileRows { FileRows(db, schema: schema) }
 
     package func rows(_ query: RowQuery) throws -> RowPage { try rows.rows(query) }
 
     package func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] { try rows.fingerprints(query) }
-
-    package func fingerprintOfRows() throws -> Fingerprint { try RowFingerprints(db, schema: schema).all() }
 }
 
-/// The tables in which keys have several spellings, found once a schema: the search reads their statements.
-struct RespellingTables: Sendable {
-    /// Their places in ``TidemarkCore/SyncSchema/tables``.
-    let places: Set<Int>
+extension ZoneWays {
+    /// The ways of a zone's file with these tables.
+    convenience init(ofFile schema: SyncSchema) {
+        let tables = schema.form { FileWays(schema) }.tables
+        self.init(schema: schema, isLocal: true, hasFarEffects: nil, tables: tables)
+    }
+}
+
+/// The ways of tables in files, found once a schema: the search reads their statements.
+private struct FileWays: Sendable {
+    let tables: [TableWays]
 
     init(_ schema: SyncSchema) {
-        places = Set(schema.tables.indices.filter { KeySQL.hasSpellings(schema.tables[$0]) })
+        tables = schema.tables.map { table in
+            let hasSpellings = KeySQL.hasSpellings(table)
+            return TableWays { _ in hasSpellings }
+        }
+    }
+}
+
+/// Writes change sets into a zone's tables.
+extension ZoneTransaction {
+    package func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws {
+        do { try writeRecords(of: changeSets) } catch let error as DatabaseError
+            where error.resultCode == .SQLITE_CONSTRAINT
+        {
+            throw violation(of: error)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            throw impossible(error)
+        }
+        try checkReferences(changeSets)
+        let effects = CapturedEffects(db, schema: schema)
+        if try effects.read(effect) { try effects.delete() }
+    }
+
+    /// Writes the records; a trigger that runs at devices has left its effect in the change set.
+    private func writeRecords(of changeSets: [PendingChangeSet]) throws {
+        guard schema.objects.hasDeviceTriggers else { return try writeOrPark(changeSets) }
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = \(TriggerGuard.suspended)").execute()
+        try writeOrPark(changeSets)
+        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
+    }
+
+    /// Writes the records; if a unique value stands in the way of another, first replaces those that go.
+    private func writeOrPark(_ changeSets: [PendingChangeSet]) throws {
+        let writer = ChangeWriter(db, schema: schema)
+        do { try writer.write(changeSets, parking: false) } catch let error as DatabaseError
+            where Self.isUnique(error) && leavesUniques(changeSets)
+        {
+            // The caller has begun the savepoint right before.
+            try db.cachedStatement(sql: "ROLLBACK TO SAVEPOINT tidemark").execute()
+            try writer.write(changeSets, parking: true)
+        }
+    }
+
+    private static func isUnique(_ error: DatabaseError) -> Bool {
+        [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
+            error.extendedResultCode
+        )
+    }
+
+    /// Whether a record of the change sets may leave a unique value to another one.
+    private func leavesUniques(_ changeSets: [PendingChangeSet]) -> Bool {
+        let records = changeSets.flatMap(\.records)
+        guard records.count > 1 else { return false }
+        return records.contains { record in
+            let table = schema.tables[record.table]
+            return record.operation != .create && (!table.uniques.isEmpty || table.hasComputedUniques)
+        }
+    }
+
+    // MARK: Constraints
+
+    /// The refusal of a change set that an expression of the file cannot take: a function that only the program has, or
+    /// one that fails on a value.
+    private func impossible(_ error: DatabaseError) -> Violation {
+        let (table, columns) = place(of: error)
+        return .refusal(
+            TidemarkError(
+                .constraintViolated,
+                "A trigger or an expression of the table fails at the server: \(error.message ?? "no reason").",
+                fix: """
+                    Give other values; or at the server, drop the trigger or have it run at devices with \
+                    `tidemark serve FILE --trigger NAME=device`, then retry.
+                    """,
+                place: .init(table: table.isEmpty ? nil : table, column: columns.first)
+            )
+        )
+    }
+
+    private func violation(of error: DatabaseError) -> Violation {
+        let (table, columns) = place(of: error)
+        switch error.extendedResultCode {
+        case _ where Self.isUnique(error):
+            return .conflict([ConflictReason(table: table, key: "", columns: columns, rule: .unique)])
+        case .SQLITE_CONSTRAINT_FOREIGNKEY:
+            return .conflict([ConflictReason(table: table, key: "", columns: [], rule: .referenced)])
+        case .SQLITE_CONSTRAINT_NOTNULL where columns.contains { schema.history.fills[table]?[$0] != nil }:
+            let column = columns[0]
+            return .refusal(
+                TidemarkError(
+                    .deviceBehind,
+                    """
+                    \(table).\(column) is NOT NULL without a default, and the device's version of the table does not \
+                    have it.
+                    """,
+                    fix: "Update the app, then retry; or give the column a default at the server.",
+                    place: .init(table: table, column: column)
+                )
+            )
+        default:
+            return .refusal(
+                TidemarkError(
+                    .constraintViolated,
+                    "The table refuses a record: \(error.message ?? "a constraint failed").",
+                    fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
+                    place: .init(table: table.isEmpty ? nil : table, column: columns.first)
+                )
+            )
+        }
+    }
+
+    /// Reads table and columns from a message such as `UNIQUE constraint failed: zones.name, zones.area`.
+    ///
+    /// Without a column in the message, returns the table alone.
+    private func place(of error: DatabaseError) -> (table: String, columns: [String]) {
+        let names = (error.message ?? "").split(separator: ": ").last.map { $0.split(separator: ", ") } ?? []
+        for table in schema.tables {
+            let columns = table.columns.map(\.name).filter { names.contains("\(table.name).\($0)") }
+            if !columns.isEmpty { return (table.name, columns) }
+        }
+        // The message of a CHECK has only the expression, so the table comes from the statement.
+        let sql = (error.sql ?? "").replacing("\n", with: " ")
+        let table = schema.tables.first { sql.contains(" main.\(SQLText.name($0.name)) ") }
+        return (table?.name ?? "", [])
+    }
+
+    // MARK: References
+
+    /// Refuses change sets that leave dangling references.
+    private func checkReferences(_ changeSets: [PendingChangeSet]) throws {
+        let check = ForeignKeyCheck(db, schema: schema)
+        guard check.hasUnresolvedReferences || schema.hasZeroReferences else { return }
+        // SQLite counts a reference to 0 as broken, and the removal of one as mended.
+        if schema.hasZeroReferences, try check.all(limit: 1).isEmpty { return try check.forgetUnresolvedReferences() }
+        let broken = BrokenReferences(schema: schema, changeSets: changeSets, wasDeleted: wasDeleted)
+        throw try broken.violation { try check.brokenReferences(in: $0) }
     }
 }

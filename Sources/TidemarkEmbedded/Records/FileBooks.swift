@@ -1,5 +1,5 @@
 package import GRDB
-package import TidemarkCore
+import TidemarkCore
 package import TidemarkEngine
 import TidemarkSQL
 
@@ -18,12 +18,12 @@ package struct FileConnection: FileBooks {
 }
 
 extension FileBooks {
-    package var isLocal: Bool { true }
-
     package func answers(_ questions: [BookQuestion]) throws -> [[BookRow]] {
         try questions.map { question in
             var rows: [BookRow] = []
-            try each(question) { row in
+            try run(question) { pointer in
+                let row = BookRow(RowValues.values(in: pointer))
+                guard try question.isWanted(row) else { return false }
                 rows.append(row)
                 return true
             }
@@ -31,37 +31,34 @@ extension FileBooks {
         }
     }
 
-    package func each(_ question: BookQuestion, _ row: (BookRow) throws -> Bool) throws {
-        try run(question) { try row(BookRow(RowValues.values(in: $0))) }
+    package func write(_ question: BookQuestion) throws {
+        guard let insertion = question.statement.insertion else { return try run(question) { _ in true } }
+        let columns = question.statement.setColumns
+        let insert = InsertRows(insertion.target, columns: columns, insertion.conflict, in: db)
+        do {
+            try insert.run(question.count) { index, row in
+                for (column, value) in question.row(index).enumerated() { row.bind(value, at: Int32(column)) }
+            }
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
+            throw DuplicateRow()
+        }
     }
-
-    package func write(_ question: BookQuestion) throws { try run(question) { _ in true } }
 
     private func run(_ question: BookQuestion, row: (OpaquePointer) throws -> Bool) throws {
         let statement = try BoundStatement(question.statement.sqlite, in: db)
         let first = Int32(question.values.count + 2)
         var isWanted = true
-        for (number, set) in (question.statement.hasSet ? question.set : [[]]).enumerated() where isWanted {
+        for number in 0..<(question.statement.hasSet ? question.count : 1) where isWanted {
             try statement.run { statement in
                 for (index, value) in question.values.enumerated() { statement.bind(value, at: Int32(index + 2)) }
                 guard question.statement.hasSet else { return }
+                let set = question.row(number)
                 for (index, value) in set.enumerated() { statement.bind(value, at: first + Int32(index)) }
                 statement.bind(number + 1, at: first + Int32(set.count))
             } while: { pointer in
                 isWanted = try row(pointer)
                 return isWanted
             }
-        }
-    }
-
-    package func insert(_ rows: BookInsert, count: Int, _ values: (Int) -> [Value]) throws {
-        let insert = InsertRows(rows.sqlite.target, columns: rows.columns, rows.sqlite.conflict, in: db)
-        do {
-            try insert.run(count) { index, row in
-                for (column, value) in values(index).enumerated() { row.bind(value, at: Int32(column)) }
-            }
-        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
-            throw DuplicateRow()
         }
     }
 }

@@ -1,6 +1,8 @@
-import GRDB
+import Foundation
+package import GRDB
+import GRDBSQLite
 import Synchronization
-import TidemarkCore
+package import TidemarkCore
 import TidemarkEngine
 import TidemarkSQL
 
@@ -292,5 +294,104 @@ final class ZoneFile: Sendable {
                 fix: "Repair them in the file. \(problem.description)"
             )
         }
+    }
+}
+
+/// Group commit: answers several requests in as few transactions as possible, usually one.
+///
+/// If SQLite reports a damaged page, the rest of the transaction cannot be trusted: the store then runs each request in
+/// a transaction of its own, and only requests that touch the damaged page get the error.
+extension ZoneFile {
+    /// Answers the requests of a group in order.
+    ///
+    /// - Throws: The error that failed a whole transaction. No request has an answer then.
+    func answer(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
+        do {
+            return try await answerInTurn(group, by: handler)
+        } catch let error as TidemarkError where error.code == .fileDamaged && group.count > 1 {
+            return try await answerAlone(group, by: handler)
+        }
+    }
+
+    private func answerInTurn(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
+        try await inTransaction { transaction, _ in
+            let answers = try handler.handle(group, at: transaction.now, in: transaction)
+            if group.count > 1, let damage = answers.results.compactMap(Self.damage).first { throw damage }
+            return (answers.results, answers.haveEffect ? .commit(answers.state) : .rollback)
+        }
+    }
+
+    private func answerAlone(_ group: [ZoneRequest], by handler: CommitGroup) async throws -> [ZoneResult] {
+        var answers: [ZoneResult] = []
+        for request in group {
+            do { answers += try await answerInTurn([request], by: handler) } catch let error as TidemarkError
+                where error.code == .fileDamaged
+            { answers.append(.failure(error)) }
+        }
+        return answers
+    }
+
+    /// Returns the `fileDamaged` error of an answer; nil for every other answer.
+    private static func damage(_ answer: ZoneResult) -> TidemarkError? {
+        guard case .failure(let error as TidemarkError) = answer, error.code == .fileDamaged else { return nil }
+        return error
+    }
+}
+
+/// The device and inode numbers of a database's file, `-wal` and `-shm` when it was opened.
+///
+/// A connection keeps using the files that it opened, even after another process deletes, moves or
+/// replaces them. Its later commits are then lost when it closes. SQLite's own
+/// `SQLITE_FCNTL_HAS_MOVED` checks the main file only, but a deleted `-wal` loses commits as well.
+package struct FilePlace: Hashable, Sendable {
+    private struct Entry: Hashable {
+        let path: String
+        let device: UInt64
+        let inode: UInt64
+
+        /// Looks up a path; nil if no file is there.
+        init?(_ path: String) {
+            var status = stat()
+            guard stat(path, &status) == 0 else { return nil }
+            self.path = path
+            device = UInt64(status.st_dev)
+            inode = UInt64(status.st_ino)
+        }
+    }
+
+    private let entries: [Entry]
+    private let role: String
+
+    /// Records the files of a connection's main database; an in-memory database has none.
+    ///
+    /// Call this after the connection has read, because SQLite creates the side files then.
+    ///
+    /// - Parameters:
+    ///   - db: The connection.
+    ///   - role: The file's role at the server, as the subject of a message.
+    package init(of db: Database, role: String = "The zone's file") {
+        self.role = role
+        let path = sqlite3_db_filename(db.sqliteConnection, "main").map { String(cString: $0) }
+        entries = ["", "-wal", "-shm"].compactMap { Entry((path ?? "") + $0) }
+    }
+
+    /// Checks that the same files are still at their paths, with one system call per file.
+    ///
+    /// - Throws: ``TidemarkCore/TidemarkError`` `storageFailed`, which names the server's file by
+    ///   its role only, since clients read it.
+    package func requireUnmoved() throws(TidemarkError) {
+        guard let entry = entries.first(where: { Entry($0.path) != $0 }) else { return }
+        let side = ["-wal", "-shm"].first { entry.path.hasSuffix($0) }
+        throw TidemarkError(
+            .storageFailed,
+            """
+            \(role)\(side.map { " lacks its \($0), which" } ?? "") was deleted, moved or \
+            replaced while the server had it open; the server commits nothing any more.
+            """,
+            fix: """
+                At the server: stop it, put the file back together with its -wal, or a backup, and \
+                start it again (BACKUP.md). Nothing was changed, and unsent changes are kept.
+                """
+        )
     }
 }

@@ -125,3 +125,168 @@ package final class GroupCommitter: Sendable {
         TidemarkError(.internalFailure, "A group of requests ended without an answer.", fix: "Please report this.")
     }
 }
+
+/// The requests that wait for one zone, in groups to commit together.
+///
+/// One group is in flight at a time; requests that arrive meanwhile join a later one. A group takes
+/// all waiting entries in order of arrival, up to the bounds. So no request waits for others to
+/// arrive, and none overtakes another.
+package struct GroupQueue<Entry> {
+    /// The limits of one group.
+    package struct Bounds: Hashable, Sendable {
+        /// The most entries.
+        package let entriesMax: Int
+        /// The most bytes; one entry alone may be more.
+        package let bytesMax: Int
+
+        /// Makes bounds.
+        package init(entriesMax: Int, bytesMax: Int) {
+            self.entriesMax = max(1, entriesMax)
+            self.bytesMax = bytesMax
+        }
+    }
+
+    /// Identifies an entry while it waits.
+    package typealias Ticket = UInt64
+
+    fileprivate struct Position {
+        let ticket: Ticket
+        let entry: Entry
+        let bytes: Int
+    }
+
+    private let bounds: Bounds
+    private var waiting: [Position] = []
+    private var inFlight: [Position] = []
+
+    /// Makes an empty queue.
+    package init(bounds: Bounds) { self.bounds = bounds }
+
+    /// The number of waiting entries.
+    package var count: Int { waiting.count }
+
+    /// Appends an entry behind all others.
+    package mutating func append(_ entry: Entry, bytes: Int, ticket: Ticket) {
+        waiting.append(Position(ticket: ticket, entry: entry, bytes: bytes))
+    }
+
+    /// Starts the next group; nil if one is in flight or no entry waits.
+    package mutating func next() -> [Entry]? {
+        guard inFlight.isEmpty, let first = waiting.first else { return nil }
+        var count = 1
+        var bytes = first.bytes
+        while count < min(waiting.count, bounds.entriesMax), bytes + waiting[count].bytes <= bounds.bytesMax {
+            bytes += waiting[count].bytes
+            count += 1
+        }
+        inFlight = Array(waiting.prefix(count))
+        waiting.removeFirst(count)
+        return inFlight.map(\.entry)
+    }
+
+    /// Ends the group in flight, and requeues its unanswered entries at the front.
+    package mutating func finishGroup(answeredCount: Int) {
+        waiting.insert(contentsOf: inFlight.dropFirst(answeredCount), at: 0)
+        inFlight = []
+    }
+
+    /// Removes a waiting entry; nil if it is not in the queue, for instance because it is in flight.
+    package mutating func leave(_ ticket: Ticket) -> Entry? {
+        guard let index = waiting.firstIndex(where: { $0.ticket == ticket }) else { return nil }
+        return waiting.remove(at: index).entry
+    }
+}
+
+extension GroupQueue: Sendable where Entry: Sendable {}
+extension GroupQueue.Position: Sendable where Entry: Sendable {}
+
+/// A request that waits for a zone's next commit.
+public struct ZoneRequest: Sendable {
+    /// The kind of a request, with its content.
+    package enum Kind: Sendable {
+        /// A round of synchronisation, JSON.
+        case sync([UInt8])
+        /// Writes of a client without rows.
+        case write(ClientWrites)
+        /// A comparison of rows, by ``ComparisonHandler``, JSON.
+        case fingerprints([UInt8])
+    }
+
+    /// The kind, with the content.
+    package let kind: Kind
+    /// The rights of its sender.
+    package let access: ZoneAccess
+
+    /// Makes a request.
+    package init(_ kind: Kind, access: ZoneAccess) {
+        self.kind = kind
+        self.access = access
+    }
+
+    /// The text of the request; empty for one that is no text.
+    package var text: [UInt8] {
+        switch kind {
+        case .sync(let text), .fingerprints(let text): text
+        case .write: []
+        }
+    }
+
+    /// The size of the request, in bytes.
+    package var byteCount: Int {
+        if case .write(let writes) = kind { writes.byteCount } else { text.count }
+    }
+}
+
+/// The answer to a request, sent after its group is committed.
+public struct ZoneAnswer: Hashable, Sendable {
+    /// The content of an answer.
+    package enum Content: Hashable, Sendable {
+        /// A text, JSON.
+        case text([UInt8])
+        /// The answers to writes of a client without rows, in their order, or why none of them is done.
+        case writes(Result<[WriteAnswer], Problem>)
+    }
+
+    /// The content for the sender.
+    package let content: Content
+    /// The counts of a request with change sets, or for them; nil for any other request.
+    package let tally: SyncTally?
+    /// The device that sent a sync request; nil if the request names none.
+    package let device: String?
+    /// The device's revision after the answer; nil for a question.
+    package let revision: Int64?
+
+    /// Makes an answer.
+    package init(_ content: Content, tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
+        self.content = content
+        self.tally = tally
+        self.device = device
+        self.revision = revision
+    }
+
+    /// Makes an answer of a text.
+    package init(text: String, tally: SyncTally? = nil, device: String? = nil, revision: Int64? = nil) {
+        self.init(.text(Array(text.utf8)), tally: tally, device: device, revision: revision)
+    }
+
+    /// The text; empty for the answers to writes.
+    package var text: [UInt8] { if case .text(let text) = content { text } else { [] } }
+}
+
+/// The answer to a request, or the error that refuses it.
+package typealias ZoneResult = Result<ZoneAnswer, any Error>
+
+/// Counts of one sync request, for metrics.
+package struct SyncTally: Hashable, Sendable {
+    /// The change sets that became revisions.
+    package var accepted = 0
+    /// The change sets that were refused as conflicts.
+    package var conflicts = 0
+    /// The change sets that had a stored verdict.
+    package var repeats = 0
+    /// How many revisions the device was behind the zone; nil for a question.
+    package var lag: Int64?
+
+    /// Makes a tally of zeros.
+    package init() {}
+}

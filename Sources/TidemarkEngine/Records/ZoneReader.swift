@@ -2,11 +2,11 @@ package import TidemarkCore
 
 /// The rows and the history of a zone, in a read transaction or in one that writes.
 package protocol RowReader: BookDatabase {
-    /// The zone's tables.
-    var schema: SyncSchema { get }
+    /// The ways of the store with this zone, which it says before any question.
+    var ways: ZoneWays { get }
 
-    /// The hash of the history at the latest revision; nil if the books must be asked, and empty if they have none.
-    var latestChain: String? { get }
+    /// The part of the zone's books that has been read.
+    var books: BookState { get }
 
     /// Reads rows of one table.
     func rows(_ query: RowQuery) throws -> RowPage
@@ -23,14 +23,27 @@ package protocol RowReader: BookDatabase {
 /// programs before it opens one. Reads are bounded in time: a store ends a statement that runs for longer
 /// than ``ZoneReaderLimits/millisecondsMax`` with ``TidemarkCore/ErrorCode/queryTooCostly``.
 package protocol ZoneReader: RowReader {
+    /// Counts the rows that a filter selects, up to `max` + 1.
+    ///
+    /// With `estimates`, the number of more rows is estimated with few reads.
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws -> RowEstimate
+}
+
+extension ZoneReader {
     /// The zone's state.
-    var state: ZoneState { get }
+    package var state: ZoneState { books.state }
 
     /// Counts the rows that a filter selects, up to `max` + 1.
-    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
+        switch try count(table, where: filter, max: max, estimates: false) {
+        case .about(let count), .atLeast(let count): count
+        }
+    }
 
-    /// Estimates the number of a table's rows, with few reads.
-    func estimate(_ table: SyncedTable) throws -> RowEstimate
+    /// Counts a table's rows up to some thousand, and estimates more.
+    package func estimate(_ table: SyncedTable) throws -> RowEstimate {
+        try count(table, where: nil, max: 10_000, estimates: true)
+    }
 }
 
 /// The number of a table's rows, as far as a store knows it without counting them all.

@@ -1,3 +1,4 @@
+import TidemarkCore
 import Foundation
 
 /// Keeps the latest snapshot file, and builds a new one when the zone has new revisions.

@@ -6,25 +6,13 @@ package import TidemarkCore
 /// they mean. All functions are synchronous, and run on the store's own thread in the transaction of the caller. They
 /// throw an error of the database, or ``TidemarkCore/TidemarkError``.
 package protocol BookDatabase {
-    /// Whether a question is no round trip: then nothing is asked in advance, and an insertion finds at once that its
-    /// row exists.
-    var isLocal: Bool { get }
-
-    /// Runs questions, over a network in one round trip, and returns the rows of each.
+    /// Runs questions, over a network in one round trip, and returns the rows of each, as far as they are wanted.
     func answers(_ questions: [BookQuestion]) throws -> [[BookRow]]
 
-    /// Runs a question, and passes on its rows one by one, until `row` returns false.
-    ///
-    /// `row` does not use the database.
-    func each(_ question: BookQuestion, _ row: (BookRow) throws -> Bool) throws
-
     /// Runs a statement without a result; over a network it may wait for the next question or the commit.
-    func write(_ question: BookQuestion) throws
-
-    /// Inserts rows; `values` returns each by its index.
     ///
-    /// - Throws: ``DuplicateRow``, if ``isLocal``.
-    func insert(_ rows: BookInsert, count: Int, _ values: (_ index: Int) -> [Value]) throws
+    /// - Throws: ``DuplicateRow`` for a row that exists, if it does not wait.
+    func write(_ question: BookQuestion) throws
 }
 
 extension BookDatabase {
@@ -39,6 +27,12 @@ extension BookDatabase {
     /// Runs a statement without a result.
     package func write(_ statement: BookStatement, _ values: [Value]) throws {
         try write(BookQuestion(statement, values))
+    }
+
+    /// Runs a statement without a result; `row` returns the rows of its set.
+    package func write(_ statement: BookStatement, count: Int, row: (Int) -> [Value]) throws {
+        guard count > 0 else { return }
+        try withoutActuallyEscaping(row) { try write(BookQuestion(statement, count: count, row: $0)) }
     }
 }
 
@@ -68,6 +62,8 @@ package struct BookStatement: Sendable {
     package let setColumns: Int
     /// Whether it asks about a set.
     package var hasSet: Bool { setColumns > 0 }
+    /// Of an insertion of rows, the parts of the text for SQLite: before and after the values of some rows.
+    package private(set) var insertion: (target: String, conflict: String)?
 
     /// Translates a text with signs; `set` are the names and types of its columns.
     package init(_ text: String, about set: KeyValuePairs<String, String> = [:]) {
@@ -76,12 +72,16 @@ package struct BookStatement: Sendable {
 
     /// Translates two texts with signs, where the databases differ too much for one.
     package init(sqlite: String, postgres: String, about set: KeyValuePairs<String, String> = [:]) {
-        let names = set.map(\.key)
+        self.init(sqlite: sqlite, postgres: postgres, columns: set.map { ($0.key, $0.value) })
+    }
+
+    private init(sqlite: String, postgres: String, columns set: [(name: String, type: String)]) {
+        let names = set.map(\.name)
         let count = max(Self.valueCount(sqlite), Self.valueCount(postgres))
         self.count = count
         setColumns = names.count
         let columns = (names + ["n"]).enumerated().map { "?\(count + 2 + $0) AS \($1)" }
-        let arrays = set.enumerated().map { "$\(count + 2 + $0)::\($1.value)[]" }
+        let arrays = set.enumerated().map { "$\(count + 2 + $0)::\($1.type)[]" }
         self.sqlite = Self.translate(sqlite.replacing(#/\$(\d+)/#) { "?\($0.output.1)" }) { sign in
             switch sign {
             case "asked": "(SELECT \(columns.joined(separator: ", "))) AS asked"
@@ -105,6 +105,31 @@ package struct BookStatement: Sendable {
         }
     }
 
+    /// An insertion of the rows of a set.
+    ///
+    /// `table` and `update` are texts with signs. A row whose `key` exists is updated: `stored` is the row that exists,
+    /// and `excluded` the new one. A list of texts, `text[]`, is a value in JSON.
+    package init(
+        into table: String,
+        _ columns: KeyValuePairs<String, String>,
+        key: String = "",
+        update: String? = nil
+    ) {
+        let names = columns.map(\.key).joined(separator: ", ")
+        let target = "\(table) AS stored ({|zone, }\(names))"
+        let conflict = update.map { "ON CONFLICT ({|zone, }\(key)) DO UPDATE SET \($0)" } ?? ""
+        let values = columns.map { column in
+            column.value == "text[]" ? "translate(asked.\(column.key), '[]', '{}')::text[]" : "asked.\(column.key)"
+        }
+        let texts = columns.map { ($0.key, $0.value == "text[]" ? "text" : $0.value) }
+        self.init(
+            sqlite: "INSERT INTO \(target) \(conflict)",
+            postgres: "INSERT INTO \(target) SELECT $1, \(values.joined(separator: ", ")) FROM {asked} \(conflict)",
+            columns: texts
+        )
+        insertion = (BookStatement(target).sqlite, BookStatement(conflict).sqlite)
+    }
+
     /// The number of values of a text: the highest of its parameters, without the zone.
     private static func valueCount(_ text: String) -> Int {
         text.matches(of: #/\$(\d+)/#).compactMap { Int($0.output.1) }.max().map { max(0, $0 - 1) } ?? 0
@@ -121,53 +146,25 @@ package struct BookQuestion {
     package let statement: BookStatement
     /// The values of the parameters from `$2` on.
     package let values: [Value]
-    /// The rows of the set.
-    package let set: [[Value]]
+    /// The number of rows of the set.
+    package let count: Int
+    /// Returns a row of the set by its index.
+    package let row: (Int) -> [Value]
+    /// Whether a row of the answer is wanted; the answer ends before the first that is not.
+    package var isWanted: (BookRow) throws -> Bool = { _ in true }
 
-    /// Makes a question.
-    package init(_ statement: BookStatement, _ values: [Value] = [], about set: [[Value]] = []) {
+    /// Makes a question; `row` returns the rows of the set.
+    package init(_ statement: BookStatement, _ values: [Value] = [], count: Int, row: @escaping (Int) -> [Value]) {
         precondition(statement.count == values.count, "\(values.count) values for: \(statement.postgres)")
         self.statement = statement
         self.values = values
-        self.set = set
+        self.count = count
+        self.row = row
     }
-}
 
-/// An insertion of many rows into one table.
-package struct BookInsert: Sendable {
-    /// The number of columns, without the zone.
-    package let columns: Int
-    /// The parts of the statement for SQLite: before and after the values.
-    package let sqlite: (target: String, conflict: String)
-    /// The statement for PostgreSQL, with an array a column from `$2` on.
-    package let postgres: String
-
-    /// Makes an insertion into columns of a table, with their types in PostgreSQL.
-    ///
-    /// The table and the update are texts with the signs of a ``BookStatement``. A row whose `key` exists is updated:
-    /// `stored` is the row that exists, and `excluded` the new one.
-    package init(
-        _ table: String,
-        _ columns: KeyValuePairs<String, String>,
-        key: String = "",
-        update: String? = nil
-    ) {
-        self.columns = columns.count
-        let names = columns.map(\.key).joined(separator: ", ")
-        let target = BookStatement("\(table) AS stored ({|zone, }\(names))")
-        let conflict = BookStatement(update.map { "ON CONFLICT ({|zone, }\(key)) DO UPDATE SET \($0)" } ?? "")
-        sqlite = (target.sqlite, conflict.sqlite)
-        // A list of texts travels as JSON.
-        let arrays = columns.enumerated().map { "$\($0 + 2)::\($1.value == "text[]" ? "text" : $1.value)[]" }
-        let values = columns.map { column in
-            column.value == "text[]" ? "translate(sent.\(column.key), '[]', '{}')::text[]" : "sent.\(column.key)"
-        }
-        postgres = """
-            INSERT INTO \(target.postgres)
-            SELECT $1, \(values.joined(separator: ", "))
-            FROM unnest(\(arrays.joined(separator: ", "))) AS sent (\(names))
-            \(conflict.postgres)
-            """
+    /// Makes a question.
+    package init(_ statement: BookStatement, _ values: [Value] = [], about set: [[Value]] = []) {
+        self.init(statement, values, count: set.count) { set[$0] }
     }
 }
 

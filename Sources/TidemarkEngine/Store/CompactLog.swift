@@ -56,7 +56,7 @@ extension CommitTransaction {
                 merged += history.merged.map { [.text(name.table), .text(name.key)] + $0 }
                 start = end
             }
-            try insert(CompactSQL.insertEntries, count: merged.count) { merged[$0] }
+            try write(CompactSQL.insertEntries, count: merged.count) { merged[$0] }
         }
     }
 }
@@ -169,8 +169,8 @@ private enum CompactSQL {
         """,
         about: record
     )
-    static let insertEntries = BookInsert(
-        "{log}",
+    static let insertEntries = BookStatement(
+        into: "{log}",
         [
             "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
             "merged": "boolean", "unlogged": "text",

@@ -1,4 +1,4 @@
-import TidemarkCore
+package import TidemarkCore
 
 /// Stores what a commit decides: revisions with their entries and texts, verdicts, exchanges, and used ids.
 ///
@@ -15,7 +15,7 @@ extension CommitTransaction {
         if !commit.revisions.isEmpty { try keepRevisions(of: commit) }
         for refusal in commit.refusals { try keep(refusal, at: commit.committed) }
         let exchanges = commit.exchanges.sorted { $0.key < $1.key }
-        try insert(KeepSQL.exchanges, count: exchanges.count) { index in
+        try write(KeepSQL.exchanges, count: exchanges.count) { index in
             let (device, exchange) = exchanges[index]
             return [.text(device), .text(exchange.lap), .integer(exchange.revision), Value(ifAny: exchange.user)]
         }
@@ -52,7 +52,7 @@ extension CommitTransaction {
     private func keepEntries(of revisions: [CommittedRevision]) throws {
         let entries = revisions.flatMap { one in one.entries.map { (revision: one.revision, entry: $0) } }
         let created = entries.filter { $0.entry.before == nil }
-        try insert(KeepSQL.creations, count: created.count) { index in
+        try write(KeepSQL.creations, count: created.count) { index in
             let (revision, entry) = created[index]
             return [
                 .text(schema.tables[entry.name.table].name), .text(entry.name.key), .integer(revision),
@@ -72,7 +72,7 @@ extension CommitTransaction {
         let table = schema.tables[entry.name.table]
         let isUpdate = entry.operation == .update
         let columns = JSONText.array(entry.columns.map { JSONText.quote(table.columns[$0].name) })
-        let spelled = isUpdate ? entry.columns.filter { hasSpellings($0, of: entry.name.table) } : []
+        let spelled = isUpdate ? entry.columns.filter(ways.tables[entry.name.table].spelledColumns.contains) : []
         let hashes = spelled.map {
             (table.columns[$0].name, JSONText.quote(Fingerprint(hashOf: before[$0].canonicalJSON).hex))
         }
@@ -89,7 +89,7 @@ extension CommitTransaction {
     private func keepTexts(of revisions: [CommittedRevision], at time: Int64) throws {
         for revision in revisions where revision.text.count > 1 {
             let rest = revision.text.dropFirst()
-            try insert(KeepSQL.pieces, count: rest.count) { index in
+            try write(KeepSQL.pieces, count: rest.count) { index in
                 [.integer(revision.revision), .integer(Int64(index + 1)), .text(rest[index + 1])]
             }
         }
@@ -112,13 +112,27 @@ extension CommitTransaction {
     private func keepNotes(of revisions: [CommittedRevision]) throws -> Int64 {
         let first = try head().notes
         let notes = revisions.flatMap { revision in revision.notes.map { (revision: revision.revision, note: $0) } }
-        try insert(KeepSQL.notes, count: notes.count) { index in
+        try write(KeepSQL.notes, count: notes.count) { index in
             let (revision, note) = notes[index]
             return [
                 .text(note.device), .integer(first + Int64(index) + 1), .integer(revision), .text(note.records),
             ]
         }
         return first + Int64(notes.count)
+    }
+
+    // MARK: Fingerprints
+
+    /// Stores the fingerprint of a revision.
+    package func keep(_ fingerprint: Fingerprint, at revision: Int64) throws {
+        if books.head?.state.revision == revision { books.head?.fingerprint = fingerprint }
+        try keep([(revision, fingerprint)])
+    }
+
+    /// Stores the fingerprints of revisions.
+    func keep(_ fingerprints: [(revision: Int64, fingerprint: Fingerprint)]) throws {
+        for (revision, fingerprint) in fingerprints { books.fingerprints[revision] = fingerprint }
+        try keep(fingerprints, layout: schema.fingerprintLayout)
     }
 
     // MARK: Verdicts
@@ -131,7 +145,7 @@ extension CommitTransaction {
             }
         }
         let rows = planted(PlantedBug.forgetsVerdictOfSums) ? KeepSQL.laterVerdicts : KeepSQL.verdicts
-        try insert(rows, count: verdicts.count) { verdicts[$0] }
+        try write(rows, count: verdicts.count) { verdicts[$0] }
     }
 
     /// The row of a verdict; the log holds the rest of the text of an accepted change set.
@@ -149,21 +163,18 @@ extension CommitTransaction {
         ]
     }
 
-    /// Stores a refusal, and for people its records; now and then it forgets the records of those before the latest
-    /// 10,000.
+    /// Stores a refusal, and its records for people.
     private func keep(_ refusal: Refusal, at time: Int64) throws {
         if let verdict = verdict(refusal.envelope, of: refusal.device, text: refusal.text),
             !planted(PlantedBug.forgetsRefusal)
         {
-            try insert(KeepSQL.verdicts, count: 1) { _ in verdict }
+            try write(KeepSQL.verdicts, count: 1) { _ in verdict }
         }
         guard let id = refusal.envelope.id else { return }
         try write(
             KeepSQL.refusal,
             [.text(id), .integer(time), .integer(refusal.base), Value(ifAny: refusal.sent)]
         )
-        // One in sixteen, by the hash of its content.
-        if refusal.envelope.hash.hasPrefix("0") { try write(KeepSQL.forgetRefusals, []) }
         if planted(PlantedBug.skipsRevision) {
             var head = try head()
             head.state = head.state.with(revision: head.state.revision + 1)
@@ -181,7 +192,7 @@ extension CommitTransaction {
         }
         for assigned in ids { books.assigned[assigned.name.table, default: []].insert(assigned.id) }
         do {
-            try insert(KeepSQL.permanentIDs, count: ids.count) { index in
+            try write(KeepSQL.permanentIDs, count: ids.count) { index in
                 let assigned = ids[index]
                 let table = schema.tables[assigned.name.table].name
                 return [.text(assigned.device), .text(table), .integer(assigned.name.id), .integer(assigned.id)]
@@ -210,8 +221,17 @@ extension CommitTransaction {
             }
         }
         let known = next.sorted { $0.key < $1.key }
-        try insert(KeepSQL.nextIDs, count: known.count) { index in
+        try write(KeepSQL.nextIDs, count: known.count) { index in
             [.text(schema.tables[known[index].key].name), .integer(known[index].value)]
+        }
+    }
+}
+
+extension BookDatabase {
+    /// Stores the fingerprints of revisions for a layout of columns.
+    package func keep(_ fingerprints: [(revision: Int64, fingerprint: Fingerprint)], layout: String) throws {
+        try write(KeepSQL.keepFingerprints, count: fingerprints.count) { index in
+            [.integer(fingerprints[index].revision), .text(fingerprints[index].fingerprint.hex), .text(layout)]
         }
     }
 }
@@ -224,8 +244,8 @@ extension Value {
 private enum KeepSQL {
     static let zone = BookStatement("UPDATE {zone} SET revision = $2, horizon = $3, time = $4, notes = $5 WHERE {here}")
 
-    static let creations = BookInsert(
-        "{log}",
+    static let creations = BookStatement(
+        into: "{log}",
         ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text"]
     )
     static let changes = BookStatement(
@@ -246,8 +266,8 @@ private enum KeepSQL {
         ]
     )
 
-    static let pieces = BookInsert(
-        "{main.tidemark_revision_rest|tidemark.piece}",
+    static let pieces = BookStatement(
+        into: "{main.tidemark_revision_rest|tidemark.piece}",
         ["revision": "bigint", "number": "integer", "text": "text"]
     )
     private static let sentRevision: KeyValuePairs = [
@@ -283,8 +303,15 @@ private enum KeepSQL {
             """,
         about: sentRevision
     )
-    static let notes = BookInsert(
-        "{overruled}",
+    static let keepFingerprints = BookStatement(
+        into: "{fingerprint}",
+        ["revision": "bigint", "fingerprint": "text", "shape": "text"],
+        key: "revision",
+        update: "fingerprint = excluded.fingerprint, shape = excluded.shape"
+    )
+
+    static let notes = BookStatement(
+        into: "{overruled}",
         ["device": "text", "number": "bigint", "revision": "bigint", "records": "text"]
     )
 
@@ -292,9 +319,9 @@ private enum KeepSQL {
         "id": "text", "hash": "text", "after": "text[]", "device": "text", "revision": "bigint", "body": "text",
         "ids": "text", "as_sent": "boolean",
     ]
-    static let verdicts = BookInsert("{verdict}", verdict)
-    static let laterVerdicts = BookInsert(
-        "{verdict}",
+    static let verdicts = BookStatement(into: "{verdict}", verdict)
+    static let laterVerdicts = BookStatement(
+        into: "{verdict}",
         verdict,
         key: "id",
         update: "hash = excluded.hash, revision = excluded.revision, body = excluded.body, ids = excluded.ids"
@@ -310,15 +337,9 @@ private enum KeepSQL {
         WHERE {here}
         """
     )
-    static let forgetRefusals = BookStatement(
-        """
-        DELETE FROM {refused}
-        WHERE {here} AND number <= (SELECT max(number) FROM {refused} WHERE {here}) - 10000
-        """
-    )
 
-    static let exchanges = BookInsert(
-        "{lap}",
+    static let exchanges = BookStatement(
+        into: "{lap}",
         ["device": "text", "lap": "text", "revision": "bigint", "user_id": "text"],
         key: "device",
         update: """
@@ -326,12 +347,12 @@ private enum KeepSQL {
             user_id = coalesce(stored.user_id, excluded.user_id)
             """
     )
-    static let permanentIDs = BookInsert(
-        "{idmap}",
+    static let permanentIDs = BookStatement(
+        into: "{idmap}",
         ["device": "text", "tbl": "text", "temporary": "bigint", "permanent": "bigint"]
     )
-    static let nextIDs = BookInsert(
-        "{identity}",
+    static let nextIDs = BookStatement(
+        into: "{identity}",
         ["tbl": "text", "next": "bigint"],
         key: "tbl",
         update: "next = {max|greatest}(stored.next, excluded.next)"

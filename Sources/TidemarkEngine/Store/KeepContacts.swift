@@ -1,8 +1,8 @@
 import TidemarkCore
 
-/// The zone's table of devices, for operators.
+/// The zone's tables of devices and of refusals, for operators.
 extension BookDatabase {
-    /// Writes contacts of this zone.
+    /// Writes contacts of this zone, and forgets the records of refusals before the latest 10,000.
     ///
     /// The first contact of a known device stays, and so does its revision where a contact has none. Another node may
     /// have written a later one already, which stays, too. A contact of another user than the device's, or of a device
@@ -17,6 +17,7 @@ extension BookDatabase {
             ]
         }
         try write(BookQuestion(ContactSQL.keep, [.text(Exchange.forgottenLap)], about: rows))
+        try write(ContactSQL.forgetRefusals, [])
         for user in Set(contacts.compactMap(\.user)).sorted() {
             for row in try self.rows(ContactSQL.excess, [.text(user)]) {
                 try forget(device: try row.text(0), of: user)
@@ -56,6 +57,12 @@ private enum ContactSQL {
             "device": "text", "name": "text", "user_id": "text", "first": "bigint", "last": "bigint",
             "revision": "bigint",
         ]
+    )
+    static let forgetRefusals = BookStatement(
+        """
+        DELETE FROM {refused}
+        WHERE {here} AND number <= (SELECT max(number) FROM {refused} WHERE {here}) - 10000
+        """
     )
     static let excess = BookStatement(
         """

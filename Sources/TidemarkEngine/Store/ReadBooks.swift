@@ -1,24 +1,5 @@
 package import TidemarkCore
 
-/// What a transaction knows of its zone's books, so that it asks them once.
-///
-/// It is of one thread. A return to a savepoint takes back all that was learned since.
-package struct BookState {
-    /// The hash of the zone's schema.
-    let schema: String
-    /// The zone's state and what belongs to its latest revision; nil until it is read.
-    package var head: CommitHead?
-    /// The ids that new records have got in this transaction, by table.
-    package var assigned: [Int: Set<Int64>] = [:]
-    /// Stored fingerprints, by revision.
-    var fingerprints: [Int64: Fingerprint] = [:]
-    /// The change sets that the oldest device of the requests misses, by revision.
-    var recent: [Int64: (device: String?, body: String)] = [:]
-
-    /// Knows nothing yet.
-    package init(schema: String) { self.schema = schema }
-}
-
 // MARK: The head
 
 extension BookDatabase {
@@ -100,7 +81,7 @@ extension CommitTransaction {
                 BookQuestion(FactsSQL.verdicts, about: query.changeSets.map { [.text($0)] }),
                 BookQuestion(FactsSQL.permanentIDs, about: temporaryIDs(query)),
             ]
-            if !isLocal { questions.append(BookState.recent(after: oldest, layout: layout)) }
+            if !ways.isLocal { questions.append(BookState.recent(after: oldest, layout: layout)) }
         }
         let answers = try answers(questions)
         guard let row = answers[0].first else { throw TidemarkError.unknownZone }
@@ -109,7 +90,7 @@ extension CommitTransaction {
         books.fingerprints[head.state.revision] = head.fingerprint
         guard let oldest else { return Facts() }
         if oldest != head.state.revision { books.fingerprints[oldest] = row[9].flatMap(Fingerprint.init(hex:)) }
-        if !isLocal { try books.take(recent: answers[4]) }
+        if !ways.isLocal { try books.take(recent: answers[4]) }
         return try facts(devices: answers[1], verdicts: answers[2], permanentIDs: answers[3])
     }
 
@@ -141,7 +122,7 @@ extension CommitTransaction {
     /// The temporary ids of a query as rows of device, table and id.
     private func temporaryIDs(_ query: FactsQuery) -> [[Value]] {
         var wanted = query.temporaryIDs.mapValues(Array.init)
-        if !isLocal { wanted.merge(query.newTemporaryIDs, uniquingKeysWith: +) }
+        if !ways.isLocal { wanted.merge(query.newTemporaryIDs, uniquingKeysWith: +) }
         return wanted.flatMap { device, names in
             names.map { [.text(device), .text(schema.tables[$0.table].name), .integer($0.id)] }
         }
@@ -151,6 +132,87 @@ extension CommitTransaction {
     func permanentID(of name: TemporaryName, device: String) throws -> Int64? {
         let name = [Value.text(device), .text(schema.tables[name.table].name), .integer(name.id)]
         return try rows(BookQuestion(FactsSQL.permanentIDs, about: [name])).first?.integer(3)
+    }
+
+    /// Returns the last revision of each record; for a record without one, that of the zone's first rows.
+    ///
+    /// - Throws: ``Overtaken`` if another program has committed a change of one of them that no revision has: its row
+    ///   would not match the revision.
+    package func revisions(of names: [RecordID]) throws -> [RecordID: Int64] {
+        let records = names.map { [Value.text(schema.tables[$0.table].name), .text($0.key)] }
+        let adopted = try head().adopted
+        var revisions: [RecordID: Int64] = [:]
+        for row in try rows(BookQuestion(FactsSQL.lastRevisions, about: records)) {
+            if row.isTrue(2) { throw Overtaken() }
+            revisions[names[Int(try row.number(0)) - 1]] = row.integer(1) ?? adopted
+        }
+        return revisions
+    }
+
+    /// Returns the records about which the author of a change does not know everything, with their changes since.
+    package func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord] {
+        let found = try changes.isEmpty ? [:] : records(.contended(changes)).contended
+        let indexes = found.keys.sorted()
+        let entries = try laterEntries(indexes.compactMap { changes[$0] })
+        return zip(indexes, entries).reduce(into: [:]) { contended, one in
+            guard let (exists, row) = found[one.0] else { return }
+            contended[one.0] = ContendedRecord(exists: exists, row: row, changes: one.1)
+        }
+    }
+
+    /// Returns those of changed records that have changed after a base, without their rows, by the change's index.
+    func laterChanges(_ changes: [BasedChange]) throws -> [Int: ContendedRecord] {
+        try laterEntries(changes).enumerated().reduce(into: [:]) { later, one in
+            guard !one.element.isEmpty else { return }
+            later[one.offset] = ContendedRecord(exists: true, row: nil, changes: one.element)
+        }
+    }
+
+    /// Returns the log's entries of the record of each change after its base, oldest first.
+    private func laterEntries(_ changes: [BasedChange]) throws -> [[LoggedChange]] {
+        var entries: [[LoggedChange]] = changes.map { _ in [] }
+        let records = changes.map { change in
+            [Value.text(schema.tables[change.name.table].name), .text(change.name.key), .integer(change.base)]
+        }
+        for row in try rows(BookQuestion(FactsSQL.laterEntries, about: records)) {
+            let index = Int(try row.number(0)) - 1
+            let operation = Operation(rawValue: try row.text(2)) ?? .update
+            let columns = Set(row[3].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [])
+            // The first values of a computed column arrive when it is added.
+            let computed = ways.tables[changes[index].name.table].computedColumns
+            guard operation != .update || computed.isEmpty || !columns.isSubset(of: computed) else { continue }
+            entries[index].append(
+                LoggedChange(
+                    revision: try row.number(1),
+                    isMerged: row.isTrue(4),
+                    change: UnseenChange(
+                        operation: operation,
+                        columns: columns,
+                        stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])
+                    ),
+                    replacedHashes: try Self.hashes(row[7])
+                )
+            )
+        }
+        return entries
+    }
+
+    /// Reads the hashes of replaced values: a JSON object.
+    private static func hashes(_ json: String?) throws -> [String: String] {
+        var hashes: [String: String] = [:]
+        guard let json else { return hashes }
+        try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
+            var reader = try JSONReader(bytes)
+            try reader.object { (reader, column) throws(TidemarkError) in
+                hashes[reader.text(of: column)] = reader.text(of: try reader.string())
+            }
+        }
+        return hashes
+    }
+
+    /// Whether devices create records under ids from the range in which the server assigns its own.
+    var lendsOwnIDs: Bool {
+        get throws { try ways.isLocal && rows(FactsSQL.lendsOwnIDs).first?.isTrue(0) ?? false }
     }
 
     /// Whether a record that does not exist has existed.
@@ -196,16 +258,17 @@ extension CommitTransaction {
         return computed
     }
 
-    /// Stores the fingerprint of a revision.
-    package func keep(_ fingerprint: Fingerprint, at revision: Int64) throws {
-        if books.head?.state.revision == revision { books.head?.fingerprint = fingerprint }
-        try keep([(revision, fingerprint)])
-    }
-
-    /// Stores the fingerprints of revisions.
-    func keep(_ fingerprints: [(revision: Int64, fingerprint: Fingerprint)]) throws {
-        for (revision, fingerprint) in fingerprints { books.fingerprints[revision] = fingerprint }
-        try keep(fingerprints, layout: schema.fingerprintLayout)
+    private func fingerprintOfRows() throws -> Fingerprint {
+        var sum = Fingerprint.none
+        for table in schema.tables {
+            let query = FingerprintQuery(table, where: nil, in: [KeyRange(table: table.name)])
+            sum = try fingerprints(query).reduce(sum) { $0 + $1.fingerprint }
+        }
+        // Rows that no revision has are not in the fingerprint of one.
+        guard !ways.isLocal, let head = try head(schema: books.schema, layout: schema.fingerprintLayout),
+            head.hasOutsideChanges
+        else { return sum }
+        throw Overtaken()
     }
 
     /// Returns the stored fingerprint of a revision, if there is one.
@@ -272,15 +335,6 @@ extension CommitTransaction {
     }
 }
 
-extension BookDatabase {
-    /// Stores the fingerprints of revisions for a layout of columns.
-    package func keep(_ fingerprints: [(revision: Int64, fingerprint: Fingerprint)], layout: String) throws {
-        try insert(FactsSQL.keepFingerprints, count: fingerprints.count) { index in
-            [.integer(fingerprints[index].revision), .text(fingerprints[index].fingerprint.hex), .text(layout)]
-        }
-    }
-}
-
 // MARK: Statements
 
 private enum HeadSQL {
@@ -342,6 +396,34 @@ private enum FactsSQL {
         """,
         about: ["device": "text", "tbl": "text", "temporary": "bigint"]
     )
+    static let lastRevisions = BookStatement(
+        """
+        SELECT asked.n,
+            (SELECT max(entry.revision)
+                FROM {log} AS entry
+                WHERE {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key),
+            {false|EXISTS (
+                SELECT 1
+                FROM tidemark.capture AS other
+                WHERE other.zone = $1 AND other.xid <> pg_current_xact_id() AND other.tbl = asked.tbl
+                    AND other.key = asked.key)}
+        FROM {asked}
+        """,
+        about: ["tbl": "text", "key": "text"]
+    )
+    static let laterEntries = BookStatement(
+        """
+        SELECT asked.n, entry.revision, entry.operation, entry.columns, entry.merged, origin.time, origin.device,
+            {NULL|entry.before}
+        FROM {asked}
+        JOIN {log} AS entry
+            ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision > asked.base
+        LEFT JOIN {revision} AS origin ON {here origin} AND origin.revision = entry.revision
+        ORDER BY asked.n, entry.revision
+        """,
+        about: ["tbl": "text", "key": "text", "base": "bigint"]
+    )
+    static let lendsOwnIDs = BookStatement("SELECT number > 0 FROM main.tidemark_lent WHERE id = 1")
     static let wasDeleted = BookStatement(
         """
         SELECT EXISTS (SELECT 1 FROM {log} WHERE {here} AND tbl = $2 AND key = $3)
@@ -360,13 +442,6 @@ private enum FactsSQL {
     static let fingerprint = BookStatement(
         "SELECT fingerprint FROM {fingerprint} WHERE {here} AND revision = $3 AND shape = $2"
     )
-    static let keepFingerprints = BookInsert(
-        "{fingerprint}",
-        ["revision": "bigint", "fingerprint": "text", "shape": "text"],
-        key: "revision",
-        update: "fingerprint = excluded.fingerprint, shape = excluded.shape"
-    )
-
     static let copies = BookStatement(
         """
         SELECT verdict.id, verdict.revision, verdict.body, verdict.ids, verdict.as_sent

@@ -66,7 +66,7 @@ extension BookState {
     private static let bytesMax = 1 << 20
 
     /// Takes the rows of ``recent(after:)``, without long, damaged and compacted ones: who needs one asks for it.
-    mutating func take(recent rows: [BookRow]) throws {
+    func take(recent rows: [BookRow]) throws {
         for row in rows {
             let entry = try LoggedChangeSet(row)
             fingerprints[entry.revision] = entry.fingerprint
@@ -101,7 +101,7 @@ extension MissedRevisions {
             ChangeSetSQL.missed,
             [
                 .text(layout), device.map(Value.text) ?? .null, .integer(after), .integer(through),
-                .integer(Int64(limit) + 1), .integer(Int64(bytesMax)),
+                .integer(Int64(min(limit, 1 << 40)) + 1), .integer(Int64(bytesMax)),
             ]
         )
     }
@@ -207,16 +207,18 @@ extension BookDatabase {
     }
 
     /// Reads entries with their whole texts until `isWanted` returns false; its second argument is their number so far.
-    private func read(_ question: BookQuestion, while isWanted: (LoggedChangeSet, Int) -> Bool) throws
+    private func read(_ question: BookQuestion, while isWanted: @escaping (LoggedChangeSet, Int) -> Bool) throws
         -> [LoggedChangeSet]
     {
+        var question = question
         var entries: [LoggedChangeSet] = []
-        try each(question) { row in
+        question.isWanted = { row in
             let entry = try LoggedChangeSet(row)
             guard isWanted(entry, entries.count) else { return false }
             entries.append(entry)
             return true
         }
+        _ = try rows(question)
         for index in entries.indices where entries[index].restLength > 0 {
             entries[index].append(try rest(of: entries[index].revision))
         }

@@ -4,7 +4,16 @@ import TidemarkSQL
 
 /// The ids of new records: no id is assigned twice, not even that of a deleted record.
 extension PostgresTransaction {
-    func nextIDs(_ wanted: [Int: WantedIDs]) throws -> [Int: [ClosedRange<Int64>]] {
+    func ids(_ question: IDQuestion) throws -> IDAnswer {
+        var answer = IDAnswer()
+        switch question {
+        case .next(let wanted): answer.next = try freeIDs(wanted)
+        case .lent(let tables): answer.lent = try lentIDs(of: tables)
+        }
+        return answer
+    }
+
+    private func freeIDs(_ wanted: [Int: WantedIDs]) throws -> [Int: [ClosedRange<Int64>]] {
         let places = wanted.keys.sorted()
         let tables = try places.map { try table($0) }
         let wishes = places.compactMap { wanted[$0] }
@@ -117,7 +126,7 @@ extension PostgresTransaction {
     // MARK: Lending
 
     /// Lends ids above those of the table's sequence, so that other programs go on as before.
-    func lend(_ tables: [String]) throws -> [String: [LentIDs]] {
+    private func lentIDs(of tables: [String]) throws -> [String: [LentIDs]] {
         let stored = tables.compactMap { served.tables[$0] }
         let lastValues = stored.map { table in
             table.sequence.map { "pg_sequence_last_value(\(SQLText.literal($0))::regclass)" } ?? "NULL::bigint"

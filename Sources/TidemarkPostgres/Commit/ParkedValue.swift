@@ -1,4 +1,5 @@
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
 
 /// Temporary values of unique columns while records exchange their values.

@@ -22,7 +22,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
     var holders: [RowHolder] = []
     /// Whether the transaction had no effect, so that it needs no commit.
     var isVoid = false
-    var books: BookState
+    let books: BookState
     /// The ids that the transaction has drawn from sequences, by table.
     var drawnIDs: [Int: [Int64]] = [:]
     private let allowStaleSchema: Bool
@@ -30,9 +30,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
     private var isBegun = false
     private var depth = 0
 
-    var schema: SyncSchema { served.schema }
-    var latestChain: String? { books.head?.chain }
-    var lendsOwnIDs: Bool { false }
+    let ways: ZoneWays
 
     /// Makes a transaction that has not begun.
     ///
@@ -54,6 +52,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
         self.now = now
         self.zone = zone
         books = BookState(schema: served.hash)
+        ways = served.ways
     }
 
     /// Begins the transaction, unless it has begun.
@@ -61,7 +60,7 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
 
     func answers(_ questions: [BookQuestion]) throws -> [[BookRow]] {
         let statements = questions.map(statement)
-        return Self.rows(try isBegun ? pg.run(statements)[...] : begin(asking: statements))
+        return try Self.rows(isBegun ? pg.run(statements)[...] : begin(asking: statements), of: questions)
     }
 
     /// Begins the transaction, locks the zone and runs statements, in one round trip.
@@ -114,12 +113,14 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
 
     // MARK: Savepoints
 
-    func isolated<Success>(alone: Bool, _ body: () throws -> Success) throws -> Result<Success, any Error> {
-        do { return .success(try undoable(body)) } catch let failure as PostgresFailure
-            where pg.isUsable && failure.state == "55P03"
-        { return .failure(try rowsHeldError()) } catch  where pg.isUsable && !Self.endsTransaction(error) {
+    func savepoint<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
+        do { return .success(try inSavepoint(body)) } catch  where pg.isUsable && !Self.endsTransaction(error) {
             return .failure(error)
         }
+    }
+
+    func refusal(for error: any Error) throws -> any Error {
+        (error as? PostgresFailure)?.state == "55P03" ? try rowsHeldError() : error
     }
 
     /// Whether an error fails all requests of the transaction.
@@ -127,22 +128,15 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
     /// True if the database is lost or full, or another program interferes.
     private static func endsTransaction(_ error: any Error) -> Bool {
         if error is Overtaken { return true }
-        guard let failure = error as? PostgresFailure else { return false }
+        // A row that another program holds fails one request.
+        guard let failure = error as? PostgresFailure, failure.state != "55P03" else { return false }
         return failure.isDisconnected || failure.isTransient
             || ["25", "40", "53", "57", "58", "XX"].contains(String(failure.state.prefix(2)))
     }
 
-    func attempt<Result>(_ body: () throws -> Result) throws -> Result {
-        try undoable {
-            // PostgreSQL checks references at the end of the change set.
-            try pg.queue("SET CONSTRAINTS ALL DEFERRED")
-            return try body()
-        }
-    }
-
     /// Runs `body` in a savepoint; its statements wait, so that one without a query costs no round trip.
-    func undoable<Result>(_ body: () throws -> Result) throws -> Result {
-        let before = (books: books, queued: pg.queuedCount)
+    private func inSavepoint<Success>(_ body: () throws -> Success) throws -> Success {
+        let queuedBefore = pg.queuedCount
         depth += 1
         defer { depth -= 1 }
         // A name of its own: after a failure before the savepoint, it must not be taken for an outer one.
@@ -153,9 +147,8 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
             try pg.queue("RELEASE \(name)")
             return result
         } catch {
-            books = before.books
             guard pg.isUsable else { throw error }
-            if !pg.forget(after: before.queued) { try pg.execute("ROLLBACK TO \(name); RELEASE \(name)") }
+            if !pg.forget(after: queuedBefore) { try pg.execute("ROLLBACK TO \(name); RELEASE \(name)") }
             throw error
         }
     }

@@ -4,11 +4,23 @@ import TidemarkSQL
 
 /// What a commit asks of the zone's rows and log: a statement a table, all in one round trip.
 extension PostgresTransaction {
-    var hasFarEffects: Bool { served.hasTriggers }
+    func records(_ question: RecordQuestion) throws -> RecordAnswer {
+        var answer = RecordAnswer()
+        switch question {
+        case .contended(let changes): answer.contended = try contendedRows(changes)
+        case .rows(let names): answer.rows = try presentRows(names)
+        case .children(let names, let max): answer.children = try referrers(to: names, max: max)
+        case .holders(let columns, let table, let changeSet):
+            answer.holders = try otherHolders(of: columns, in: table, changeSet)
+        case .keys(let changes): answer.keys = try spelledKeys(changes)
+        case .values(let values): answer.values = try spelledValues(values)
+        }
+        return answer
+    }
 
     // MARK: Changes of others
 
-    func contended(_ changes: [Int: BasedChange]) throws -> [Int: ContendedRecord] {
+    private func contendedRows(_ changes: [Int: BasedChange]) throws -> [Int: (exists: Bool, row: [Value]?)] {
         var statements: [PostgresStatement] = []
         let indexes = changes.keys.sorted()
         for (place, indexes) in Dictionary(grouping: indexes, by: { changes[$0]?.name.table ?? 0 }).sorted(by: {
@@ -40,15 +52,7 @@ extension PostgresTransaction {
                 found[index] = (row.isTrue(1), image)
             }
         }
-        guard !found.isEmpty else { return [:] }
-        let entries = try entries(found.keys.sorted().compactMap { index in changes[index].map { (index, $0) } })
-        return found.reduce(into: [:]) { contended, found in
-            contended[found.key] = ContendedRecord(
-                exists: found.value.exists,
-                row: found.value.row,
-                changes: entries[found.key] ?? []
-            )
-        }
+        return found
     }
 
     private static func contendedSQL(_ table: PostgresTable, _ sent: SentRows) -> String {
@@ -70,75 +74,9 @@ extension PostgresTransaction {
         """
     }
 
-    func laterChanges(_ changes: [BasedChange]) throws -> [Int: ContendedRecord] {
-        try entries(changes.enumerated().map { ($0, $1) }).mapValues {
-            ContendedRecord(exists: true, row: nil, changes: $0)
-        }
-    }
-
-    /// Returns the log's entries of records after their bases, oldest first, by the number of the change.
-    ///
-    /// No author edits a generated column: its first values arrive when it is added.
-    private func entries(_ changes: [(Int, BasedChange)]) throws -> [Int: [LoggedChange]] {
-        guard !changes.isEmpty else { return [:] }
-        let rows = try pg.query(
-            """
-            SELECT change.number, log_entry.revision, log_entry.operation, log_entry.columns, log_entry.merged,
-                log_entry.before, origin.time, origin.device
-            FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[]) AS change (number, base, tbl, key)
-            JOIN tidemark.log AS log_entry
-                ON log_entry.zone = $1 AND log_entry.tbl = change.tbl AND log_entry.key = change.key
-                AND log_entry.revision > change.base
-            LEFT JOIN tidemark.revision AS origin ON origin.zone = $1 AND origin.revision = log_entry.revision
-            ORDER BY change.number, log_entry.revision
-            """,
-            [
-                zone, PostgresArray.numbers(changes.map { Int64($0.0) }),
-                PostgresArray.numbers(changes.map(\.1.base)),
-                PostgresArray.quoted(changes.map { schema.tables[$0.1.name.table].name }),
-                PostgresArray.quoted(changes.map(\.1.name.key)),
-            ]
-        )
-        let tables = Dictionary(uniqueKeysWithValues: changes.map { ($0.0, $0.1.name.table) })
-        var entries: [Int: [LoggedChange]] = [:]
-        for row in rows.map({ $0 }) {
-            let number = Int(row.integer(0) ?? 0)
-            let columns = Set(row[3].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [])
-            let operation = Operation(rawValue: row.text(2)) ?? .update
-            let generated = try tables[number].map { try table($0).generated } ?? []
-            guard operation != .update || generated.isEmpty || !columns.isSubset(of: generated) else { continue }
-            entries[number, default: []].append(
-                LoggedChange(
-                    revision: row.integer(1) ?? 0,
-                    isMerged: row.isTrue(4),
-                    change: UnseenChange(
-                        operation: operation,
-                        columns: columns,
-                        stamp: Stamp(time: row.integer(6) ?? 0, device: row[7])
-                    ),
-                    replacedHashes: try Self.hashes(row[5])
-                )
-            )
-        }
-        return entries
-    }
-
-    /// Reads the hashes of replaced values: a JSON object.
-    private static func hashes(_ json: String?) throws -> [String: String] {
-        var hashes: [String: String] = [:]
-        guard let json else { return hashes }
-        try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
-            var reader = try JSONReader(bytes)
-            try reader.object { (reader, column) throws(TidemarkError) in
-                hashes[reader.text(of: column)] = reader.text(of: try reader.string())
-            }
-        }
-        return hashes
-    }
-
     // MARK: Rows
 
-    func rows(_ names: [RecordID]) throws -> [RecordID: [Value]] {
+    private func presentRows(_ names: [RecordID]) throws -> [RecordID: [Value]] {
         var rows: [RecordID: [Value]] = [:]
         for (place, names) in Self.byTable(names) {
             let table = try table(place)
@@ -159,33 +97,6 @@ extension PostgresTransaction {
         return rows
     }
 
-    /// Returns the last revisions of records whose rows the transaction has read.
-    ///
-    /// - Throws: ``Overtaken`` if another program committed an unabsorbed change of one of them: the row would not
-    ///   match the revision.
-    func revisions(of names: [RecordID]) throws -> [RecordID: Int64] {
-        var revisions: [RecordID: Int64] = [:]
-        for (place, names) in Self.byTable(names) {
-            let rows = try pg.query(
-                """
-                SELECT wanted.key,
-                    coalesce((SELECT max(revision) FROM tidemark.log AS log_entry
-                        WHERE log_entry.zone = $1 AND log_entry.tbl = $3 AND log_entry.key = wanted.key), $4::bigint),
-                    EXISTS (SELECT 1 FROM tidemark.capture AS other
-                        WHERE other.zone = $1 AND other.xid <> pg_current_xact_id() AND other.tbl = $3
-                            AND other.key = wanted.key)
-                FROM \(KeySet.keys(2))
-                """,
-                [zone, PostgresArray.quoted(names.map(\.key)), schema.tables[place].name, "\(try head().adopted)"]
-            )
-            for row in rows.map({ $0 }) {
-                if row.isTrue(2) { throw Overtaken() }
-                revisions[RecordID(table: place, key: row.text(0))] = row.integer(1)
-            }
-        }
-        return revisions
-    }
-
     /// Groups names by table.
     private static func byTable(_ names: [RecordID]) -> [(Int, [RecordID])] {
         Dictionary(grouping: names, by: \.table).sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
@@ -193,7 +104,7 @@ extension PostgresTransaction {
 
     // MARK: Related records
 
-    func children(of names: [RecordID], max: Int) throws -> [RecordID] {
+    private func referrers(to names: [RecordID], max: Int) throws -> [RecordID] {
         var children: [RecordID] = []
         for (place, names) in Self.byTable(names) {
             let parent = try table(place)
@@ -222,7 +133,9 @@ extension PostgresTransaction {
         return children
     }
 
-    func holders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws -> Set<String> {
+    private func otherHolders(of columns: [String], in place: Int, _ changeSet: PendingChangeSet) throws
+        -> Set<String>
+    {
         let table = try table(place)
         let setting = Set(columns)
         let items = changeSet.records.indices.filter {

@@ -7,13 +7,19 @@ import TidemarkSQL
 /// PostgreSQL compares keys by their type: an upper-case UUID finds the lower-case one, '1.0' finds the numeric 1.00.
 /// The log compares keys as text, so another spelling would hide contentions. A key with only one possible spelling,
 /// such as most keys from devices, costs no query.
-extension PostgresTransaction {
-    func mayRespell(_ name: RecordID) -> Bool {
-        guard let table = served.tables[schema.tables[name.table].name], table.table.keyKind != .integer else {
-            return false
-        }
-        return zip(table.table.key, Value.parts(ofKey: name.key)).contains { column, value in
-            switch (table.kind(column), table.type(column), value) {
+extension PostgresTable {
+    /// The ways in which PostgreSQL stores the table.
+    var ways: TableWays {
+        TableWays(
+            spelledColumns: Set(table.columns.indices.filter { hasSpellings(table.columns[$0].name) }),
+            computedColumns: generated
+        ) { key in mayRespell(key) }
+    }
+
+    private func mayRespell(_ key: String) -> Bool {
+        guard table.keyKind != .integer else { return false }
+        return zip(table.key, Value.parts(ofKey: key)).contains { column, value in
+            switch (kind(column), type(column), value) {
             case (.integer, _, .integer), (.boolean, _, .integer), (.real, _, .real), (.bytes, _, .blob),
                 (.text, "text", .text), (.text, "character varying", .text):
                 false
@@ -36,8 +42,10 @@ extension PostgresTransaction {
                 }
             }
     }
+}
 
-    func storedKeys(_ changes: [RecordID: Operation]) throws -> [RecordID: String] {
+extension PostgresTransaction {
+    func spelledKeys(_ changes: [RecordID: Operation]) throws -> [RecordID: String] {
         var stored: [RecordID: String] = [:]
         for (place, changes) in Dictionary(grouping: changes, by: \.key.table).sorted(by: { $0.key < $1.key }) {
             let table = try table(place)
@@ -89,7 +97,7 @@ extension PostgresTransaction {
 
     /// Runs a query that casts values of a request; nil if one of them is invalid for its type.
     private func spelled(_ sql: String, _ parameters: [String?]) throws -> PostgresRows? {
-        do { return try undoable { try pg.query(sql, parameters) } } catch let failure as PostgresFailure
+        do { return try undoable { try pg.query(sql, parameters) }.get() } catch let failure as PostgresFailure
             where pg.isUsable && failure.isAboutValues
         { return nil }
     }
@@ -112,17 +120,11 @@ extension PostgresTransaction {
 
     // MARK: Values
 
-    /// Whether PostgreSQL reads one value of a column in several spellings.
-    func hasSpellings(_ column: Int, of table: Int) -> Bool {
-        let name = schema.tables[table].columns[column].name
-        return served.tables[schema.tables[table].name]?.hasSpellings(name) ?? false
-    }
-
-    func storedValues(_ values: [ColumnValue]) throws -> [Value?] {
+    func spelledValues(_ values: [ColumnValue]) throws -> [Value?] {
         var stored: [Value?] = values.map { _ in nil }
         let groups = Dictionary(grouping: values.indices) { [values[$0].table, values[$0].column] }
         for (place, indexes) in groups.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
-            guard hasSpellings(place[1], of: place[0]) else {
+            guard ways.tables[place[0]].spelledColumns.contains(place[1]) else {
                 for index in indexes { stored[index] = values[index].value }
                 continue
             }

@@ -137,13 +137,13 @@ extension PostgresTransaction {
         // The caller writes change sets of a run one by one then, and takes those reasons.
         guard changeSets.count == 1 else { return try violation(of: failure, changeSets) }
         do {
-            try undoable {
+            try undoable { () throws -> Void in
                 var steps = Steps(pg, hasTriggers: served.hasTriggers)
                 try writeRows(of: changeSets, parking: false, &steps)
                 _ = try steps.run([])
                 let broken = BrokenReferences(schema: schema, changeSets: changeSets, wasDeleted: wasDeleted)
                 throw try broken.violation(broken(in:))
-            }
+            }.get()
         } catch let violation as Violation { return violation } catch let failure as PostgresFailure
             where failure.isAboutValues
         {

@@ -76,12 +76,16 @@ extension PostgresTransaction {
     // MARK: Writing
 
     func write(_ changeSets: [PendingChangeSet], _ effect: (Effect) throws -> Void) throws {
+        // PostgreSQL checks references at the end of the change set.
+        try pg.queue("SET CONSTRAINTS ALL DEFERRED")
         do {
-            try undoable { try write(changeSets, parking: false, effect) }
+            try undoable { try write(changeSets, parking: false, effect) }.get()
         } catch let failure as PostgresFailure where failure.state == "23505" && leavesUniques(changeSets) {
-            do { try undoable { try write(changeSets, parking: true, effect) } } catch let failure as PostgresFailure
-                where failure.isAboutValues
-            { throw try violation(of: failure, changeSets) }
+            do {
+                try undoable { try write(changeSets, parking: true, effect) }.get()
+            } catch let failure as PostgresFailure where failure.isAboutValues {
+                throw try violation(of: failure, changeSets)
+            }
         } catch let failure as PostgresFailure where failure.state == "23503" {
             throw try brokenReferences(failure, changeSets)
         } catch let failure as PostgresFailure where failure.isAboutValues {

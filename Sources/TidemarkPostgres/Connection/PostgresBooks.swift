@@ -50,28 +50,13 @@ final class ZoneConnection: PostgresBooks {
         opening = []
         let results = try pg.run(first + questions.map(statement))
         if !first.isEmpty { try check(Array(results.prefix(first.count))) }
-        return Self.rows(results.dropFirst(first.count))
+        return try Self.rows(results.dropFirst(first.count), of: questions)
     }
 }
 
 extension PostgresBooks {
-    var isLocal: Bool { false }
-
-    /// Results as rows of the books.
-    static func rows(_ results: ArraySlice<PostgresRows>) -> [[BookRow]] {
-        results.map { rows in rows.map { BookRow($0) } }
-    }
-
     func answers(_ questions: [BookQuestion]) throws -> [[BookRow]] {
-        Self.rows(try pg.run(questions.map(statement))[...])
-    }
-
-    func each(_ question: BookQuestion, _ row: (BookRow) throws -> Bool) throws {
-        let statement = statement(question)
-        var isEnough = false
-        try pg.each(statement.sql, parameters: statement.parameters) { found in
-            if !isEnough { isEnough = try !row(BookRow(found)) }
-        }
+        try Self.rows(pg.run(questions.map(statement))[...], of: questions)
     }
 
     func write(_ question: BookQuestion) throws {
@@ -79,14 +64,16 @@ extension PostgresBooks {
         try pg.queue(statement.sql, statement.parameters)
     }
 
-    func insert(_ rows: BookInsert, count: Int, _ values: (Int) -> [Value]) throws {
-        guard count > 0 else { return }
-        try pg.queue(rows.postgres, [zone] + Self.arrays((0..<count).map(values), columns: rows.columns))
+    /// Results as rows of the books, as far as they are wanted.
+    static func rows(_ results: ArraySlice<PostgresRows>, of questions: [BookQuestion]) throws -> [[BookRow]] {
+        try zip(results, questions).map { rows, question in
+            try rows.map { BookRow($0) }.prefix { try question.isWanted($0) }.map { $0 }
+        }
     }
 
     /// A question as a statement of PostgreSQL.
     func statement(_ question: BookQuestion) -> PostgresStatement {
-        let arrays = Self.arrays(question.set, columns: question.statement.setColumns)
+        let arrays = Self.arrays((0..<question.count).map(question.row), columns: question.statement.setColumns)
         return PostgresStatement(question.statement.postgres, [zone] + question.values.map(\.postgresText) + arrays)
     }
 

@@ -7,12 +7,9 @@ struct PostgresReader: ZoneReader, PostgresBooks {
     let pg: PostgresConnection
     let served: PostgresSchema
     let zone: String
-    let state: ZoneState
-    /// The revision of rows that existed before the zone.
-    let adopted: Int64
-    let latestChain: String?
-
-    var schema: SyncSchema { served.schema }
+    let books: BookState
+    let ways: ZoneWays
+    private let adopted: Int64
 
     /// Bounds the time of a statement; questions are planned one by one, with all that the planner knows.
     private static let settings = PostgresStatement(
@@ -49,30 +46,26 @@ struct PostgresReader: ZoneReader, PostgresBooks {
         return false
     }
 
-    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int) throws -> Int {
+    /// Counts rows, or takes PostgreSQL's estimate of a table that is of one zone.
+    func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, estimates: Bool) throws -> RowEstimate {
         var query = RowQuery(table, limit: max, bytesMax: 0)
         query.filter = filter
         let dialect = try dialect(query)
         let statement = try RowSQL.count(table, where: filter, max: max, in: dialect)
-        return try bounded(dialect) { Int(try pg.rows(statement.sql, [zone] + statement.arguments)[0].integer(0) ?? 0) }
-    }
-
-    /// The number of rows up to some thousand; beyond, what PostgreSQL has estimated, if the table is of one zone.
-    func estimate(_ table: SyncedTable) throws -> RowEstimate {
-        let counted = try count(table, where: nil, max: Self.countedMax)
-        guard counted > Self.countedMax else { return .about(counted) }
-        guard let stored = served.tables[table.name] else { return .atLeast(Self.countedMax) }
+        let counted = try bounded(dialect) {
+            Int(try pg.rows(statement.sql, [zone] + statement.arguments)[0].integer(0) ?? 0)
+        }
+        guard estimates, counted > max else { return .about(counted) }
+        guard let stored = served.tables[table.name] else { return .atLeast(max) }
         let isShared = try stored.zoneColumn != nil && pg.integer("SELECT count(*) FROM tidemark.zone") != 1
-        guard !isShared else { return .atLeast(Self.countedMax) }
+        guard !isShared else { return .atLeast(max) }
         let estimate = try pg.integer(
             "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass($1)",
             [stored.name]
         )
-        guard let estimate, estimate > Self.countedMax else { return .atLeast(Self.countedMax) }
+        guard let estimate, estimate > max else { return .atLeast(max) }
         return .about(Int(estimate))
     }
-
-    private static let countedMax = 10_000
 
     func dialect(_ query: RowQuery) throws -> PostgresDialect {
         guard let table = served.tables[query.table.name] else { throw TablesAltered() }
@@ -117,9 +110,9 @@ extension PostgresReader {
         self.pg = pg
         self.served = served
         self.zone = zone
-        state = head.state
+        books = BookState(head)
+        ways = served.ways
         adopted = head.adopted
-        latestChain = head.chain
     }
 }
 
@@ -128,9 +121,16 @@ extension PostgresTransaction {
     func rows(_ query: RowQuery) throws -> RowPage {
         let reader = PostgresReader(pg: pg, served: served, zone: zone, head: try head())
         // A key that its column cannot read fails this request alone.
-        let page = try undoable { try reader.rows(query) }
+        let page = try undoable { try reader.rows(query) }.get()
         guard let place = schema.places[query.table.name], !query.columns.isEmpty else { return page }
         _ = try revisions(of: page.rows.map { RecordID(table: place, key: $0.key) })
         return page
+    }
+
+    func fingerprints(_ query: FingerprintQuery) throws -> [RowSum] {
+        let question = RowQuery(query.table, limit: 0, bytesMax: 0)
+        let dialect = PostgresDialect(table: try table(query.table.name), query: question, adopted: try head().adopted)
+        let reading = ReadFingerprints(pg: pg, zone: zone, dialect: dialect)
+        return try query.ranges.count == 1 ? pg.scanning { try reading.sums(query) } : reading.sums(query)
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import GRDB
 import TidemarkCore
+import TidemarkEngine
 import TidemarkSQL
 
 /// The served tables, both as devices declare them and as PostgreSQL has them.
@@ -17,12 +18,29 @@ struct PostgresSchema: Hashable, Sendable {
     var namespace = ""
     /// Whether tables have triggers of the app, which may write any rows.
     var hasTriggers = false
+    private let tableWays: Ways
 
     init(_ schema: SyncSchema, _ tables: [PostgresTable]) throws {
         self.schema = schema
         self.tables = Dictionary(uniqueKeysWithValues: tables.map { ($0.table.name, $0) })
         text = try SchemaText.encode(schema)
         hash = ContentHash.of(text)
+        let served = self.tables
+        tableWays = Ways(tables: schema.tables.map { served[$0.name]?.ways ?? TableWays { _ in true } })
+    }
+
+    /// What a commit must know of the tables.
+    var ways: ZoneWays {
+        ZoneWays(schema: schema, isLocal: false, hasFarEffects: hasTriggers, tables: tableWays.tables)
+    }
+
+    /// The tables' ways, which follow from ``tables``.
+    private struct Ways: Hashable, Sendable {
+        let tables: [TableWays]
+
+        static func == (one: Self, other: Self) -> Bool { true }
+
+        func hash(into hasher: inout Hasher) {}
     }
 
     /// Reads the served tables from PostgreSQL's catalogue.

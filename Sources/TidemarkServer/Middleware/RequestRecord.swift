@@ -2,6 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
+internal import NIOCore
 internal import Synchronization
 internal import TidemarkCore
 internal import TidemarkEngine
@@ -45,7 +46,7 @@ final class RequestRecord: Sendable {
             "milliseconds": "\(Int(duration / .milliseconds(1)))",
         ]
         let path = request.uri.path
-        let zone = RouteTable.zone(in: path, of: route).map { Self.withoutTokens($0, charactersMax: Self.zoneMax) }
+        let zone = RouteTable.pathZone(in: path, of: route).map { Self.withoutTokens($0, charactersMax: Self.zoneMax) }
         let unknown = route == RouteTable.unknown ? Self.withoutTokens(path, charactersMax: Self.pathMax) : nil
         metadata["zone"] = zone.map { "\($0)" }
         metadata["path"] = unknown.map { "\($0)" }
@@ -99,4 +100,67 @@ final class RequestRecord: Sendable {
     /// The most characters of a path, and of a zone, in a log line.
     private static let pathMax = 200
     private static let zoneMax = 64
+}
+
+/// Records every request, in the log and the metrics, after the last byte of its answer.
+///
+/// While the server stops, each answer closes its connection, so that the client's next request can
+/// reach another server.
+struct RequestRecordMiddleware: RouterMiddleware {
+    typealias Context = ServerRequestContext
+
+    let metrics: ServerMetrics
+    let readiness: Readiness
+    /// Whether the server encrypts its connections itself.
+    let isEncrypted: Bool
+
+    /// How long a browser then asks for nothing but `https`, in seconds.
+    private static let strictSeconds = 31_536_000
+
+    func handle(
+        _ request: Request,
+        context: ServerRequestContext,
+        next: @concurrent (Request, ServerRequestContext) async throws -> Response
+    ) async throws -> Response {
+        let record = RequestRecord(request, context: context, metrics: metrics)
+        // If `next` throws, the client disconnected, and the record ends when it is released.
+        var response = try await next(request, context)
+        if response.body.contentLength != 0 {
+            // An answer without content has nothing to guess at, and stays short.
+            response.headers[.xContentTypeOptions] = "nosniff"
+            if isEncrypted { response.headers[.strictTransportSecurity] = "max-age=\(Self.strictSeconds)" }
+        }
+        if readiness.isStopping { response.headers[.connection] = "close" }
+        let status = response.status
+        let body = response.body
+        guard let length = body.contentLength, length > JSONAnswer.pieceBytesMax else {
+            // The server sends the answer in one write.
+            record.end("answered", status: status, bytes: body.contentLength ?? 0)
+            return response
+        }
+        let eventLoop = context.channel.eventLoop
+        response.body = ResponseBody(contentLength: length) { writer in
+            do { try await body.write(PacedWriter(writer, on: eventLoop)) } catch {
+                record.end("cut off", status: status, bytes: nil)
+                throw error
+            }
+            record.end("answered", status: status, bytes: length)
+        }
+        return response
+    }
+}
+
+/// Turns the errors of routes into JSON answers.
+struct ErrorMiddleware: RouterMiddleware {
+    typealias Context = ServerRequestContext
+
+    func handle(
+        _ request: Request,
+        context: ServerRequestContext,
+        next: @concurrent (Request, ServerRequestContext) async throws -> Response
+    ) async throws -> Response {
+        do { return try await next(request, context) } catch let error as ClientGone { throw error.cause } catch {
+            return try await ErrorAnswer.response(to: error, request: request, context: context)
+        }
+    }
 }

@@ -96,3 +96,152 @@ extension WriteHeaders {
         }
     }
 }
+
+/// The headers of a write.
+struct WriteHeaders: Hashable, Sendable {
+    /// The state that the client has seen.
+    let precondition: Precondition
+    /// The id of the change set, in lower case; nil if the client names none.
+    let id: String?
+    /// The revision up to which the client has seen the whole zone.
+    let seen: Int64?
+    /// The client's preferences.
+    let preferences: Preferences
+
+    /// Reads the headers of a request.
+    ///
+    /// - Parameters:
+    ///   - headers: The headers.
+    ///   - method: The method; that of a batch is `post`.
+    /// - Throws: ``TidemarkCore/TidemarkError`` for a header that the server does not understand.
+    init(_ headers: HTTPFields, of method: WriteRequest.Method) throws(TidemarkError) {
+        try MediaTypes.check(headers, hasBody: method != .delete)
+        preferences = try Preferences(headers[.prefer])
+        precondition = try Precondition(
+            ifMatch: headers[.ifMatch],
+            ifNoneMatch: headers[.ifNoneMatch],
+            of: method
+        )
+        id = try headers[.idempotencyKey].map { text throws(TidemarkError) in try Self.id(text) }
+        seen = try headers[.tidemarkSeen].map { text throws(TidemarkError) in try Self.revision(text) }
+    }
+
+    private static func id(_ text: String) throws(TidemarkError) -> String {
+        guard let id = UUID(uuidString: text.filter { $0 != "\"" }) else {
+            throw TidemarkError(
+                .invalidArgument,
+                "Idempotency-Key is no UUID.",
+                fix: "Send 128 new random bits as a UUID, and the same ones when you repeat the request."
+            )
+        }
+        return id.uuidString.lowercased()
+    }
+
+    private static func revision(_ text: String) throws(TidemarkError) -> Int64 {
+        guard let revision = Int64(text), revision >= 0 else {
+            throw TidemarkError(
+                .invalidArgument,
+                "Tidemark-Seen is no revision.",
+                fix: "Send the revision of an answer about the whole zone, or leave the header out."
+            )
+        }
+        return revision
+    }
+}
+
+extension HTTPField.Name {
+    static let prefer = customName("Prefer")
+    static let preferenceApplied = customName("Preference-Applied")
+    static let idempotencyKey = customName("Idempotency-Key")
+    static let tidemarkSeen = customName("Tidemark-Seen")
+}
+
+/// The header `Prefer` of a write (RFC 7240).
+struct Preferences: Hashable, Sendable {
+    /// Whether the client wants no record in the answer.
+    private(set) var isMinimal = false
+    /// The preferences that the server follows, as in `Preference-Applied`; nil if there are none.
+    private(set) var applied: String?
+
+    /// Reads the header.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown preference, unless the client sends
+    ///   `handling=lenient`.
+    init(_ header: String?) throws(TidemarkError) {
+        let parts = (header ?? "").split(separator: ",").map { part in
+            String(part.prefix { $0 != ";" }.filter { $0 != " " && $0 != "\"" }).lowercased()
+        }
+        let known = parts.filter(Self.known.contains)
+        guard known.count == parts.count || parts.contains("handling=lenient") else {
+            throw TidemarkError(
+                .invalidArgument,
+                "Prefer has a preference that this server does not know.",
+                fix: "It knows return=minimal, return=representation, handling=strict and handling=lenient."
+            )
+        }
+        // The first one counts, as RFC 7240 says.
+        isMinimal = known.first { $0.hasPrefix("return=") } == "return=minimal"
+        applied = known.isEmpty ? nil : known.joined(separator: ", ")
+    }
+
+    private static let known: Set<String> = [
+        "return=minimal", "return=representation", "handling=strict", "handling=lenient",
+    ]
+}
+
+/// The media types of the requests and answers of clients without rows.
+enum MediaTypes {
+    private static let bodies: Set<String> = ["application/json", "application/merge-patch+json"]
+    private static let answers: Set<String> = [
+        "*/*", "application/*", "application/json", "application/problem+json",
+    ]
+
+    /// Checks `Accept`, and `Content-Type` if the request has a body.
+    ///
+    /// `null` is NULL and a missing member stays, so both types of bodies mean the same. A request need name none.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/notAcceptable`` or ``TidemarkCore/ErrorCode/unsupportedMediaType``.
+    static func check(_ headers: HTTPFields, hasBody: Bool) throws(TidemarkError) {
+        guard accepts(headers[.accept]) else {
+            throw TidemarkError(
+                .notAcceptable,
+                "The server answers in JSON, which Accept excludes.",
+                fix: "Send Accept: application/json, or leave it out."
+            )
+        }
+        guard hasBody, let type = headers[.contentType].map(essence), !bodies.contains(type) else { return }
+        throw TidemarkError(
+            .unsupportedMediaType,
+            "The server cannot read a body of this media type.",
+            fix: "Send Content-Type: application/json; with curl, add -H 'Content-Type: application/json'."
+        )
+    }
+
+    private static func accepts(_ header: String?) -> Bool {
+        guard let header, !header.isEmpty else { return true }
+        return header.split(separator: ",").contains { part in
+            answers.contains(essence(part)) && !part.filter { $0 != " " }.lowercased().hasSuffix(";q=0")
+        }
+    }
+
+    /// Returns a media type without its parameters.
+    private static func essence(_ type: some StringProtocol) -> String {
+        String(type.prefix { $0 != ";" }).filter { $0 != " " && $0 != "\t" }.lowercased()
+    }
+}
+
+extension ServerRequestContext {
+    /// Returns the name of a user, an invitation or a device in the request's path.
+    ///
+    /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` for a name that is no percent-encoded UTF-8.
+    func name(_ parameter: String) throws(TidemarkError) -> String {
+        guard let text = parameters.get(parameter)?.removingPercentEncoding, !text.utf8.contains(0) else {
+            throw TidemarkError(
+                .malformedRequest,
+                "The name in the path is not valid percent-encoded UTF-8.",
+                fix: "Percent-encode the name."
+            )
+        }
+        return text
+    }
+}
