@@ -79,4 +79,40 @@ import TidemarkTestSupport
         }
         #expect(rows == ["2 0 -", #"3 1 {"n":1}"#, "phone"])
     }
+
+    /// A device confirms notes by their numbers, so a number that comes again would hide a loss from its user.
+    @Test func `numbers of notes go on after those that an older version gave and deleted`() async throws {
+        let zone = try TestZone(
+            "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes VALUES (1, 'a')",
+            policies: ["notes": .lastWriter]
+        )
+        let edit = { (device: String, time: Int, number: Int, text: String) in
+            #"""
+            {"maxRevision":1,"device":"\#(device)","changeSets":[{
+             "id":"6f6d3a4e-0000-4000-8000-00000000000\#(number)","time":\#(time),
+             "notes":{"update":[1],"attributes":{"1":{"text":"\#(text)"}}}}]}
+            """#
+        }
+        _ = try await zone.bytes(edit("phone", 1_000, 1, "b"))
+        _ = try await zone.bytes(edit("laptop", 2_000, 2, "c"))
+        try await zone.store.close()
+        let read = { (sql: String) in
+            try await DatabaseQueue(path: zone.path).read { try Int.fetchAll($0, sql: sql) }
+        }
+        #expect(try await read("SELECT number FROM tidemark_overruled") == [1])
+        try TestZone.write(
+            """
+            UPDATE sqlite_sequence SET seq = 7 WHERE name = 'tidemark_overruled';
+            DELETE FROM tidemark_overruled;
+            ALTER TABLE tidemark_zone DROP COLUMN notes;
+            """,
+            to: zone.path
+        )
+        let store = try EmbeddedStore(path: zone.path, newEpoch: UUID())
+        let body = Array(edit("tablet", 3_000, 3, "d").utf8)
+        _ = try await store.sync(zone: EmbeddedStore.zoneName, body: body)
+        try await store.close()
+        #expect(try await read("SELECT number FROM tidemark_overruled") == [8])
+        #expect(try await read("SELECT notes FROM tidemark_zone") == [8])
+    }
 }

@@ -19,7 +19,7 @@ extension Budget {
     /// ``SeamProtocol/exits`` tells by its type.
     static let exits = Budget(
         "functions by which rows or the log leave a store",
-        13,
+        11,
         cure: "Answer from a function that there is, such as the readers of rows and of the log."
     )
     /// The routes that answer members of a zone with its rows, its log or what follows from them.

@@ -41,13 +41,14 @@ struct SeamProtocol {
         }
     }
 
-    /// The types that have no rows: numbers, states, hashes and verdicts, results of a caller's own closure, and users.
+    /// The types that have no rows: numbers, free ids, states, hashes and verdicts, results of a caller's own closure,
+    /// and users.
     ///
     /// The last two words are labels of a result.
     private static let harmless: Set<String> = [
         "AccessRow", "Ancestry", "Bool", "ClosedRange", "CommitHead", "ConflictPolicy", "Error", "Exchange",
-        "Fingerprint", "Int", "Int64", "Result",
-        "RowEstimate", "Success", "SyncRequest", "Verdict", "ZoneRevision", "ZoneState", "any", "columns", "table",
+        "Fingerprint", "IDAnswer", "Int", "Int64", "Result", "RowEstimate", "Success", "SyncRequest", "Verdict",
+        "ZoneDigest", "ZoneRevision", "ZoneState", "any", "columns", "table",
     ]
 
     /// The types after the colon of each declaration.

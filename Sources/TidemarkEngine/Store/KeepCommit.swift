@@ -270,10 +270,6 @@ private enum KeepSQL {
         into: "{main.tidemark_revision_rest|tidemark.piece}",
         ["revision": "bigint", "number": "integer", "text": "text"]
     )
-    private static let sentRevision: KeyValuePairs = [
-        "revision": "bigint", "id": "text", "device": "text", "time": "bigint", "body": "text", "chain": "text",
-        "user_id": "text",
-    ]
     /// PostgreSQL gets a long text in pieces, so that no program holds it whole; its row holds all of them.
     static let revisions = BookStatement(
         sqlite: """
@@ -301,7 +297,10 @@ private enum KeepSQL {
                     LIMIT 1))
             FROM {asked}
             """,
-        about: sentRevision
+        about: [
+            "revision": "bigint", "id": "text", "device": "text", "time": "bigint", "body": "text", "chain": "text",
+            "user_id": "text",
+        ]
     )
     static let keepFingerprints = BookStatement(
         into: "{fingerprint}",

@@ -191,7 +191,8 @@ extension BookDatabase {
     /// It stops before the bytes exceed the maximum, but returns at least the first.
     package func changeSets(of revisions: [Int64], bytesMax: Int) throws -> [Int64: String] {
         var bytes = 0
-        let question = BookQuestion(ChangeSetSQL.some, [.null], about: revisions.map { [.integer($0)] })
+        let limits = [Value.null, .integer(Int64(bytesMax))]
+        let question = BookQuestion(ChangeSetSQL.some, limits, about: revisions.map { [.integer($0)] })
         let entries = try read(question) { entry, count in
             bytes += entry.length
             return count == 0 || bytes <= bytesMax
@@ -292,11 +293,22 @@ private enum ChangeSetSQL {
         entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision")
     )
     static let some = BookStatement(
-        entries(
-            from: "{asked} CROSS JOIN",
-            where: "WHERE {here entry} AND entry.revision = asked.revision ORDER BY asked.n"
-        ),
+        sqlite: someEntries,
+        postgres: """
+            SELECT *
+            FROM (
+                SELECT page.*, sum(octet_length(body)) OVER (ORDER BY place) AS bytes
+                FROM (\(someEntries)) AS page
+            ) AS measured
+            WHERE bytes - octet_length(body) <= $3
+            ORDER BY place
+            """,
         about: ["revision": "bigint"]
+    )
+    private static let someEntries = entries(
+        own: "NULL, NULL, asked.n AS place",
+        from: "{asked} CROSS JOIN",
+        where: "WHERE {here entry} AND entry.revision = asked.revision"
     )
     static let start = BookStatement(
         """

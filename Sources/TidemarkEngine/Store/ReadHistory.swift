@@ -68,8 +68,8 @@ extension BookDatabase {
 
     /// Returns the hashes of the history up to revisions; empty or absent where the log has none.
     package func chains(of revisions: Set<Int64>) throws -> [Int64: String] {
-        try rows(BookQuestion(HistorySQL.chains, about: revisions.map { [.integer($0)] })).reduce(into: [:]) {
-            $0[try $1.number(0)] = try $1.text(1)
+        try rows(BookQuestion(HistorySQL.revisions, about: revisions.map { [.integer($0)] })).reduce(into: [:]) {
+            $0[try $1.number(0)] = try $1.text(5)
         }
     }
 
@@ -110,13 +110,11 @@ extension BookDatabase {
 }
 
 private enum HistorySQL {
-    private static let entry = "SELECT revision, tbl, key, operation, columns, unlogged FROM {log}"
-
     // Without the index, SQLite 3.40 reads the whole log and sorts it; the first comparison is a range of
     // PostgreSQL's index over the revisions.
     static let entriesAfter = BookStatement(
         """
-        \(entry) {INDEXED BY tidemark_log_revision|}
+        SELECT revision, tbl, key, operation, columns, unlogged FROM {log} {INDEXED BY tidemark_log_revision|}
         WHERE {here} AND revision >= CAST($2 AS bigint) AND (revision, tbl, key) > (CAST($2 AS bigint), $3, $4)
         ORDER BY revision, tbl, key
         LIMIT $5
@@ -124,7 +122,7 @@ private enum HistorySQL {
     )
     static let entriesOfRecord = BookStatement(
         """
-        \(entry)
+        SELECT revision, tbl, key, operation, columns, unlogged FROM {log}
         WHERE {here} AND tbl = $2 AND key = $3 AND revision < $4
         ORDER BY revision DESC
         LIMIT $5
@@ -147,7 +145,7 @@ private enum HistorySQL {
     )
     static let revisions = BookStatement(
         """
-        SELECT entry.revision, entry.id, entry.device, entry.user_id, entry.committed
+        SELECT entry.revision, entry.id, entry.device, entry.user_id, entry.committed, entry.chain
         FROM {asked} JOIN {revision} AS entry ON {here entry} AND entry.revision = asked.revision
         """,
         about: ["revision": "bigint"]
@@ -158,13 +156,6 @@ private enum HistorySQL {
         FROM {asked} JOIN {log} AS entry {INDEXED BY tidemark_log_revision|}
             ON {here entry} AND entry.revision = asked.revision
         GROUP BY entry.revision, entry.tbl, entry.operation
-        """,
-        about: ["revision": "bigint"]
-    )
-    static let chains = BookStatement(
-        """
-        SELECT entry.revision, entry.chain
-        FROM {asked} JOIN {revision} AS entry ON {here entry} AND entry.revision = asked.revision
         """,
         about: ["revision": "bigint"]
     )
