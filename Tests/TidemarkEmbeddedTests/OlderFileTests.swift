@@ -115,4 +115,21 @@ import TidemarkTestSupport
         #expect(try await read("SELECT number FROM tidemark_overruled") == [8])
         #expect(try await read("SELECT notes FROM tidemark_zone") == [8])
     }
+
+    @Test func `a damaged file of an earlier version is repaired`() async throws {
+        let zone = try TestZone("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)")
+        let create = #"{"maxRevision":0,"changeSets":[{"notes":{"create":[-1],"attributes":{"-1":{"text":"a"}}}}]}"#
+        _ = try await zone.bytes(create)
+        try await zone.store.close()
+        try TestZone.write(
+            """
+            ALTER TABLE tidemark_zone DROP COLUMN notes;
+            DROP INDEX tidemark_log_revision;
+            UPDATE tidemark_revision SET body = replace(body, '"a"', '"b"');
+            """,
+            to: zone.path
+        )
+        #expect(try ZoneVerification(path: zone.path, repairing: true).damagedEntries.count == 1)
+        #expect(try ZoneVerification(path: zone.path, repairing: false).damagedEntries.isEmpty)
+    }
 }

@@ -34,10 +34,20 @@ extension FileBooks {
     package func write(_ question: BookQuestion) throws {
         guard let insertion = question.statement.insertion else { return try run(question) { _ in true } }
         let columns = question.statement.setColumns
-        let insert = InsertRows(insertion.target, columns: columns, insertion.conflict, in: db)
+        let marks = "(\(Array(repeating: "?", count: columns).joined(separator: ", ")))"
         do {
-            try insert.run(question.count) { index, row in
-                for (column, value) in question.row(index).enumerated() { row.bind(value, at: Int32(column)) }
+            // Few statements, which are compiled once.
+            for start in stride(from: 0, to: question.count, by: 32) {
+                let size = min(32, question.count - start)
+                let rows = Array(repeating: marks, count: size).joined(separator: ", ")
+                let sql = "INSERT INTO \(insertion.target) VALUES \(rows) \(insertion.conflict)"
+                try BoundStatement(sql, in: db).run { statement in
+                    for place in 0..<size {
+                        for (column, value) in question.row(start + place).enumerated() {
+                            statement.bind(value, at: Int32(place * columns + column + 1))
+                        }
+                    }
+                }
             }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_PRIMARYKEY {
             throw DuplicateRow()

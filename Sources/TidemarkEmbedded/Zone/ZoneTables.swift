@@ -48,14 +48,11 @@ enum ZoneTables {
             try db.execute(sql: "ALTER TABLE tidemark_log ADD COLUMN unlogged TEXT")
         }
         if try !db.columns(in: "tidemark_zone").contains(where: { $0.name == "notes" }) {
-            try db.execute(
-                sql: """
-                    ALTER TABLE tidemark_zone ADD COLUMN notes INTEGER NOT NULL DEFAULT 0;
-                    UPDATE tidemark_zone
-                    SET notes = coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_overruled'), 0);
-                    """
-            )
+            try db.execute(sql: "ALTER TABLE tidemark_zone ADD COLUMN notes INTEGER NOT NULL DEFAULT 0")
         }
+        // An earlier version, which may have had the file since, counts notes in the sequence alone.
+        let lastNumber = "(SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_overruled')"
+        try db.execute(sql: "UPDATE tidemark_zone SET notes = \(lastNumber) WHERE notes < \(lastNumber)")
         for table in ["tidemark_revision", "tidemark_lap"]
         where try !db.columns(in: table).contains(where: { $0.name == "user_id" }) {
             try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN user_id TEXT")

@@ -17,7 +17,9 @@ package protocol BookDatabase {
 
 extension BookDatabase {
     /// Runs one question, and returns its rows.
-    package func rows(_ question: BookQuestion) throws -> [BookRow] { try answers([question])[0] }
+    package func rows(_ question: BookQuestion) throws -> [BookRow] {
+        question.statement.hasSet && question.count == 0 ? [] : try answers([question])[0]
+    }
 
     /// Runs a statement, and returns its rows.
     package func rows(_ statement: BookStatement, _ values: [Value] = []) throws -> [BookRow] {

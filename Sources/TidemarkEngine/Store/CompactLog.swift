@@ -41,23 +41,30 @@ extension CommitTransaction {
         let numbered = Set(schema.tables.filter { $0.keyKind == .integer }.map(\.name))
         var place: [Value] = [.text(""), .text("")]
         while true {
-            let records = try rows(CompactSQL.recordsWithSeveral, range + place)
-            guard let last = records.last else { return }
-            place = [.text(try last.text(0)), .text(try last.text(1))]
-            let names = try records.map { [Value.text(try $0.text(0)), .text(try $0.text(1))] }
-            let entries = try rows(BookQuestion(CompactSQL.entries, [range[1]], about: names))
-            try write(BookQuestion(CompactSQL.deleteEntries, [range[1]], about: names))
-            var merged: [[Value]] = []
-            var start = 0
-            while start < entries.count {
-                let name = (table: try entries[start].text(0), key: try entries[start].text(1))
-                let end = entries[start...].firstIndex { $0[0] != name.table || $0[1] != name.key } ?? entries.count
-                let history = try RecordEntries(entries[start..<end], isNumbered: numbered.contains(name.table))
-                merged += history.merged.map { [.text(name.table), .text(name.key)] + $0 }
-                start = end
+            let records = try rows(CompactSQL.recordsWithSeveral, range + place).map { row in
+                [Value.text(try row.text(0)), .text(try row.text(1))]
             }
-            try write(CompactSQL.insertEntries, count: merged.count) { merged[$0] }
+            guard let last = records.last else { return }
+            place = last
+            for start in stride(from: 0, to: records.count, by: 1_000) {
+                try merge(Array(records[start..<min(start + 1_000, records.count)]), range, numbered: numbered)
+            }
         }
+    }
+
+    private func merge(_ names: [[Value]], _ range: [Value], numbered: Set<String>) throws {
+        let entries = try rows(BookQuestion(CompactSQL.entries, [range[1]], about: names))
+        try write(BookQuestion(CompactSQL.deleteEntries, [range[1]], about: names))
+        var merged: [[Value]] = []
+        var start = 0
+        while start < entries.count {
+            let name = (table: try entries[start].text(0), key: try entries[start].text(1))
+            let end = entries[start...].firstIndex { $0[0] != name.table || $0[1] != name.key } ?? entries.count
+            let history = try RecordEntries(entries[start..<end], isNumbered: numbered.contains(name.table))
+            merged += history.merged.map { [.text(name.table), .text(name.key)] + $0 }
+            start = end
+        }
+        try write(CompactSQL.insertEntries, count: merged.count) { merged[$0] }
     }
 }
 
@@ -148,7 +155,7 @@ private enum CompactSQL {
         GROUP BY changed.tbl, changed.key
         HAVING count(*) > 1
         ORDER BY changed.tbl, changed.key
-        LIMIT 1000
+        LIMIT 50000
         """
     )
     private static let record: KeyValuePairs = ["tbl": "text", "key": "text"]

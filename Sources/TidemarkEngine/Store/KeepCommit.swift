@@ -59,13 +59,10 @@ extension CommitTransaction {
                 .text(Operation.create.rawValue),
             ]
         }
-        guard created.count < entries.count else { return }
-        try write(
-            BookQuestion(
-                KeepSQL.changes,
-                about: entries.compactMap { revision, entry in entry.before.map { changed(entry, $0, in: revision) } }
-            )
-        )
+        let changes = entries.filter { $0.entry.before != nil }
+        try write(KeepSQL.changes, count: changes.count) { index in
+            changed(changes[index].entry, changes[index].entry.before ?? [], in: changes[index].revision)
+        }
     }
 
     private func changed(_ entry: CommittedRevision.Entry, _ before: [Value], in revision: Int64) -> [Value] {
@@ -87,10 +84,13 @@ extension CommitTransaction {
     ///
     /// The server's time of a revision is never before that of the previous one, also when the clock goes back.
     private func keepTexts(of revisions: [CommittedRevision], at time: Int64) throws {
-        for revision in revisions where revision.text.count > 1 {
-            let rest = revision.text.dropFirst()
-            try write(KeepSQL.pieces, count: rest.count) { index in
-                [.integer(revision.revision), .integer(Int64(index + 1)), .text(rest[index + 1])]
+        for revision in revisions {
+            // Some 1 MiB at once.
+            for start in stride(from: 1, to: revision.text.count, by: 16) {
+                try write(KeepSQL.pieces, count: min(16, revision.text.count - start)) { index in
+                    let number = start + index
+                    return [.integer(revision.revision), .integer(Int64(number)), .text(revision.text[number])]
+                }
             }
         }
         try write(
@@ -175,6 +175,8 @@ extension CommitTransaction {
             KeepSQL.refusal,
             [.text(id), .integer(time), .integer(refusal.base), Value(ifAny: refusal.sent)]
         )
+        // Those of devices go with the contacts of devices.
+        if refusal.device == nil { try forgetOldRefusals() }
         if planted(PlantedBug.skipsRevision) {
             var head = try head()
             head.state = head.state.with(revision: head.state.revision + 1)

@@ -17,13 +17,16 @@ extension BookDatabase {
             ]
         }
         try write(BookQuestion(ContactSQL.keep, [.text(Exchange.forgottenLap)], about: rows))
-        try write(ContactSQL.forgetRefusals, [])
+        try forgetOldRefusals()
         for user in Set(contacts.compactMap(\.user)).sorted() {
             for row in try self.rows(ContactSQL.excess, [.text(user)]) {
                 try forget(device: try row.text(0), of: user)
             }
         }
     }
+
+    /// Forgets the records of refusals before the latest 10,000.
+    func forgetOldRefusals() throws { try write(ContactSQL.forgetRefusals, []) }
 
     /// Deletes a device's contact and the notes for it, and takes a nonce that no device knows for its last one.
     ///

@@ -57,7 +57,8 @@ extension BookState {
             after: revision,
             through: revision + Int64(revisionsMax),
             limit: revisionsMax,
-            bytesMax: bytesMax
+            bytesMax: bytesMax,
+            bringsFirst: false
         )
         return missed.question(layout: layout)
     }
@@ -102,6 +103,7 @@ extension MissedRevisions {
             [
                 .text(layout), device.map(Value.text) ?? .null, .integer(after), .integer(through),
                 .integer(Int64(min(limit, 1 << 40)) + 1), .integer(Int64(bytesMax)),
+                .integer(bringsFirst ? 1 : 0),
             ]
         )
     }
@@ -253,42 +255,47 @@ private enum ChangeSetSQL {
         """
     }
 
-    /// PostgreSQL sends no rows beyond the first one that exceeds the bytes.
-    private static func bounded(_ entries: String, order: String, bytesMax: String, limit: String = "")
-        -> BookStatement
-    {
-        BookStatement(
-            sqlite: "\(entries) ORDER BY entry.\(order) \(limit)",
-            postgres: """
-                SELECT *
-                FROM (
-                    SELECT page.*, sum(octet_length(body)) OVER (ORDER BY \(order)) AS bytes
-                    FROM (\(entries) ORDER BY entry.\(order) \(limit)) AS page
-                ) AS measured
-                WHERE bytes - octet_length(body) <= \(bytesMax)
-                ORDER BY \(order)
-                """
-        )
-    }
-
     /// With the copies of their author `$3`.
-    static let missed = bounded(
-        entries(
-            own: "own.body AS whole, own.ids",
-            where: """
-                LEFT JOIN {verdict} AS own ON {here own} AND own.id = entry.id AND own.device = $3
-                WHERE {here entry} AND entry.revision > $4 AND entry.revision <= $5
-                """
-        ),
-        order: "revision",
-        bytesMax: "$7",
-        limit: "LIMIT $6"
+    private static let missedEntries = entries(
+        own: "own.body AS whole, own.ids",
+        where: """
+            LEFT JOIN {verdict} AS own ON {here own} AND own.id = entry.id AND own.device = $3
+            WHERE {here entry} AND entry.revision > $4 AND entry.revision <= $5
+            ORDER BY entry.revision
+            LIMIT $6
+            """
     )
-    static let recent = bounded(
-        entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4"),
-        order: "revision DESC",
-        bytesMax: "$5"
+    /// PostgreSQL sends of the row that exceeds the bytes only the length, unless it is the first and wanted anyway.
+    static let missed = BookStatement(
+        sqlite: missedEntries,
+        postgres: """
+            SELECT revision, device, chain, CASE WHEN fits THEN body END, CASE WHEN NOT fits THEN octet_length(body) END,
+                previous, fingerprint, whole, ids
+            FROM (
+                SELECT measured.*, bytes <= $7 OR $8::boolean AND bytes = octet_length(body) AS fits
+                FROM (
+                    SELECT page.*, sum(octet_length(body)) OVER (ORDER BY revision) AS bytes
+                    FROM (\(missedEntries)) AS page
+                ) AS measured
+            ) AS judged
+            WHERE bytes - octet_length(body) <= $7
+            ORDER BY revision
+            """
     )
+    /// PostgreSQL sends only the rows that fit.
+    static let recent = BookStatement(
+        sqlite: "\(recentEntries) ORDER BY entry.revision DESC",
+        postgres: """
+            SELECT *
+            FROM (
+                SELECT page.*, sum(octet_length(body)) OVER (ORDER BY revision DESC) AS bytes
+                FROM (\(recentEntries)) AS page
+            ) AS measured
+            WHERE bytes <= $5
+            ORDER BY revision DESC
+            """
+    )
+    private static let recentEntries = entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4")
     static let range = BookStatement(
         entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision")
     )
@@ -300,7 +307,7 @@ private enum ChangeSetSQL {
                 SELECT page.*, sum(octet_length(body)) OVER (ORDER BY place) AS bytes
                 FROM (\(someEntries)) AS page
             ) AS measured
-            WHERE bytes - octet_length(body) <= $3
+            WHERE bytes <= $3 OR bytes = octet_length(body)
             ORDER BY place
             """,
         about: ["revision": "bigint"]
