@@ -80,8 +80,7 @@ enum AccessLocation: Hashable {
             throw TidemarkError(
                 .unusableFile,
                 "The database of users cannot be opened: \(failure.message.trimmingCharacters(in: .whitespacesAndNewlines))",
-                fix: "Check the address, that the server runs, and that the role may create schemas and tables."
-            )
+                fix: "Check the address, that the server runs, and that the role may create schemas and tables.")
         }
     }
 }

@@ -59,9 +59,7 @@ struct AccessPlace: ParsableArguments {
         let zones = try await location.zones()
         guard zones.contains(zone) || zones.isEmpty else {
             throw TidemarkError(
-                .unknownZone,
-                "The server has no zone \(zone).",
-                fix: "Choose one of its zones: \(Counted.list(zones))."
+                .unknownZone, "The server has no zone \(zone).", fix: "Choose one of its zones: \(Counted.list(zones))."
             )
         }
     }
@@ -72,10 +70,8 @@ struct AccessPlace: ParsableArguments {
             var isFolder: ObjCBool = false
             guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder), isFolder.boolValue else {
                 throw TidemarkError(
-                    .unusableFile,
-                    "There is no data folder \(folder).",
-                    fix: "Check the path; `tidemark serve --schema FILE.sql --data \(folder)` makes the folder."
-                )
+                    .unusableFile, "There is no data folder \(folder).",
+                    fix: "Check the path; `tidemark serve --schema FILE.sql --data \(folder)` makes the folder.")
             }
         case .file(let file): try ExistingFile.require(file, fix: "Name the SQLite file that the server serves.")
         case .store: break
@@ -83,10 +79,8 @@ struct AccessPlace: ParsableArguments {
         guard !makes else { return }
         guard try await location.hasUsers() else {
             throw TidemarkError(
-                .invalidArgument,
-                "The server has no users yet.",
-                fix: "Add the first one by `tidemark user add NAME \(location.arguments)`."
-            )
+                .invalidArgument, "The server has no users yet.",
+                fix: "Add the first one by `tidemark user add NAME \(location.arguments)`.")
         }
     }
 }

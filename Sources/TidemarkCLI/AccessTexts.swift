@@ -31,10 +31,7 @@ enum AccessTexts {
         guard let role = Role(rawValue: text) else {
             let names = Role.allCases.reversed().map(\.rawValue) + [noRole]
             throw TidemarkError(
-                .invalidArgument,
-                "\(text) is not a role.",
-                fix: "Choose \(names.joined(separator: ", "))."
-            )
+                .invalidArgument, "\(text) is not a role.", fix: "Choose \(names.joined(separator: ", ")).")
         }
         return role
     }
@@ -48,10 +45,8 @@ enum AccessTexts {
         let whole = text.count == 10 ? "\(text)T00:00:00Z" : text
         do { return Int64(try Date(whole, strategy: .iso8601).timeIntervalSince1970 * 1_000) } catch {
             throw TidemarkError(
-                .invalidArgument,
-                "\(text) is not a date.",
-                fix: "Write a day such as 2026-11-30, or a time in UTC such as 2026-11-30T12:00:00Z."
-            )
+                .invalidArgument, "\(text) is not a date.",
+                fix: "Write a day such as 2026-11-30, or a time in UTC such as 2026-11-30T12:00:00Z.")
         }
     }
 }

@@ -7,17 +7,13 @@ struct BrowserOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A host name besides localhost that the server accepts; may be repeated.",
-            discussion: "Needed if a proxy in front of the server passes its own name on.",
-            valueName: "name"
-        )
-    ) var host: [String] = []
+            discussion: "Needed if a proxy in front of the server passes its own name on.", valueName: "name"))
+    var host: [String] = []
 
     @Option(
         help: ArgumentHelp(
             "An origin whose web pages may read and write; may be repeated. Without it, only the server's own.",
-            valueName: "https://app.example"
-        )
-    ) var allowOrigin: [String] = []
+            valueName: "https://app.example")) var allowOrigin: [String] = []
 
     /// Creates the policy of the options.
     func policy() throws(TidemarkError) -> BrowserPolicy { try BrowserPolicy(allowedOrigins: allowOrigin, hosts: host) }

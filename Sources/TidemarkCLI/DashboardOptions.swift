@@ -9,10 +9,8 @@ struct DashboardOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "A folder with the dashboard's files, read again for each request, for work on them.",
-            valueName: "folder"
-        )
-    ) var dashboardFolder: String?
+            "A folder with the dashboard's files, read again for each request, for work on them.", valueName: "folder"))
+    var dashboardFolder: String?
 
     func validate() throws {
         guard !hasNoDashboard || dashboardFolder == nil else {

@@ -17,8 +17,7 @@ struct Download {
     /// Creates a file by a method of ``Tidemark/DeviceFileJoin``, then prints its summary.
     func run(
         _ make: (_ join: DeviceFileJoin, _ progress: @escaping @Sendable (_ received: Int64, _ total: Int64?) -> Void)
-            async throws -> DeviceStatus,
-        saying summary: (DeviceStatus) -> String
+            async throws -> DeviceStatus, saying summary: (DeviceStatus) -> String
     ) async throws {
         let bar = ProgressBar("downloading")
         let transport = try access.transport(to: url, asksForToken: asksForToken)

@@ -9,9 +9,7 @@ struct EncryptionOptions: ParsableArguments {
         help: ArgumentHelp(
             "A PEM file with the server's certificate, then those of its authorities.",
             discussion: "With --tls-key, the server speaks TLS 1.2 or newer. It reads both files at its start.",
-            valueName: "file"
-        )
-    ) var tlsCertificate: String?
+            valueName: "file")) var tlsCertificate: String?
 
     @Option(help: ArgumentHelp("A PEM file with the certificate's private key.", valueName: "file")) var tlsKey: String?
 

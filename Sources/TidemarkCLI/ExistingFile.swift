@@ -24,9 +24,7 @@ enum ExistingFile {
 
     private static func unreadable(_ path: String, problem: String, reason: Int32) -> TidemarkError {
         TidemarkError(
-            .unusableFile,
-            "\(problem) \(path): \(String(cString: strerror(reason))).",
-            fix: "Check the permissions of the file and of the folders above it."
-        )
+            .unusableFile, "\(problem) \(path): \(String(cString: strerror(reason))).",
+            fix: "Check the permissions of the file and of the folders above it.")
     }
 }

@@ -10,9 +10,7 @@ struct IdentityOptions: ParsableArguments {
     @Flag(
         help: ArgumentHelp(
             "Only users with a token may send requests; `tidemark user add` adds them.",
-            discussion: "Needed to listen on another address than the loopback."
-        )
-    ) var users = false
+            discussion: "Needed to listen on another address than the loopback.")) var users = false
 
     @Option(
         help: ArgumentHelp(
@@ -98,12 +96,7 @@ struct IdentityOptions: ParsableArguments {
                 count > 0 || !served.lines.isEmpty
                 ? "\(Counted.text(count, "user")) may sign in"
                 : "nobody may sign in yet; add a user: tidemark user add NAME \(location.arguments)"
-            return OpenGate(
-                gate: served.gate,
-                lines: served.lines + [line],
-                access: served,
-                close: opened.close
-            )
+            return OpenGate(gate: served.gate, lines: served.lines + [line], access: served, close: opened.close)
         }
     }
 }

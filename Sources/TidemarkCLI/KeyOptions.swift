@@ -21,10 +21,8 @@ struct KeyOptions: ParsableArguments {
             let columns = parts.count == 2 ? parts[1].split(separator: ",").map(String.init) : []
             guard !columns.isEmpty, keys[parts[0]] == nil else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) is no key of a table, or the table's second one.",
-                    fix: "Write table=column,column once for each table."
-                )
+                    .invalidArgument, "\(text) is no key of a table, or the table's second one.",
+                    fix: "Write table=column,column once for each table.")
             }
             keys[parts[0]] = columns
         }

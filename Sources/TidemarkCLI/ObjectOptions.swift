@@ -49,10 +49,8 @@ struct ObjectOptions: ParsableArguments {
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
             guard parts.count == 2, ["device", "server"].contains(parts[1]) else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) does not say where a trigger runs.",
-                    fix: "Write name=device or name=server."
-                )
+                    .invalidArgument, "\(text) does not say where a trigger runs.",
+                    fix: "Write name=device or name=server.")
             }
             triggers[parts[0]] = parts[1] == "device"
         }
@@ -60,10 +58,8 @@ struct ObjectOptions: ParsableArguments {
             let parts = text.split(separator: "=", maxSplits: 1).map(String.init)
             guard parts.count == 2 else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) names no collation that stands for another.",
-                    fix: "Write name=BINARY, name=NOCASE or name=RTRIM."
-                )
+                    .invalidArgument, "\(text) names no collation that stands for another.",
+                    fix: "Write name=BINARY, name=NOCASE or name=RTRIM.")
             }
             collations[parts[0]] = parts[1].uppercased()
         }

@@ -12,10 +12,7 @@ struct OpenDevice {
     ///
     /// With `name`, the file keeps this name.
     init(
-        _ path: String,
-        access: ServerAccess? = nil,
-        name: String? = nil,
-        independent: IndependentTables? = nil,
+        _ path: String, access: ServerAccess? = nil, name: String? = nil, independent: IndependentTables? = nil,
         limits: Limits = .standard
     ) async throws {
         try ExistingFile.require(path, fix: Self.howToJoin)
@@ -37,15 +34,8 @@ struct OpenDevice {
         }
         let transport = try access?.transport(to: place.server)
         engine = try await SyncEngine(
-            database,
-            server: place.server,
-            zone: place.zone,
-            user: try transport?.storedUser(),
-            name: name,
-            transport: transport,
-            independent: independent,
-            limits: limits
-        )
+            database, server: place.server, zone: place.zone, user: try transport?.storedUser(), name: name,
+            transport: transport, independent: independent, limits: limits)
     }
 
     /// Reads a device's status without writing to its file.
@@ -64,8 +54,7 @@ struct OpenDevice {
     }
 
     private static func reading<Value: Sendable>(
-        _ path: String,
-        _ value: @escaping @Sendable (Database) throws -> Value
+        _ path: String, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         try ExistingFile.require(path, fix: howToJoin)
         do { return try await reading(at: path, value) } catch let error as DatabaseError
@@ -74,8 +63,7 @@ struct OpenDevice {
     }
 
     private static func reading<Value: Sendable>(
-        at path: String,
-        _ value: @escaping @Sendable (Database) throws -> Value
+        at path: String, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         var configuration = Configuration()
         configuration.readonly = true
@@ -86,8 +74,7 @@ struct OpenDevice {
 
     /// Reads a copy of a file on a read-only disk, because SQLite needs a lock file beside it.
     private static func readingCopy<Value: Sendable>(
-        of path: String,
-        _ value: @escaping @Sendable (Database) throws -> Value
+        of path: String, _ value: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         let name = FileManager.default.temporaryDirectory.appendingPathComponent("tidemark").path
         let scratch = try ScratchFolder(for: name, id: UUID())

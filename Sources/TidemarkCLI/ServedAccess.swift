@@ -52,11 +52,7 @@ final class ServedAccess: Sendable {
         let tokens = try await ProviderTokens(configuration.providers, now: SystemClock.milliseconds)
         try await Self.makeZones(of: configuration, at: host)
         gate = MemberGate(
-            database,
-            host: host,
-            policy: AccessPolicy(configuration, verifier: tokens),
-            now: SystemClock.milliseconds
-        )
+            database, host: host, policy: AccessPolicy(configuration, verifier: tokens), now: SystemClock.milliseconds)
         rates = RequestRates(configuration.limits)
         self.file = file
         self.host = host
@@ -105,19 +101,16 @@ final class ServedAccess: Sendable {
     }
 
     /// Makes the zones that a configuration names and that are not there.
-    private static func makeZones(
-        of configuration: AccessConfiguration,
-        at host: (any ZoneHost)?
-    ) async throws(TidemarkError) {
+    private static func makeZones(of configuration: AccessConfiguration, at host: (any ZoneHost)?)
+        async throws(TidemarkError)
+    {
         guard let host else { return }
         for name in configuration.zones.keys.sorted() {
             try ZoneName.requireChoosable(name)
             do { try await host.makeZone(name) } catch let error as TidemarkError { throw error } catch {
                 throw TidemarkError(
-                    .unavailable,
-                    "The zone \(name) of the access file cannot be made: \(error).",
-                    fix: "Check that the server can write into its folder or database."
-                )
+                    .unavailable, "The zone \(name) of the access file cannot be made: \(error).",
+                    fix: "Check that the server can write into its folder or database.")
             }
         }
     }

@@ -10,10 +10,7 @@ struct ServerAccess: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "A file that holds the bearer token for the server; without it, TIDEMARK_TOKEN of the environment.",
-            discussion: "Read again for each request.",
-            valueName: "file"
-        )
-    ) var tokenFile: String?
+            discussion: "Read again for each request.", valueName: "file")) var tokenFile: String?
 
     @Option(
         help: ArgumentHelp(
@@ -42,10 +39,8 @@ struct ServerAccess: ParsableArguments {
         let environment = ProcessInfo.processInfo.environment
         let file = caFile ?? environment["TIDEMARK_CA_FILE"]
         return try HTTPTransport(
-            url: url,
-            credentials: try credentials(environment, asksForToken: asksForToken, server: url),
-            certificateAuthorities: file.flatMap { $0.isEmpty ? nil : $0 }
-        )
+            url: url, credentials: try credentials(environment, asksForToken: asksForToken, server: url),
+            certificateAuthorities: file.flatMap { $0.isEmpty ? nil : $0 })
     }
 
     private func credentials(_ environment: [String: String], asksForToken: Bool, server: String) throws
@@ -116,11 +111,7 @@ private final class TokenFile: Sendable {
     private static let fix = "Give a file that holds the token and nothing else."
 
     private static func unusable(_ path: String, _ reason: String) -> TidemarkError {
-        TidemarkError(
-            .unusableFile,
-            "The token file \(path) \(reason).",
-            fix: fix
-        )
+        TidemarkError(.unusableFile, "The token file \(path) \(reason).", fix: fix)
     }
 }
 

@@ -68,11 +68,9 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     @TaskLocal package static var deed: Deed?
 
     /// Runs `body` with the bug planted in this thread or task only.
-    package static func withPlanted<Result>(
-        _ bug: PlantedBug?,
-        doing deed: Deed? = nil,
-        _ body: () throws -> Result
-    ) rethrows -> Result { try $current.withValue(bug) { try $deed.withValue(deed, operation: body) } }
+    package static func withPlanted<Result>(_ bug: PlantedBug?, doing deed: Deed? = nil, _ body: () throws -> Result)
+        rethrows -> Result
+    { try $current.withValue(bug) { try $deed.withValue(deed, operation: body) } }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }
 
@@ -103,8 +101,7 @@ package func mistaken(_ rule: ConflictRule) -> ConflictRule {
 
 /// Does nothing; the function of a debug build is in `TidemarkSQL`, which knows connections.
 @inlinable @inline(__always) package func runPlanted<Connection>(
-    _ bug: @autoclosure () -> PlantedBug,
-    in db: Connection
+    _ bug: @autoclosure () -> PlantedBug, in db: Connection
 ) throws {}
 
 /// The rule itself.

@@ -15,10 +15,8 @@ struct PagesFolder: Sendable {
         for name in names {
             guard let data = FileManager.default.contents(atPath: "\(path)/\(name)") else {
                 throw TidemarkError(
-                    .unusableFile,
-                    "The folder of the dashboard has no file \(name).",
-                    fix: "Give the folder Sources/TidemarkDashboard/Pages of a checkout, or serve without the option."
-                )
+                    .unusableFile, "The folder of the dashboard has no file \(name).",
+                    fix: "Give the folder Sources/TidemarkDashboard/Pages of a checkout, or serve without the option.")
             }
             files.append(WebPages.File(name: name, content: Array(data)))
         }

@@ -33,9 +33,7 @@ struct Bench: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "sqlite, or the address of a PostgreSQL server where the benchmark may create databases.",
-            valueName: "sqlite|url"
-        )
-    ) var store = "sqlite"
+            valueName: "sqlite|url")) var store = "sqlite"
 
     @Option(help: ArgumentHelp("Also write the results to a JSON file.", valueName: "file")) var json: String?
 
@@ -44,23 +42,17 @@ struct Bench: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The sizes of zones for growth, in rows; by default 10000,100000,1000000.",
-            valueName: "rows,..."
-        )
-    ) var sizes: Counts?
+            "The sizes of zones for growth, in rows; by default 10000,100000,1000000.", valueName: "rows,..."))
+    var sizes: Counts?
 
     @Option(
         help: ArgumentHelp(
-            "The lengths of history for growth, in revisions; by default 100,1000,10000.",
-            valueName: "revisions,..."
-        )
-    ) var histories: Counts?
+            "The lengths of history for growth, in revisions; by default 100,1000,10000.", valueName: "revisions,..."))
+    var histories: Counts?
 
     @Option(
         help: ArgumentHelp(
-            "The listeners in fanout; by default 100,1000,10000, as far as the system permits.",
-            valueName: "count,..."
-        )
+            "The listeners in fanout; by default 100,1000,10000, as far as the system permits.", valueName: "count,...")
     ) var listeners: Counts?
 
     @Option(help: "The days of the list in ways, up to 31; by default 31.") var days: Int?
@@ -109,10 +101,8 @@ struct Bench: AsyncParsableCommand {
 
     private var setting: BenchSetting {
         var setting = BenchSetting(
-            rows: rows ?? (trial ? 200 : 100_000),
-            postgres: store == "sqlite" ? nil : store,
-            folder: data ?? FileManager.default.temporaryDirectory.path
-        )
+            rows: rows ?? (trial ? 200 : 100_000), postgres: store == "sqlite" ? nil : store,
+            folder: data ?? FileManager.default.temporaryDirectory.path)
         setting.isTrial = trial
         if trial {
             setting.sizes = [50]

@@ -35,16 +35,11 @@ struct Simulate: AsyncParsableCommand {
             if let planted { return try await SimulatePlanted.run(planted) }
             guard let profile = Profile(rawValue: profile) else {
                 throw ValidationError(
-                    "There is no profile \(profile): " + Profile.allCases.map(\.rawValue).joined(separator: ", ") + "."
-                )
+                    "There is no profile \(profile): " + Profile.allCases.map(\.rawValue).joined(separator: ", ") + ".")
             }
             let campaign = Campaign(
-                seeds: seed..<(seed + max(1, seeds)),
-                rounds: rounds,
-                profile: profile,
-                isTracing: trace,
-                runsTwice: twice
-            )
+                seeds: seed..<(seed + max(1, seeds)), rounds: rounds, profile: profile, isTracing: trace,
+                runsTwice: twice)
             let bar = ProgressBar("simulating")
             let result = try await campaign.run { bar.update($0, of: $1, unit: "seeds") }
             bar.finish("\(result.seeds) seeds of \(rounds) rounds, \(profile.rawValue)")

@@ -39,8 +39,7 @@ enum SimulatePlanted {
     /// Throws an error, because planted bugs need a debug build.
     static func run(_ name: String) async throws {
         throw ValidationError(
-            "Bugs can be planted in debug builds only, and this is a release build. Run `make prove`."
-        )
+            "Bugs can be planted in debug builds only, and this is a release build. Run `make prove`.")
     }
 }
 #endif

@@ -5,10 +5,7 @@ import TidemarkTerminal
 /// `tidemark-dev way`: one sync of a client of `bench ways`, in a process of its own.
 struct WayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "way",
-        abstract: "Sync a list of dishes once, in one of the ways.",
-        shouldDisplay: false
-    )
+        commandName: "way", abstract: "Sync a list of dishes once, in one of the ways.", shouldDisplay: false)
 
     @Argument(help: "The way.") var way: Way
     @Option(help: "The server's address.") var url: String
@@ -21,14 +18,7 @@ struct WayCommand: AsyncParsableCommand {
     func run() async throws {
         try await Terminal.run {
             let setting = WaySync.Setting(
-                way: way,
-                url: url,
-                path: file,
-                cities: cities,
-                day: day,
-                failing: failing,
-                losing: losing
-            )
+                way: way, url: url, path: file, cities: cities, day: day, failing: failing, losing: losing)
             try await WaySync(setting).run()
         }
     }

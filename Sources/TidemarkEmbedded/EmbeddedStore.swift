@@ -85,57 +85,26 @@ public final class EmbeddedStore: SyncService {
     ///   ``TidemarkCore/TidemarkError``, or `DatabaseError` if the file is no database or cannot
     ///   be written.
     public convenience init(
-        path: String,
-        schemaSQL: String? = nil,
-        zone: String = EmbeddedStore.zoneName,
-        newEpoch: UUID,
-        isRestored: Bool = false,
-        excluding: Set<String> = [],
-        keys: [String: [String]] = [:],
-        policies: [String: ConflictPolicy] = [:],
-        renames: [ColumnRename] = [],
-        objects: ObjectDeclarations = ObjectDeclarations(),
-        limits: Limits = .standard,
-        now: (@Sendable () -> Int64)? = nil,
-        metrics: ServerMetrics = ServerMetrics(),
-        fanOut: FanOut? = nil,
+        path: String, schemaSQL: String? = nil, zone: String = EmbeddedStore.zoneName, newEpoch: UUID,
+        isRestored: Bool = false, excluding: Set<String> = [], keys: [String: [String]] = [:],
+        policies: [String: ConflictPolicy] = [:], renames: [ColumnRename] = [],
+        objects: ObjectDeclarations = ObjectDeclarations(), limits: Limits = .standard,
+        now: (@Sendable () -> Int64)? = nil, metrics: ServerMetrics = ServerMetrics(), fanOut: FanOut? = nil,
         warn: @escaping @Sendable (String) -> Void = { _ in }
     ) throws {
         try self.init(
-            path: path,
-            schemaSQL: schemaSQL,
-            zone: zone,
+            path: path, schemaSQL: schemaSQL, zone: zone,
             opening: ZoneFile.Opening(
-                renames: renames,
-                keys: keys,
-                policies: policies,
-                objects: objects,
-                isRestored: isRestored,
-                isFirst: true
-            ),
-            limits: limits,
-            now: now,
-            metrics: metrics,
-            fanOut: fanOut,
-            contacts: nil,
-            warn: warn,
-            adopt: ZoneFile.adopting(zone, newEpoch: newEpoch, excluding: excluding)
-        )
+                renames: renames, keys: keys, policies: policies, objects: objects, isRestored: isRestored,
+                isFirst: true), limits: limits, now: now, metrics: metrics, fanOut: fanOut, contacts: nil, warn: warn,
+            adopt: ZoneFile.adopting(zone, newEpoch: newEpoch, excluding: excluding))
     }
 
     /// Opens a zone's file, which a function adopts; `contacts` is the book that zones share, nil for one of its own.
     init(
-        path: String,
-        schemaSQL: String? = nil,
-        zone: String,
-        opening: ZoneFile.Opening,
-        limits: Limits,
-        now: (@Sendable () -> Int64)?,
-        metrics: ServerMetrics,
-        fanOut: FanOut?,
-        contacts: ContactBook?,
-        warn: @escaping @Sendable (String) -> Void,
-        adopt: @escaping ZoneFile.Adopt
+        path: String, schemaSQL: String? = nil, zone: String, opening: ZoneFile.Opening, limits: Limits,
+        now: (@Sendable () -> Int64)?, metrics: ServerMetrics, fanOut: FanOut?, contacts: ContactBook?,
+        warn: @escaping @Sendable (String) -> Void, adopt: @escaping ZoneFile.Adopt
     ) throws {
         StatementJournals.keepInMemory
         self.path = path
@@ -152,24 +121,17 @@ public final class EmbeddedStore: SyncService {
         self.watch = watch
         handler = SyncHandler(limits: limits)
         let file = try ZoneFile(
-            path: path,
-            schemaSQL: schemaSQL,
-            opening: opening,
-            now: now ?? SystemClock.milliseconds,
+            path: path, schemaSQL: schemaSQL, opening: opening, now: now ?? SystemClock.milliseconds,
             onCommit: { announcements.publish(ZoneRevision(zone: zone, epoch: $0.epoch, revision: $0.revision)) },
-            adopt: adopt
-        )
+            adopt: adopt)
         self.file = file
         let handler = CommitGroup(limits: limits)
         commit = { _, group in try await file.answer(group, by: handler) }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = Pulls(
-            limits: limits,
-            metrics: metrics,
-            contacts: contacts,
+            limits: limits, metrics: metrics, contacts: contacts,
             head: { _, device in try await file.head(watch, for: device) },
-            load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) }
-        )
+            load: { _, range, bytesMax in try await file.recent(range, bytesMax: bytesMax) })
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
         snapshots = SnapshotCache(besides: path, now: now ?? SystemClock.milliseconds)
     }
@@ -298,10 +260,8 @@ public final class EmbeddedStore: SyncService {
     func check(_ zone: String) throws {
         guard zone == self.zone else {
             throw TidemarkError(
-                .unknownZone,
-                "There is no zone of that name that you may read.",
-                fix: "This server has the zone \(self.zone)."
-            )
+                .unknownZone, "There is no zone of that name that you may read.",
+                fix: "This server has the zone \(self.zone).")
         }
     }
 }

@@ -122,10 +122,7 @@ extension SyncService {
     public func latest(_ access: ZoneAccess) async throws -> ZoneRevision {
         guard let revision = try await latest(of: [access]).first else {
             throw TidemarkError(
-                .unknownZone,
-                "There is no zone of that name that you may read.",
-                fix: "Check the zone's name."
-            )
+                .unknownZone, "There is no zone of that name that you may read.", fix: "Check the zone's name.")
         }
         return revision
     }

@@ -11,9 +11,7 @@ package enum GzipFile {
     ///
     /// - Throws: ``GzipError/fileFailed(operation:path:reason:)``; then no file is left at `target`.
     package static func compress(
-        _ source: String,
-        to target: String,
-        level: Int = Gzip.defaultLevel,
+        _ source: String, to target: String, level: Int = Gzip.defaultLevel,
         onWrite: (_ bytes: [UInt8]) -> Void = { _ in }
     ) throws(GzipError) {
         try pipe(source, to: target) { (input, output) throws(GzipError) in
@@ -27,11 +25,8 @@ package enum GzipFile {
         }
     }
 
-    private static func drain(
-        _ gzip: Gzip,
-        into output: RawFile,
-        onWrite: (_ bytes: [UInt8]) -> Void
-    ) throws(GzipError) {
+    private static func drain(_ gzip: Gzip, into output: RawFile, onWrite: (_ bytes: [UInt8]) -> Void) throws(GzipError)
+    {
         while let block = gzip.next() {
             try output.write(block)
             onWrite(block)
@@ -54,9 +49,7 @@ package enum GzipFile {
 
     /// Opens both files, runs `body`, and removes the new file if that fails.
     private static func pipe(
-        _ source: String,
-        to target: String,
-        body: (_ input: RawFile, _ output: RawFile) throws(GzipError) -> Void
+        _ source: String, to target: String, body: (_ input: RawFile, _ output: RawFile) throws(GzipError) -> Void
     ) throws(GzipError) {
         let input = try RawFile(reading: source)
         let output = try RawFile(replacing: target)

@@ -39,15 +39,8 @@ final class ZlibStream {
             switch direction {
             case .compress(let level):
                 deflateInit2_(
-                    stream,
-                    Int32(level),
-                    Z_DEFLATED,
-                    Self.gzipWindowBits,
-                    Self.memoryLevel,
-                    Z_DEFAULT_STRATEGY,
-                    ZLIB_VERSION,
-                    size
-                )
+                    stream, Int32(level), Z_DEFLATED, Self.gzipWindowBits, Self.memoryLevel, Z_DEFAULT_STRATEGY,
+                    ZLIB_VERSION, size)
             case .decompress: inflateInit2_(stream, Self.gzipWindowBits, ZLIB_VERSION, size)
             }
         precondition(code == Z_OK, "zlib cannot start (\(code)): no memory, or another zlib")
@@ -87,9 +80,7 @@ final class ZlibStream {
 
     /// Points zlib at both buffers, runs it once, and clears the pointers.
     private func step(
-        from pending: UnsafeBufferPointer<UInt8>,
-        into output: UnsafeMutableBufferPointer<UInt8>,
-        finishing: Bool
+        from pending: UnsafeBufferPointer<UInt8>, into output: UnsafeMutableBufferPointer<UInt8>, finishing: Bool
     ) -> Int32 {
         let available = UInt32(clamping: pending.count - consumed)
         stream.pointee.next_in = pending.baseAddress.map { UnsafeMutablePointer(mutating: $0 + consumed) }

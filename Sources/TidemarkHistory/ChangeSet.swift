@@ -38,10 +38,7 @@ package struct ParkedSet: Sendable, Equatable {
 
         /// Makes an item.
         package init(
-            _ record: RecordID,
-            _ operation: RecordChange.Operation?,
-            base: Cells? = nil,
-            mine: Cells? = nil,
+            _ record: RecordID, _ operation: RecordChange.Operation?, base: Cells? = nil, mine: Cells? = nil,
             theirs: Cells? = nil
         ) {
             self.record = record

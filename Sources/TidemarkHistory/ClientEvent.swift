@@ -23,11 +23,7 @@ package struct Offer: Sendable {
 
     /// Makes an offer.
     package init(
-        client: String,
-        id: String,
-        changes: [RecordChange],
-        sights: [RecordID: Int64] = [:],
-        seen: Int64? = nil,
+        client: String, id: String, changes: [RecordChange], sights: [RecordID: Int64] = [:], seen: Int64? = nil,
         answered: Set<String> = []
     ) {
         self.client = client
@@ -79,9 +75,7 @@ package struct OfferAnswer: Sendable {
 
         /// Makes a refusal.
         package init(
-            code: String,
-            reasons: [(record: RecordID, rule: String)] = [],
-            place: RecordID? = nil,
+            code: String, reasons: [(record: RecordID, rule: String)] = [], place: RecordID? = nil,
             current: ShownRecord? = nil
         ) {
             self.code = code

@@ -38,13 +38,8 @@ package struct Counters: Sendable, Equatable {
         Counters.paths.sorted { $0.key < $1.key }.compactMap { name, path in
             guard self[keyPath: path] < minimum[keyPath: path] else { return nil }
             return Violation(
-                .meaningful,
-                event: 0,
-                actor: "run",
-                subject: name,
-                expected: "at least \(minimum[keyPath: path])",
-                found: "\(self[keyPath: path])"
-            )
+                .meaningful, event: 0, actor: "run", subject: name, expected: "at least \(minimum[keyPath: path])",
+                found: "\(self[keyPath: path])")
         }
     }
 

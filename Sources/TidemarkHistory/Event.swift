@@ -141,20 +141,9 @@ package struct DeviceStep: Sendable {
 
     /// Makes a step.
     package init(
-        device: String,
-        step: String,
-        identity: String,
-        epoch: String?,
-        cursor: Int64,
-        rows: [RowChange] = [],
-        outbox: [OutboxSet]? = nil,
-        conflicts: [ParkedSet]? = nil,
-        identities: [IdentityPair] = [],
-        renumbered: [IdentityPair] = [],
-        captured: Int = 0,
-        resolved: [String] = [],
-        fit: Fit? = nil,
-        wall: Int64? = nil
+        device: String, step: String, identity: String, epoch: String?, cursor: Int64, rows: [RowChange] = [],
+        outbox: [OutboxSet]? = nil, conflicts: [ParkedSet]? = nil, identities: [IdentityPair] = [],
+        renumbered: [IdentityPair] = [], captured: Int = 0, resolved: [String] = [], fit: Fit? = nil, wall: Int64? = nil
     ) {
         self.device = device
         self.step = step
@@ -192,13 +181,8 @@ package struct Request: Sendable {
 
     /// Makes a request.
     package init(
-        device: String,
-        number: Int,
-        maxRevision: Int64,
-        epoch: String?,
-        changeSets: [(id: String, wire: String)],
-        isQuestion: Bool = false,
-        wantsRelated: Bool = true
+        device: String, number: Int, maxRevision: Int64, epoch: String?, changeSets: [(id: String, wire: String)],
+        isQuestion: Bool = false, wantsRelated: Bool = true
     ) {
         self.device = device
         self.number = number

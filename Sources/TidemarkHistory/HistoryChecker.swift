@@ -95,15 +95,11 @@ package struct HistoryChecker: Sendable {
 
     /// Records a broken promise.
     mutating func report(
-        _ invariant: Violation.Invariant,
-        actor: String,
-        subject: some CustomStringConvertible,
-        expected: String,
+        _ invariant: Violation.Invariant, actor: String, subject: some CustomStringConvertible, expected: String,
         found actual: String
     ) {
         violations.append(
-            Violation(invariant, event: count, actor: actor, subject: "\(subject)", expected: expected, found: actual)
-        )
+            Violation(invariant, event: count, actor: actor, subject: "\(subject)", expected: expected, found: actual))
     }
 }
 

@@ -23,15 +23,9 @@ package struct Rules: Sendable {
 
         /// Makes a table.
         package init(
-            name: String,
-            key: [String],
-            hasAssignedKeys: Bool,
-            policy: Policy = .reject,
-            columnPolicies: [String: Policy] = [:],
-            references: [Reference] = [],
-            unique: [Unique] = [],
-            triggered: Set<String> = [],
-            minimums: [String: Int64] = [:]
+            name: String, key: [String], hasAssignedKeys: Bool, policy: Policy = .reject,
+            columnPolicies: [String: Policy] = [:], references: [Reference] = [], unique: [Unique] = [],
+            triggered: Set<String> = [], minimums: [String: Int64] = [:]
         ) {
             self.name = name
             self.key = key
@@ -132,10 +126,7 @@ package struct Rules: Sendable {
 
     /// Makes rules.
     package init(
-        tables: [Table],
-        caps: [String: Int] = [:],
-        requestsToDrainMax: Int = 50,
-        secondsToDrainMax: Double = 3600
+        tables: [Table], caps: [String: Int] = [:], requestsToDrainMax: Int = 50, secondsToDrainMax: Double = 3600
     ) {
         self.tables = tables
         self.caps = caps

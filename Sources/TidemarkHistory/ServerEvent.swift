@@ -25,15 +25,8 @@ package struct ServerStep: Sendable {
 
     /// Makes a step.
     package init(
-        request: Int?,
-        epoch: String,
-        revision: Int64,
-        commits: [Commit] = [],
-        rows: [RowChange] = [],
-        assigned: [String: [IdentityPair]] = [:],
-        answer: Answer? = nil,
-        error: String? = nil,
-        wall: Int64? = nil
+        request: Int?, epoch: String, revision: Int64, commits: [Commit] = [], rows: [RowChange] = [],
+        assigned: [String: [IdentityPair]] = [:], answer: Answer? = nil, error: String? = nil, wall: Int64? = nil
     ) {
         self.request = request
         self.epoch = epoch
@@ -62,11 +55,7 @@ package struct Commit: Sendable, Equatable {
 
     /// Makes a revision.
     package init(
-        revision: Int64,
-        changeSet: String? = nil,
-        identity: String? = nil,
-        changes: [RecordChange],
-        time: Int64 = 0
+        revision: Int64, changeSet: String? = nil, identity: String? = nil, changes: [RecordChange], time: Int64 = 0
     ) {
         self.revision = revision
         self.changeSet = changeSet
@@ -138,10 +127,7 @@ package struct Reply: Sendable {
 
     /// Makes a reply.
     package init(
-        changeSet: String?,
-        revision: Int64?,
-        body: String?,
-        truth: [RecordID: Cells?] = [:],
+        changeSet: String?, revision: Int64?, body: String?, truth: [RecordID: Cells?] = [:],
         reasons: [(record: RecordID, rule: String)] = []
     ) {
         self.changeSet = changeSet

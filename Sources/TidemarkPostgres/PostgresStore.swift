@@ -70,13 +70,9 @@ public final class PostgresStore: SyncService {
         }
         committer = GroupCommitter(limits: limits, metrics: metrics, commit: commit)
         pulls = Pulls(
-            limits: options.limits,
-            metrics: metrics,
-            contacts: contacts,
-            shared: options.shared,
+            limits: options.limits, metrics: metrics, contacts: contacts, shared: options.shared,
             head: { try await zones.pullHead(of: $0, for: $1) },
-            load: { try await zones.recentChangeSets($0, $1, bytesMax: $2) }
-        )
+            load: { try await zones.recentChangeSets($0, $1, bytesMax: $2) })
         announcements.start { [weak pulls] in try await pulls?.change(after: $0) }
         await establishFingerprints()
     }
@@ -96,8 +92,7 @@ public final class PostgresStore: SyncService {
             } catch {
                 options.logger.warning(
                     "the zone's first commit has to compute its fingerprint",
-                    metadata: ["zone": "\(zone)", "error": "\(error)"]
-                )
+                    metadata: ["zone": "\(zone)", "error": "\(error)"])
             }
         }
     }

@@ -20,10 +20,8 @@ package struct RedisAddress: Hashable, Sendable {
             database >= 0, parts.query == nil, let port = Int32(exactly: parts.port ?? 6_379)
         else {
             throw TidemarkError(
-                .invalidArgument,
-                "The address of Redis is invalid.",
-                fix: "Write it as redis://[[user]:password@]host[:port][/database]."
-            )
+                .invalidArgument, "The address of Redis is invalid.",
+                fix: "Write it as redis://[[user]:password@]host[:port][/database].")
         }
         self.host = host
         self.port = port

@@ -138,8 +138,7 @@ package final class RedisCache: SharedChangeSets {
             if state.withLock({ $0.pause.begin() }) {
                 logger.warning(
                     "Redis does not answer; the server works without it",
-                    metadata: ["address": "\(address.place)", "error": "\(error)"]
-                )
+                    metadata: ["address": "\(address.place)", "error": "\(error)"])
             }
             return nil
         }

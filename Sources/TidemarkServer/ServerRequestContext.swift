@@ -78,10 +78,8 @@ enum BearerToken {
         let parts = value.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: true)
         guard parts.count == 2, parts[0].lowercased() == "bearer", parts[1].utf8.count <= bytesMax else {
             throw TidemarkError(
-                .signInNeeded,
-                "This server understands bearer tokens only.",
-                fix: "Send Authorization: Bearer and a token of at most \(bytesMax) bytes."
-            )
+                .signInNeeded, "This server understands bearer tokens only.",
+                fix: "Send Authorization: Bearer and a token of at most \(bytesMax) bytes.")
         }
         return String(parts[1])
     }

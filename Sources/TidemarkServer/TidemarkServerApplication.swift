@@ -72,22 +72,12 @@ public struct TidemarkServerApplication: Sendable {
     ///   - onHangUp: Called at each SIGHUP, which never stops the server.
     ///   - logger: Receives every request at level info, and every defect at level error.
     public init(
-        service: any SyncService,
-        gate: any AccessGate = LocalGate(),
-        rates: RequestRates? = nil,
-        host: String = "127.0.0.1",
-        port: Int = 8080,
-        tls: ServerTLS? = nil,
-        proxies: ProxyPeers? = nil,
-        browsers: BrowserPolicy = .standard,
-        pages: WebPages = .embedded,
-        limits: Limits = .standard,
-        drain: Duration = .zero,
-        clock: any Clock<Duration> = ContinuousClock(),
-        metrics: ServerMetrics = ServerMetrics(),
-        exposition: @escaping @Sendable () -> String = { "" },
-        onHangUp: (@Sendable () async -> Void)? = nil,
-        logger: Logger
+        service: any SyncService, gate: any AccessGate = LocalGate(), rates: RequestRates? = nil,
+        host: String = "127.0.0.1", port: Int = 8080, tls: ServerTLS? = nil, proxies: ProxyPeers? = nil,
+        browsers: BrowserPolicy = .standard, pages: WebPages = .embedded, limits: Limits = .standard,
+        drain: Duration = .zero, clock: any Clock<Duration> = ContinuousClock(),
+        metrics: ServerMetrics = ServerMetrics(), exposition: @escaping @Sendable () -> String = { "" },
+        onHangUp: (@Sendable () async -> Void)? = nil, logger: Logger
     ) {
         self.service = service
         self.gate = gate
@@ -116,8 +106,7 @@ public struct TidemarkServerApplication: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` if the server cannot listen on the address, or if the
     ///   largest request does not fit into the memory of the limits.
     public func run(
-        stopsOnSignals: Bool = true,
-        onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+        stopsOnSignals: Bool = true, onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws {
         try InFlightMemory.check(limits)
         let room = ConnectionRoom.request(syncs: Self.syncsMax, listeners: limits.listenersMax)
@@ -125,10 +114,7 @@ public struct TidemarkServerApplication: Sendable {
         let readiness = Readiness()
         let accessWatch = AccessWatch(gate)
         let application = try application(
-            router(readiness, accessWatch),
-            connectionsMax: room.connections,
-            onListening: onListening
-        )
+            router(readiness, accessWatch), connectionsMax: room.connections, onListening: onListening)
         let signals = await UnixSignalsSequence(trapping: stopsOnSignals ? [.sigint, .sigterm] : [])
         let hangUps = await UnixSignalsSequence(trapping: stopsOnSignals ? [.sighup] : [])
         var configuration = ServiceGroupConfiguration(
@@ -180,8 +166,7 @@ public struct TidemarkServerApplication: Sendable {
     }
 
     private func application(
-        _ router: Router<ServerRequestContext>,
-        connectionsMax: Int,
+        _ router: Router<ServerRequestContext>, connectionsMax: Int,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) throws -> some ApplicationProtocol {
         let plain = HTTPServerBuilder.http1(
@@ -198,18 +183,13 @@ public struct TidemarkServerApplication: Sendable {
             server: try tls.map { try .tls(plain, tlsConfiguration: $0.configuration) } ?? plain,
             configuration: ApplicationConfiguration(
                 address: .hostname(host, port: port),
-                availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)
-            ),
-            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) },
-            logger: logger
-        )
+                availableConnectionsDelegate: .maximum(connectionsMax, logger: logger)),
+            onServerRunning: { channel in await onListening(channel.localAddress?.port ?? port) }, logger: logger)
     }
 
     private func router(_ readiness: Readiness, _ accessWatch: AccessWatch) -> Router<ServerRequestContext> {
         let router = Router(context: ServerRequestContext.self, options: .autoGenerateHeadEndpoints)
-        router.add(
-            middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness, isEncrypted: tls != nil)
-        )
+        router.add(middleware: RequestRecordMiddleware(metrics: metrics, readiness: readiness, isEncrypted: tls != nil))
         if let proxies { router.add(middleware: PeerMiddleware(proxies: proxies)) }
         router.add(middleware: BrowserMiddleware(policy: browsers, isLoopback: Loopback.contains(host)))
         if rates != nil, proxies == nil, Loopback.contains(host) { router.add(middleware: UnseenProxyMiddleware()) }
@@ -221,26 +201,18 @@ public struct TidemarkServerApplication: Sendable {
     /// Returns the table of all routes.
     func routes(_ readiness: Readiness, _ accessWatch: AccessWatch) -> RouteTable {
         RouteTable(
-            service: service,
-            gate: gate,
-            rates: rates,
+            service: service, gate: gate, rates: rates,
             bodyReader: BodyReader(bytesMax: limits.requestBytesMax, durationMax: Self.uploadDurationMax),
-            memory: InFlightMemory(limits: limits, metrics: metrics),
-            readiness: readiness,
+            memory: InFlightMemory(limits: limits, metrics: metrics), readiness: readiness,
             storeCheck: StoreCheck(service, patience: Self.storePatience, clock: clock),
-            firstSnapshots: FirstSnapshots(service, clock: clock),
-            accessWatch: accessWatch,
-            pages: pages,
-            exposition: exposition
-        )
+            firstSnapshots: FirstSnapshots(service, clock: clock), accessWatch: accessWatch, pages: pages,
+            exposition: exposition)
     }
 
     private func cannotListen(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .invalidArgument,
-            "Cannot listen on \(host):\(port): \(reason).",
-            fix: "Choose an address of this machine and a free port; port 0 takes any."
-        )
+            .invalidArgument, "Cannot listen on \(host):\(port): \(reason).",
+            fix: "Choose an address of this machine and a free port; port 0 takes any.")
     }
 }
 

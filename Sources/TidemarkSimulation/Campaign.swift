@@ -18,11 +18,9 @@ package struct Campaign: Sendable {
         /// The result for machines.
         package var summary: Summary {
             Summary(
-                seeds: seeds,
-                hash: String(hash, radix: 16),
+                seeds: seeds, hash: String(hash, radix: 16),
                 counters: Dictionary(uniqueKeysWithValues: Counters.Name.allCases.map { ($0.rawValue, counters[$0]) }),
-                failures: failures
-            )
+                failures: failures)
         }
     }
 
@@ -44,10 +42,7 @@ package struct Campaign: Sendable {
 
     /// A range of seeds, all run alike.
     package init(
-        seeds: Range<UInt64>,
-        rounds: Int = 200,
-        profile: Profile = .all,
-        isTracing: Bool = false,
+        seeds: Range<UInt64>, rounds: Int = 200, profile: Profile = .all, isTracing: Bool = false,
         runsTwice: Bool = false
     ) {
         self.seeds = seeds

@@ -12,9 +12,7 @@ import GRDB
 package enum Simulation {
     /// Runs one world to its end.
     package static func run(
-        _ options: SimulationOptions,
-        _ templates: FileTemplates,
-        storage: (any SimulatedStorage)? = nil,
+        _ options: SimulationOptions, _ templates: FileTemplates, storage: (any SimulatedStorage)? = nil,
         journal: Journal? = nil
     ) throws -> Report {
         let isFaulty = options.profile.hasDiskFaults(seed: options.seed)
@@ -33,12 +31,7 @@ package enum Simulation {
         try world.end()
         if let finding { world.note("broken: \(finding)") }
         return Report(
-            seed: options.seed,
-            hash: world.trace.hash,
-            counters: world.counters,
-            finding: finding,
-            trace: world.trace.lines,
-            decisions: world.decisions.spans
-        )
+            seed: options.seed, hash: world.trace.hash, counters: world.counters, finding: finding,
+            trace: world.trace.lines, decisions: world.decisions.spans)
     }
 }

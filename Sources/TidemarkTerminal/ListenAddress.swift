@@ -11,10 +11,8 @@ package struct ListenAddress: Sendable {
             (0...65_535).contains(port), colon != text.startIndex
         else {
             throw TidemarkError(
-                .invalidArgument,
-                "\(text) is no address to listen on.",
-                fix: "Write HOST:PORT, for instance 127.0.0.1:8080."
-            )
+                .invalidArgument, "\(text) is no address to listen on.",
+                fix: "Write HOST:PORT, for instance 127.0.0.1:8080.")
         }
         let name = text[..<colon]
         let isBracketed = name.hasPrefix("[") && name.hasSuffix("]")

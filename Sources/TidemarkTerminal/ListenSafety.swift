@@ -62,8 +62,7 @@ package struct ListenSafety: Hashable, Sendable {
             .invalidArgument,
             "Other machines can reach \(host), so the server needs users and encryption; it lacks \(missing).",
             fix: gaps.map { cure(of: $0, place: place) }.joined(separator: "\n\n")
-                + "\n\nOr listen on this machine only: --listen 127.0.0.1:8080."
-        )
+                + "\n\nOr listen on this machine only: --listen 127.0.0.1:8080.")
     }
 
     private func cure(of gap: Gap, place: String) -> String {

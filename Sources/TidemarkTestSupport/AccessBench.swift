@@ -22,17 +22,14 @@ package final class AccessBench: Sendable {
     /// With `host`, the gate also makes zones. `random` is the source of names and secrets; nil for
     /// the system's.
     package convenience init(
-        _ database: any AccessDatabase,
-        host: (any ZoneHost)? = nil,
+        _ database: any AccessDatabase, host: (any ZoneHost)? = nil,
         random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
     ) {
         self.init(database, host: host, clock: Clock(), random: random)
     }
 
     private init(
-        _ database: any AccessDatabase,
-        host: (any ZoneHost)?,
-        clock: Clock,
+        _ database: any AccessDatabase, host: (any ZoneHost)?, clock: Clock,
         random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
     ) {
         self.database = database
@@ -55,17 +52,17 @@ package final class AccessBench: Sendable {
     // MARK: An operator's commands
 
     /// Runs work on users and members in one transaction.
-    @discardableResult package func members<Success: Sendable>(
-        _ body: @escaping @Sendable (Members) throws -> Success
-    ) async throws -> Success {
+    @discardableResult package func members<Success: Sendable>(_ body: @escaping @Sendable (Members) throws -> Success)
+        async throws -> Success
+    {
         let now = now
         return try await database.transaction { try body(Members($0, now: now)) }
     }
 
     /// Runs work on tokens in one transaction.
-    @discardableResult package func tokens<Success: Sendable>(
-        _ body: @escaping @Sendable (Tokens) throws -> Success
-    ) async throws -> Success {
+    @discardableResult package func tokens<Success: Sendable>(_ body: @escaping @Sendable (Tokens) throws -> Success)
+        async throws -> Success
+    {
         let now = now
         return try await database.transaction { try body(Tokens($0, now: now)) }
     }
@@ -81,11 +78,9 @@ package final class AccessBench: Sendable {
     }
 
     /// Issues a token, as a command of an operator does.
-    package func issue(
-        _ kind: Token.Kind,
-        to user: String,
-        duration: Int64 = Tokens.signInDuration
-    ) async throws -> String {
+    package func issue(_ kind: Token.Kind, to user: String, duration: Int64 = Tokens.signInDuration) async throws
+        -> String
+    {
         let seed = Self.seed.add(1, ordering: .relaxed).newValue
         return try await tokens { tokens in
             var generator = SeededGenerator(seed: seed)

@@ -33,27 +33,15 @@ public final class Cluster: DeviceHome {
     /// `keys` are declared for tables without a primary key. `now` replaces the server's clock, in milliseconds since
     /// 1970. `objects` declares where triggers run.
     public convenience init(
-        schema: String,
-        seed: String = "",
-        keys: [String: [String]] = [:],
-        policies: [String: ConflictPolicy] = [:],
-        excluding excluded: Set<String> = [],
-        objects: ObjectDeclarations = ObjectDeclarations(),
-        limits: Limits = .standard,
-        now: (@Sendable () -> Int64)? = nil
+        schema: String, seed: String = "", keys: [String: [String]] = [:], policies: [String: ConflictPolicy] = [:],
+        excluding excluded: Set<String> = [], objects: ObjectDeclarations = ObjectDeclarations(),
+        limits: Limits = .standard, now: (@Sendable () -> Int64)? = nil
     ) throws {
         let folder = try Self.newFolder()
         let path = folder.appendingPathComponent(Self.zoneFile).path
         try DatabaseQueue(path: path).write { try $0.execute(sql: schema + ";" + seed) }
         try self.init(
-            in: folder,
-            keys: keys,
-            policies: policies,
-            excluded: excluded,
-            objects: objects,
-            limits: limits,
-            now: now
-        )
+            in: folder, keys: keys, policies: policies, excluded: excluded, objects: objects, limits: limits, now: now)
     }
 
     /// Makes a server of a copy of a file.
@@ -64,13 +52,8 @@ public final class Cluster: DeviceHome {
     }
 
     private init(
-        in folder: URL,
-        keys: [String: [String]],
-        policies: [String: ConflictPolicy],
-        excluded: Set<String> = [],
-        objects: ObjectDeclarations = ObjectDeclarations(),
-        limits: Limits,
-        now: (@Sendable () -> Int64)?
+        in folder: URL, keys: [String: [String]], policies: [String: ConflictPolicy], excluded: Set<String> = [],
+        objects: ObjectDeclarations = ObjectDeclarations(), limits: Limits, now: (@Sendable () -> Int64)?
     ) throws {
         self.folder = folder
         let path = folder.appendingPathComponent(Self.zoneFile).path
@@ -81,16 +64,8 @@ public final class Cluster: DeviceHome {
         self.now = now
         service = ReplaceableService(
             try EmbeddedStore(
-                path: path,
-                newEpoch: UUID(),
-                excluding: excluded,
-                keys: keys,
-                policies: policies,
-                objects: objects,
-                limits: limits,
-                now: now
-            )
-        )
+                path: path, newEpoch: UUID(), excluding: excluded, keys: keys, policies: policies, objects: objects,
+                limits: limits, now: now))
     }
 
     private static let zoneFile = "zone.sqlite"
@@ -144,14 +119,8 @@ public final class Cluster: DeviceHome {
             try await DatabaseQueue(path: zonePath).write { db in for sql in tables { try db.execute(sql: sql) } }
         }
         service.store = try EmbeddedStore(
-            path: zonePath,
-            newEpoch: UUID(),
-            isRestored: isSaid,
-            excluding: excluded,
-            policies: policies,
-            limits: limits,
-            now: now
-        )
+            path: zonePath, newEpoch: UUID(), isRestored: isSaid, excluding: excluded, policies: policies,
+            limits: limits, now: now)
     }
 
     /// The rows of a query in the server's file, each as text joined by `|`, NULL as an empty text.

@@ -25,9 +25,7 @@ public final class EndingTransport: ForwardingTransport {
 
     /// Forwards a download.
     public func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         try await real.snapshot(zone: zone, since: base, to: path, progress: progress)

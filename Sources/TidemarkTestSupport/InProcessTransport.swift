@@ -66,9 +66,7 @@ public final class InProcessTransport: Transport {
 
     /// Copies the snapshot.
     public func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         if faults.next() == .requestLost { throw FaultPlan.lost }

@@ -40,8 +40,7 @@ public final class MemberServer: Sendable {
     ///   - body: The test.
     /// - Throws: The error of `body`, or of the server.
     package static func run(
-        schema: String,
-        now: @escaping @Sendable () -> Int64 = MemberServer.systemTime,
+        schema: String, now: @escaping @Sendable () -> Int64 = MemberServer.systemTime,
         logger: Logger = Logger(label: "members") { _ in SwiftLogNoOpLogHandler() },
         gate wrap: @Sendable (MemberGate) -> any AccessGate = { $0 },
         body: @Sendable (MemberServer) async throws -> Void
@@ -54,12 +53,7 @@ public final class MemberServer: Sendable {
         let access = try AccessFile(path: folder.appendingPathComponent("access.sqlite").path)
         let gate = MemberGate(access, now: now)
         let store = try EmbeddedStore(path: zone, newEpoch: newID())
-        let application = TidemarkServerApplication(
-            service: store,
-            gate: wrap(gate),
-            port: 0,
-            logger: logger
-        )
+        let application = TidemarkServerApplication(service: store, gate: wrap(gate), port: 0, logger: logger)
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let running = Task {
             defer { listening.finish() }
@@ -69,8 +63,7 @@ public final class MemberServer: Sendable {
         do {
             for await port in ports {
                 try await body(
-                    MemberServer(folder: folder, store: store, gate: gate, access: access, now: now, port: port)
-                )
+                    MemberServer(folder: folder, store: store, gate: gate, access: access, now: now, port: port))
                 break
             }
             result = .success(())
@@ -84,11 +77,7 @@ public final class MemberServer: Sendable {
     }
 
     private init(
-        folder: URL,
-        store: EmbeddedStore,
-        gate: MemberGate,
-        access: AccessFile,
-        now: @escaping @Sendable () -> Int64,
+        folder: URL, store: EmbeddedStore, gate: MemberGate, access: AccessFile, now: @escaping @Sendable () -> Int64,
         port: Int
     ) {
         self.folder = folder
@@ -122,10 +111,7 @@ public final class MemberServer: Sendable {
             try Members(statements, now: time).add(user)
             if let role { try Members(statements, now: time).set(role, of: user, in: EmbeddedStore.zoneName) }
             return try Tokens(statements, now: time).issue(
-                kind,
-                to: user,
-                duration: Tokens.signInDuration,
-                using: &generator
+                kind, to: user, duration: Tokens.signInDuration, using: &generator
             ).text
         }
     }

@@ -55,10 +55,7 @@ public final class TCPRelay: Sendable {
     ///   - targetPort: The port to forward to.
     ///   - roundTrip: The time of a way there and back; making a connection takes one.
     public init(
-        host: String = "127.0.0.1",
-        port: Int = 0,
-        targetHost: String = "127.0.0.1",
-        targetPort: Int,
+        host: String = "127.0.0.1", port: Int = 0, targetHost: String = "127.0.0.1", targetPort: Int,
         roundTrip: Duration = .zero
     ) {
         self.host = host
@@ -77,14 +74,11 @@ public final class TCPRelay: Sendable {
     /// been started already.
     @discardableResult public func start() async throws -> Int {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).serverChannelOption(
-            ChannelOptions.socketOption(.so_reuseaddr),
-            value: 1
+            ChannelOptions.socketOption(.so_reuseaddr), value: 1
         ).childChannelOption(ChannelOptions.autoRead, value: false).childChannelOption(
-            ChannelOptions.allowRemoteHalfClosure,
-            value: true
+            ChannelOptions.allowRemoteHalfClosure, value: true
         ).childChannelInitializer { client in self.accept(client) }.bind(
-            host: host,
-            port: state.withLockedValue { $0.port }
+            host: host, port: state.withLockedValue { $0.port }
         ).get()
         return state.withLockedValue { state in
             state.listener = listener
@@ -160,8 +154,7 @@ extension TCPRelay {
         if case .reply(let reply) = fault {
             return client.eventLoop.makeCompletedFuture {
                 try client.pipeline.syncOperations.addHandler(
-                    CannedReplyHandler(reply) { self.note(.struck, of: number) }
-                )
+                    CannedReplyHandler(reply) { self.note(.struck, of: number) })
             }
         }
         let isDoubled = fault == .doubled
@@ -181,8 +174,7 @@ extension TCPRelay {
     private func connect(on eventLoop: any EventLoop) -> EventLoopFuture<any Channel> {
         let connect = { @Sendable in
             ClientBootstrap(group: eventLoop).channelOption(ChannelOptions.autoRead, value: false).channelOption(
-                ChannelOptions.allowRemoteHalfClosure,
-                value: true
+                ChannelOptions.allowRemoteHalfClosure, value: true
             ).connect(host: self.targetHost, port: self.targetPort)
         }
         guard delay > .zero else { return connect() }

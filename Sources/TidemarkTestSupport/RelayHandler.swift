@@ -20,9 +20,7 @@ final class RelayHandler: ChannelInboundHandler {
     ///   - endsPeer: Whether the other end closes with this one.
     ///   - pass: Sees all bytes, and returns those to pass on.
     init(
-        peer: any Channel,
-        delay: TimeAmount,
-        endsPeer: @escaping () -> Bool = { true },
+        peer: any Channel, delay: TimeAmount, endsPeer: @escaping () -> Bool = { true },
         pass: @escaping (ByteBuffer) -> ByteBuffer
     ) {
         self.peer = peer

@@ -81,29 +81,21 @@ public struct CannedReply: Hashable, Sendable {
 
     /// A network's sign-in page, with status 200.
     public static let captivePortal = CannedReply(
-        status: "200 OK",
-        headers: ["Content-Type: text/html"],
-        body: Array("<html><body>Welcome to the hotel. Please sign in.</body></html>".utf8)
-    )
+        status: "200 OK", headers: ["Content-Type: text/html"],
+        body: Array("<html><body>Welcome to the hotel. Please sign in.</body></html>".utf8))
     /// A proxy whose server is away.
     public static let badGateway = CannedReply(
-        status: "502 Bad Gateway",
-        headers: ["Content-Type: text/html"],
-        body: Array("<html><h1>502 Bad Gateway</h1></html>".utf8)
-    )
+        status: "502 Bad Gateway", headers: ["Content-Type: text/html"],
+        body: Array("<html><h1>502 Bad Gateway</h1></html>".utf8))
     /// Plain JSON declared as gzip.
     public static let mislabelledGzip = CannedReply(
-        status: "200 OK",
-        headers: json + ["Content-Encoding: gzip"],
-        body: Array(#"{"maxRevision":1}"#.utf8)
-    )
+        status: "200 OK", headers: json + ["Content-Encoding: gzip"], body: Array(#"{"maxRevision":1}"#.utf8))
     /// No reply: the connection ends.
     public static let nothing = CannedReply([])
     /// An answer without an end.
     public static let endless = CannedReply(
         Array("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{".utf8),
-        forever: [UInt8](repeating: UInt8(ascii: " "), count: 65_536)
-    )
+        forever: [UInt8](repeating: UInt8(ascii: " "), count: 65_536))
 
     /// An answer that is shorter than its `Content-Length`.
     public static func shorterThanDeclared(_ body: [UInt8]) -> CannedReply {
@@ -113,9 +105,7 @@ public struct CannedReply: Hashable, Sendable {
     /// A gzip body that ends too early, although its length is the declared one.
     public static func truncatedGzip(_ compressed: [UInt8]) -> CannedReply {
         CannedReply(
-            status: "200 OK",
-            headers: json + ["Content-Encoding: gzip"],
-            body: Array(compressed.dropLast(max(1, compressed.count / 3)))
-        )
+            status: "200 OK", headers: json + ["Content-Encoding: gzip"],
+            body: Array(compressed.dropLast(max(1, compressed.count / 3))))
     }
 }

@@ -21,12 +21,8 @@ extension DeviceHome {
     /// app. `over` replaces the transport through memory. `functions` are those of its program that the zone's
     /// statements may call.
     public func device(
-        _ name: String,
-        over other: (any Transport)? = nil,
-        clock: (@Sendable () -> Int64)? = nil,
-        limits: Limits = .standard,
-        merges: [any RecordMerging] = [],
-        functions: [String] = []
+        _ name: String, over other: (any Transport)? = nil, clock: (@Sendable () -> Int64)? = nil,
+        limits: Limits = .standard, merges: [any RecordMerging] = [], functions: [String] = []
     ) async throws -> TestDevice {
         let path = folder.appendingPathComponent("\(name).sqlite").path
         let transport = InProcessTransport(to: way)
@@ -34,14 +30,7 @@ extension DeviceHome {
         join.functions = functions
         _ = try await join.join(path: path)
         return try await TestDevice(
-            path: path,
-            transport: transport,
-            over: other,
-            clock: clock,
-            limits: limits,
-            merges: merges,
-            in: self
-        )
+            path: path, transport: transport, over: other, clock: clock, limits: limits, merges: merges, in: self)
     }
 }
 
@@ -64,14 +53,9 @@ public final class TestDevice: Sendable {
     private let merges: [any RecordMerging]
 
     init(
-        path: String,
-        transport: InProcessTransport,
-        over other: (any Transport)? = nil,
-        clock: (@Sendable () -> Int64)? = nil,
-        environment: SyncEngine.Environment? = nil,
-        limits: Limits = .standard,
-        merges: [any RecordMerging] = [],
-        in home: any DeviceHome
+        path: String, transport: InProcessTransport, over other: (any Transport)? = nil,
+        clock: (@Sendable () -> Int64)? = nil, environment: SyncEngine.Environment? = nil, limits: Limits = .standard,
+        merges: [any RecordMerging] = [], in home: any DeviceHome
     ) async throws {
         self.limits = limits
         self.merges = merges
@@ -86,13 +70,9 @@ public final class TestDevice: Sendable {
         let system = SyncEngine.Environment.system
         let wall = clock.map { clock in { @Sendable in Date(timeIntervalSince1970: Double(clock()) / 1_000) } }
         engine = try await SyncEngine(
-            database,
-            server: "http://cluster.test",
-            transport: other ?? transport,
-            environment: environment ?? .init(now: wall ?? system.now, newID: system.newID),
-            limits: limits,
-            merges: merges
-        )
+            database, server: "http://cluster.test", transport: other ?? transport,
+            environment: environment ?? .init(now: wall ?? system.now, newID: system.newID), limits: limits,
+            merges: merges)
     }
 
     /// Opens the same file again, as after a crash or a restart of the app, perhaps with other limits.
@@ -100,14 +80,8 @@ public final class TestDevice: Sendable {
         -> TestDevice
     {
         try await TestDevice(
-            path: path,
-            transport: transport,
-            clock: clock,
-            environment: environment,
-            limits: limits ?? self.limits,
-            merges: merges,
-            in: home
-        )
+            path: path, transport: transport, clock: clock, environment: environment, limits: limits ?? self.limits,
+            merges: merges, in: home)
     }
 
     /// A copy of the file, as a backup or a move to another phone makes one.
@@ -117,13 +91,8 @@ public final class TestDevice: Sendable {
         let path = home.folder.appendingPathComponent("\(name).sqlite").path
         try await database.vacuum(into: path)
         return try await TestDevice(
-            path: path,
-            transport: InProcessTransport(to: home.way),
-            clock: clock,
-            limits: limits,
-            merges: merges,
-            in: home
-        )
+            path: path, transport: InProcessTransport(to: home.way), clock: clock, limits: limits, merges: merges,
+            in: home)
     }
 
     /// Another engine on the same database, which syncs with another server.

@@ -13,8 +13,7 @@ extension IntegrationTests {
                 workshop = try Workshop()
                 try await workshop.sqlite3(
                     "zone.sqlite",
-                    "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes VALUES (1, 'first')"
-                )
+                    "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes VALUES (1, 'first')")
                 try workshop.write(provider.keys, to: "keys.json")
                 try access(zones: zones, limits: limits)
             }
@@ -45,8 +44,9 @@ extension IntegrationTests {
                 let header = token.map { ["-H", "Authorization: Bearer \($0)"] } ?? []
                 let result = try await workshop.start(
                     "curl",
-                    ["-sS", "--max-time", "30", "-o", "/dev/null", "-w", "%{http_code}"] + header + others
-                        + [server.url + path]
+                    ["-sS", "--max-time", "30", "-o", "/dev/null", "-w", "%{http_code}"] + header + others + [
+                        server.url + path
+                    ]
                 ).finished()
                 try #require(result.status == 0, "\(result.errors)")
                 return result.output.trimmingCharacters(in: .newlines)
@@ -76,8 +76,7 @@ extension IntegrationTests {
             let token = try site.provider.token(for: "248289")
             let device = { @Sendable (arguments: [String]) in
                 try await site.workshop.start(
-                    Workshop.programs.appending(path: "tidemark").path,
-                    ["device"] + arguments,
+                    Workshop.programs.appending(path: "tidemark").path, ["device"] + arguments,
                     environment: ["TIDEMARK_TOKEN": token]
                 ).finished()
             }
@@ -159,9 +158,7 @@ extension IntegrationTests {
 
             try site.workshop.write(next.keys, to: "keys.json")
             try site.access(
-                zones: #""main": {"everybody": "reader"}"#,
-                limits: #""requestsPerUser": {"perMinute": 1, "burst": 1}"#
-            )
+                zones: #""main": {"everybody": "reader"}"#, limits: #""requestsPerUser": {"perMinute": 1, "burst": 1}"#)
             server.program.signalled(SIGHUP)
             _ = try await server.program.line(with: "read the access file again")
             #expect(try await site.status(server, nil) == "401")

@@ -32,8 +32,7 @@ extension IntegrationTests {
 
         private func curl(_ workshop: Workshop, _ url: String, _ arguments: [String] = []) async throws -> String {
             let result = try await workshop.start(
-                "curl",
-                ["-sS", "--max-time", "60", "--noproxy", "*"] + arguments + [url]
+                "curl", ["-sS", "--max-time", "60", "--noproxy", "*"] + arguments + [url]
             )
             .finished()
             try #require(result.status == 0, "\(result.errors)")

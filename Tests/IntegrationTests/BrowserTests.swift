@@ -3,12 +3,7 @@ import Testing
 
 extension IntegrationTests {
     /// Rule 8: real pages in a real Chromium against a server on the same machine.
-    @Suite(
-        .enabled(
-            if: Tool.chromium.isThere,
-            "there is no Chromium here; Scripts/setup.sh tests installs it"
-        )
-    )
+    @Suite(.enabled(if: Tool.chromium.isThere, "there is no Chromium here; Scripts/setup.sh tests installs it"))
     struct BrowserTests {
         private static let schema = """
             CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT);
@@ -91,8 +86,7 @@ extension IntegrationTests {
             #expect(report == "sent, read 200")
             #expect(try await Self.refusals(workshop, server) == "0")
             #expect(
-                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id") == "first\nby a page"
-            )
+                try await workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id") == "first\nby a page")
             try await pages.stop()
             try await server.stopped()
         }
@@ -156,9 +150,7 @@ extension IntegrationTests {
             let server = try await workshop.serve("zone.sqlite")
             for (host, isAnswered) in [("rebound.example", false), ("localhost", true)] {
                 let pageText = try await Self.chromium(
-                    workshop,
-                    "--host-resolver-rules=MAP rebound.example 127.0.0.1",
-                    "--dump-dom",
+                    workshop, "--host-resolver-rules=MAP rebound.example 127.0.0.1", "--dump-dom",
                     "http://\(host):\(server.port)/schema"
                 ).finished()
                 #expect(pageText.output.contains("notes") == isAnswered, "\(pageText.output)")

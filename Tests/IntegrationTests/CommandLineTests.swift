@@ -43,8 +43,7 @@ extension IntegrationTests {
             for file in ["a.sqlite", "b.sqlite", "music.sqlite"] {
                 #expect(try await workshop.sqlite3(file, "SELECT * FROM artists") == artists)
                 #expect(
-                    try await workshop.sqlite3(file, "SELECT artist_id, title FROM albums") == "1|Powerage\n3|Autobahn"
-                )
+                    try await workshop.sqlite3(file, "SELECT artist_id, title FROM albums") == "1|Powerage\n3|Autobahn")
             }
             let truth = try await workshop.digest(server.url)
             for source in ["a.sqlite", "b.sqlite", "music.sqlite"] {
@@ -211,19 +210,15 @@ extension IntegrationTests {
             // The next sync downloads a snapshot into the folder for temporary files.
             try await workshop.sqlite3("whole.sqlite", "UPDATE tidemark_device SET stale = 1")
             try FileManager.default.createDirectory(
-                at: workshop.folder.appending(path: "scratch"),
-                withIntermediateDirectories: false
-            )
+                at: workshop.folder.appending(path: "scratch"), withIntermediateDirectories: false)
             for (arguments, folder, mark, mode) in [
                 (["device", "join", url, workshop.path("cut.sqlite")], "", "cut.sqlite", 0o700),
                 (["device", "sync", whole], "scratch", "tidemark-", 0o600),
             ] {
                 relay.follow(RelayPlan([.stall(.down, after: 1_000_000)]))
                 let program = try workshop.start(
-                    Workshop.programs.appending(path: "tidemark").path,
-                    arguments,
-                    environment: ["TMPDIR": workshop.path("scratch")]
-                )
+                    Workshop.programs.appending(path: "tidemark").path, arguments,
+                    environment: ["TMPDIR": workshop.path("scratch")])
                 await relay.fault()
                 #expect(try Self.modes(of: mark, in: workshop.path(folder)) == [mode])
                 program.signalled(signal)

@@ -36,9 +36,7 @@ extension IntegrationTests {
         private static func names(_ workshop: Workshop) async throws -> String {
             try await workshop.sync("b.sqlite")
             return try await workshop.sqlite3(
-                "zone.sqlite",
-                "SELECT count(*), sum(name = 'q'), sum(id IN (7, 12)), sum(id > \(edits)) FROM player"
-            )
+                "zone.sqlite", "SELECT count(*), sum(name = 'q'), sum(id IN (7, 12)), sum(id > \(edits)) FROM player")
         }
 
         @Test func `A6: of 2,000 refused updates, the two in conflict are listed first, on one screen`() async throws {
@@ -67,8 +65,7 @@ extension IntegrationTests {
             ("--retry --no-revive --except player/3", "1998|1997|0|0"), ("--accept --except player/3", "1998|1|0|0"),
             ("--retry --only player/3", "1998|1|0|0"), ("--accept", "1998|0|0|0"),
         ]) func `the resolution of a single record, or of a deleted one, is sent as chosen`(
-            options: String,
-            expected: String
+            options: String, expected: String
         ) async throws {
             let workshop = try Workshop()
             let server = try await Self.serveRefusedUpdate(workshop)
@@ -99,8 +96,7 @@ extension IntegrationTests {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "zone.sqlite",
-                "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a'), (2, 'b')"
-            )
+                "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a'), (2, 'b')")
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite")
             try await workshop.sqlite3("a.sqlite", "INSERT INTO note (text) VALUES ('c')")

@@ -26,9 +26,7 @@ extension IntegrationTests {
 
         private static func expectSound(_ workshop: Workshop, _ file: String) async throws {
             let duplicates = try await workshop.sqlite3(
-                file,
-                "SELECT label FROM notes GROUP BY label HAVING count(*) > 1"
-            )
+                file, "SELECT label FROM notes GROUP BY label HAVING count(*) > 1")
             #expect(duplicates == "", "\(file)")
             let miscounted = try await workshop.sqlite3(
                 file,
@@ -49,9 +47,7 @@ extension IntegrationTests {
             try await workshop.join(server, "a.sqlite")
             for (isCommitted, label) in [(false, "lost"), (true, "kept")] {
                 let shell = try workshop.start(
-                    "sqlite3",
-                    ["-interactive", "-cmd", ".timeout 10000", workshop.path("a.sqlite")]
-                )
+                    "sqlite3", ["-interactive", "-cmd", ".timeout 10000", workshop.path("a.sqlite")])
                 // A small cache spills uncommitted pages to the disk before the end.
                 try shell.send("PRAGMA cache_size = 5; BEGIN;")
                 try shell.send(
@@ -71,8 +67,7 @@ extension IntegrationTests {
             try await workshop.sync("a.sqlite")
             #expect(
                 try await workshop.sqlite3("zone.sqlite", "SELECT count(*), min(label), max(label) FROM notes")
-                    == "3000|kept 1|kept 999"
-            )
+                    == "3000|kept 1|kept 999")
             try await Self.expectSound(workshop, "zone.sqlite")
             try await workshop.expectEqual(server, "a.sqlite", "zone.sqlite")
             try await server.stopped()
@@ -176,15 +171,11 @@ extension IntegrationTests {
             for writer in writers { try writer.database.close() }
             for (index, count) in counts.enumerated() {
                 let labels = try await workshop.sqlite3(
-                    "zone.sqlite",
-                    "SELECT count(DISTINCT label) FROM notes WHERE writer_id = \(index + 1)"
-                )
+                    "zone.sqlite", "SELECT count(DISTINCT label) FROM notes WHERE writer_id = \(index + 1)")
                 #expect(labels == "\(count)", "every edit was acknowledged in the end")
             }
             let revisions = try await workshop.sqlite3(
-                "zone.sqlite",
-                "SELECT max(revision) - count(*) FROM tidemark_revision"
-            )
+                "zone.sqlite", "SELECT max(revision) - count(*) FROM tidemark_revision")
             #expect(revisions == "1", "revisions are dense")
             try await Self.expectSound(workshop, "zone.sqlite")
             try await workshop.expectEqual(server, "1.sqlite", "2.sqlite", "3.sqlite", "zone.sqlite")
@@ -205,9 +196,7 @@ extension IntegrationTests {
                 try await workshop.sqlite3("a.sqlite", Self.edit(1, "a-\(round)"))
                 try await workshop.sqlite3("zone.sqlite", Self.edit(2, "zone-\(round)"))
                 let sync = try workshop.startTidemark(
-                    ["device", "sync", workshop.path("a.sqlite")],
-                    killedAfter: .milliseconds(1 + round * 6)
-                )
+                    ["device", "sync", workshop.path("a.sqlite")], killedAfter: .milliseconds(1 + round * 6))
                 let result = try await sync.finished()
                 if result.status == 128 + SIGKILL { killed += 1 }
                 #expect([0, 128 + SIGKILL].contains(result.status), "\(result.errors)")
@@ -227,8 +216,7 @@ extension IntegrationTests {
             let server = try await workshop.serve("zone.sqlite")
             for round in 0..<8 {
                 let join = try workshop.startTidemark(
-                    ["device", "join", server.url, workshop.path("a.sqlite")],
-                    killedAfter: .milliseconds(1 + round * 8)
+                    ["device", "join", server.url, workshop.path("a.sqlite")], killedAfter: .milliseconds(1 + round * 8)
                 )
                 let result = try await join.finished()
                 if result.status == 0 { break }

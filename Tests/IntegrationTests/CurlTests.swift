@@ -43,8 +43,7 @@ extension IntegrationTests {
                     "data/main.sqlite",
                     number == 991
                         ? "INSERT INTO screens VALUES (749, 'Board 991')"
-                        : "UPDATE screens SET name = 'Board \(number)'"
-                )
+                        : "UPDATE screens SET name = 'Board \(number)'")
                 _ = try await curl(workshop, server, "-d", #"{"maxRevision":990}"#)
             }
             return server
@@ -54,8 +53,7 @@ extension IntegrationTests {
             -> [String: Any]
         {
             let result = try await workshop.start(
-                "curl",
-                ["-sS", "--max-time", "20"] + arguments + ["\(server.url)/sync"]
+                "curl", ["-sS", "--max-time", "20"] + arguments + ["\(server.url)/sync"]
             ).finished()
             try #require(result.status == 0, "\(result.errors)")
             let parsed = try JSONSerialization.jsonObject(with: Data(result.output.utf8))
@@ -100,16 +98,8 @@ extension IntegrationTests {
             let file = try workshop.write(Self.request(maxRevision: 990), to: "request.json")
             try await workshop.run("gzip", "-9", file)
             let answer = try await Self.curl(
-                workshop,
-                server,
-                "--data-binary",
-                "@\(file).gz",
-                "-H",
-                "Content-Encoding: gzip",
-                "--compressed",
-                "-D",
-                workshop.path("headers")
-            )
+                workshop, server, "--data-binary", "@\(file).gz", "-H", "Content-Encoding: gzip", "--compressed", "-D",
+                workshop.path("headers"))
             try Self.check(answer, revisions: Array(991...1001))
             let headers = try String(contentsOfFile: workshop.path("headers"), encoding: .utf8)
             #expect(headers.lowercased().contains("content-encoding: gzip"))

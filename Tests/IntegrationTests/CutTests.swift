@@ -17,8 +17,7 @@ extension IntegrationTests {
     @Suite struct CutTests {
         @Test(arguments: [Exchange.changes, .catchUp], [false, true])
         func `rules 2 3 6 13, cases 20 21: an exchange cut at any byte takes effect exactly once`(
-            exchange: Exchange,
-            isCompressed: Bool
+            exchange: Exchange, isCompressed: Bool
         ) async throws {
             let bench = try await CutBench(exchange, padding: isCompressed ? 1_100 : 0)
             var counts: [Int] = []

@@ -27,8 +27,7 @@ extension IntegrationTests {
             let refusals = outcomes.filter { !$0.synced }
             Report.line(
                 "\(outcomes.count) damaged device files: \(outcomes.count - refusals.count) synced, "
-                    + "\(refusals.count) refused, \(refusals.count { $0.refusal == nil }) of these rescued"
-            )
+                    + "\(refusals.count) refused, \(refusals.count { $0.refusal == nil }) of these rescued")
             for reason in refusals.compactMap(\.refusal) { Report.line("    \(reason)") }
         }
 
@@ -101,8 +100,7 @@ private struct DamageScene {
         try await server.stopped()
         try await workshop.sqlite3(
             "d.sqlite",
-            "INSERT INTO player (team_id, name) VALUES (2, 'Anna'); UPDATE player SET note = 'a' WHERE id < 9"
-        )
+            "INSERT INTO player (team_id, name) VALUES (2, 'Anna'); UPDATE player SET note = 'a' WHERE id < 9")
         try await workshop.tidemark("device", "sync", workshop.path("d.sqlite"))
         try await workshop.sqlite3(
             "d.sqlite",

@@ -36,10 +36,7 @@ extension IntegrationTests {
             try await roomy.stopped()
             let listen = ["--listen", "127.0.0.1:\(roomy.port)"]
             let program = try Self.start(
-                ["serve", workshop.path("zone.sqlite")] + listen,
-                kilobytesMax: 1_500,
-                in: workshop
-            )
+                ["serve", workshop.path("zone.sqlite")] + listen, kilobytesMax: 1_500, in: workshop)
             _ = try await program.line(with: "listening on http://")
             let server = Server(program: program, port: roomy.port)
             var count = 0

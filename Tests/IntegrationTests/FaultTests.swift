@@ -99,10 +99,8 @@ extension IntegrationTests {
             (
                 "a bomb",
                 CannedReply(
-                    status: "200 OK",
-                    headers: ["Content-Type: application/json", "Content-Encoding: gzip"],
-                    body: gzip([UInt8](repeating: UInt8(ascii: " "), count: 8 << 20))
-                )
+                    status: "200 OK", headers: ["Content-Type: application/json", "Content-Encoding: gzip"],
+                    body: gzip([UInt8](repeating: UInt8(ascii: " "), count: 8 << 20)))
             ), ("a success without content", CannedReply(status: "204 No Content")),
             ("a redirect", CannedReply(status: "302 Found", headers: ["Location: http://login.example/"])),
         ]

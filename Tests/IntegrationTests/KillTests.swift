@@ -60,9 +60,7 @@ private actor KillYard {
 
     private static func watch(_ device: String, _ workshop: Workshop) throws -> Program {
         try workshop.startTidemark(
-            ["device", "sync", workshop.path(device), "--watch", "--every", "0.02"],
-            within: .seconds(100_000)
-        )
+            ["device", "sync", workshop.path(device), "--watch", "--every", "0.02"], within: .seconds(100_000))
     }
 
     // MARK: Killing
@@ -163,8 +161,7 @@ private actor KillYard {
     /// Compares the ledger with the server, and all files with each other.
     func check() async throws {
         let served = try await workshop.sqlite3("zone.sqlite", "SELECT label FROM notes").split(separator: "\n").map(
-            String.init
-        )
+            String.init)
         let counts = served.reduce(into: [String: Int]()) { $0[$1, default: 0] += 1 }
         let ledger = ledger
         let lost = ledger.existing.filter { counts[$0] == nil }
@@ -247,10 +244,8 @@ private final class Writer: Sendable {
     private static func shell(_ file: String, _ workshop: Workshop) throws -> Program {
         // Ends at the first error, so that no failed transaction is acknowledged.
         try workshop.start(
-            "sqlite3",
-            ["-bail", "-cmd", ".timeout 60000", "-cmd", "PRAGMA foreign_keys = ON", workshop.path(file)],
-            within: .seconds(100_000)
-        )
+            "sqlite3", ["-bail", "-cmd", ".timeout 60000", "-cmd", "PRAGMA foreign_keys = ON", workshop.path(file)],
+            within: .seconds(100_000))
     }
 
     /// One transaction, and its entry in the ledger.

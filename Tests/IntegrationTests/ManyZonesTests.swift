@@ -72,8 +72,7 @@ extension IntegrationTests {
                 for (number, zone) in zones.enumerated() {
                     let columns = try await site.workshop.sqlite3(
                         site.file(zone),
-                        "SELECT group_concat(name) FROM pragma_table_info('note'); PRAGMA integrity_check"
-                    )
+                        "SELECT group_concat(name) FROM pragma_table_info('note'); PRAGMA integrity_check")
                     #expect(["id,v\nok", "id,w,c\nok"].contains(columns), "\(columns)")
                     let column = columns.contains("w") ? "w" : "v"
                     let value = try await site.workshop.sqlite3(site.file(zone), "SELECT \(column) FROM note")
@@ -104,14 +103,7 @@ extension IntegrationTests {
             let open = try await site.workshop.run("curl", "-s", "\(server.url)/readyz").output
             #expect(open.hasPrefix("ready") && open.contains("not served: 1") && !open.contains(zones[1]))
             let issued = try await site.workshop.tidemark(
-                "token",
-                "add",
-                "anna",
-                "--administrator",
-                "--data",
-                site.workshop.path("data"),
-                "--json"
-            )
+                "token", "add", "anna", "--administrator", "--data", site.workshop.path("data"), "--json")
             let object = try JSONSerialization.jsonObject(with: Data(issued.output.utf8)) as? [String: Any]
             let token = try #require(object?["token"] as? String)
             let header = "Authorization: Bearer \(token)"

@@ -74,9 +74,7 @@ extension IntegrationTests {
             for (number, (from, to)) in [(0, 1), (1, 0), (0, 1)].enumerated() {
                 let files = ["a.sqlite", "b.sqlite"]
                 try await workshop.sqlite3(
-                    files[from],
-                    "INSERT INTO notes (text) VALUES ('from \(from), number \(number)')"
-                )
+                    files[from], "INSERT INTO notes (text) VALUES ('from \(from), number \(number)')")
                 _ = try await watchers[from].line(with: "1 change set sent")
                 _ = try await watchers[to].line(with: "1 record of others taken in")
                 let last = "SELECT text FROM notes ORDER BY id DESC LIMIT 1"

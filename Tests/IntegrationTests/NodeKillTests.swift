@@ -61,8 +61,7 @@ private actor NodeYard {
     private static func serve(_ workshop: Workshop, _ database: String, port: Int = 0) async throws -> Server {
         try await workshop.serve(
             ["serve", "--store", database, "--schema", workshop.path("schema.sql"), "--listen", "127.0.0.1:\(port)"],
-            lasting: .seconds(100_000)
-        )
+            lasting: .seconds(100_000))
     }
 
     private func psql(_ sql: String) async throws -> String {
@@ -132,8 +131,7 @@ private actor NodeYard {
     func check() async throws {
         let acknowledged = clients.flatMap(\.acknowledged).sorted()
         let labels = try await psql("SELECT label FROM notes ORDER BY label COLLATE \"C\"").split(separator: "\n").map(
-            String.init
-        )
+            String.init)
         #expect(labels == acknowledged, "acknowledged and lost, or applied twice")
         Report.line("  \(acknowledged.count) change sets, \(clients.map(\.retries).reduce(0, +)) retries")
         let halves = try await psql(
@@ -158,10 +156,7 @@ private actor NodeYard {
         _ = try await workshop.run(
             "bash",
             URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../Scripts/postgres.sh")
-                .standardized.path,
-            "stop",
-            workshop.path("postgres")
-        )
+                .standardized.path, "stop", workshop.path("postgres"))
     }
 }
 

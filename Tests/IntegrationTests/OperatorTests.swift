@@ -74,11 +74,7 @@ extension IntegrationTests {
             #expect(try await office.outcome("zoe") == "isUnknown")
             for token in try await office.json("token", "list", "anna") {
                 _ = try await office.json(
-                    "token",
-                    "revoke",
-                    try #require(token["id"] as? String),
-                    as: [String: Any].self
-                )
+                    "token", "revoke", try #require(token["id"] as? String), as: [String: Any].self)
             }
             #expect(try await office.outcome("anna") == "hasNoToken")
             _ = try await office.json("token", "add", "anna", "--expires", "30", as: [String: Any].self)
@@ -154,23 +150,16 @@ extension IntegrationTests {
                 _ = try await workshop.run("curl", "-sS", "-H", token, "-d", body, server.url + path)
             }
             _ = try await workshop.run(
-                "curl",
-                "-sS",
-                "-H",
-                token,
-                "-o",
-                workshop.path("s.gz"),
-                server.url + "/snapshot"
-            )
+                "curl", "-sS", "-H", token, "-o", workshop.path("s.gz"), server.url + "/snapshot")
             let found = try await workshop.run("find", workshop.path("data"), "-perm", "/077")
             #expect(found.output == "", "others can read these")
             let all = try await workshop.run("find", workshop.path("data"), "-name", "z_*.sqlite*")
             #expect(all.output.contains("-wal"), "the private zone is there: \(all.output)")
             try await server.stopped()
             #expect(try await workshop.run("chmod", "-R", "a+rX", workshop.path("data")).status == 0)
-            let open = try workshop.startTidemark(
-                ["serve", workshop.path("data/main.sqlite"), "--users", "--listen", "127.0.0.1:0"]
-            )
+            let open = try workshop.startTidemark([
+                "serve", workshop.path("data/main.sqlite"), "--users", "--listen", "127.0.0.1:0",
+            ])
             let line = try await open.line(with: "listening on http://")
             let port = try #require(line.split(separator: ":").last.flatMap { Int($0) })
             try await Server(program: open, port: port).stopped()

@@ -62,8 +62,7 @@ extension IntegrationTests {
                 .filter { !$0.contains("/Quickstart.build/") }
             let path = try workshop.write(objects.joined(separator: "\n"), to: "objects")
             return try await workshop.start(
-                "swiftc",
-                ["-o", workshop.path(program), workshop.path(object), "@\(path)", "-lstdc++"]
+                "swiftc", ["-o", workshop.path(program), workshop.path(object), "@\(path)", "-lstdc++"]
             ).finished()
         }
 

@@ -8,8 +8,7 @@ extension IntegrationTests {
             let yard = try await TLSYard()
             let server = try await yard.workshop.serve(
                 yard.arguments("sslmode=verify-ca&sslrootcert=\(yard.workshop.path("good.crt"))"),
-                lasting: .seconds(300)
-            )
+                lasting: .seconds(300))
             try await yard.workshop.join(server, "anna.sqlite")
             try await yard.workshop.sqlite3("anna.sqlite", "INSERT INTO notes (text) VALUES ('milk')")
             try await yard.workshop.sync("anna.sqlite")
@@ -58,22 +57,8 @@ private struct TLSYard {
         database = try await Self.postgres("start", workshop)
         for name in ["good", "other"] {
             let result = try await workshop.run(
-                "openssl",
-                "req",
-                "-new",
-                "-x509",
-                "-days",
-                "2",
-                "-nodes",
-                "-newkey",
-                "rsa:2048",
-                "-subj",
-                "/CN=\(name)",
-                "-keyout",
-                workshop.path("\(name).key"),
-                "-out",
-                workshop.path("\(name).crt")
-            )
+                "openssl", "req", "-new", "-x509", "-days", "2", "-nodes", "-newkey", "rsa:2048", "-subj",
+                "/CN=\(name)", "-keyout", workshop.path("\(name).key"), "-out", workshop.path("\(name).crt"))
             try #require(result.status == 0, "\(result.errors)")
         }
         // The server writes its own files, as the user that it runs as.

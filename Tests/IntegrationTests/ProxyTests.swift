@@ -40,8 +40,7 @@ extension IntegrationTests {
                 return try workshop.start(
                     "/bin/sh",
                     ["-c", #"exec "$0" "$@" 2>&1"#, Workshop.programs.appending(path: "tidemark").path] + arguments,
-                    environment: environment
-                )
+                    environment: environment)
             }
 
             /// Sends a request as a browser or another program, to the proxy's host name.
@@ -81,13 +80,8 @@ extension IntegrationTests {
             let site = try await Site(kind)
             try await refuseStrangers(site)
             let joined = try await site.tidemark(
-                "device",
-                "join",
-                site.proxy.url,
-                site.workshop.path("a.sqlite"),
-                "--token-file",
-                site.workshop.path("token")
-            )
+                "device", "join", site.proxy.url, site.workshop.path("a.sqlite"), "--token-file",
+                site.workshop.path("token"))
             #expect(joined.status == 0, "\(joined.output)")
             for command in ["digest", "schema"] {
                 let outcome = try await site.tidemark(command, site.proxy.url, token: token)
@@ -107,12 +101,7 @@ extension IntegrationTests {
             #expect(verified.status == 0 && verified.output.contains("server  "))
             // The token is in the test's and the proxy's files, and in no file of a device.
             let search = try await site.workshop.run(
-                "grep",
-                "-rlF",
-                "--include=*.sqlite*",
-                token,
-                site.workshop.folder.path
-            )
+                "grep", "-rlF", "--include=*.sqlite*", token, site.workshop.folder.path)
             #expect(search.status == 1 && search.output == "", "\(search.output)\(search.errors)")
             try await site.finish()
         }
@@ -139,9 +128,7 @@ extension IntegrationTests {
         /// almost the server's own limit from the client.
         private static func upload(_ site: Site) async throws {
             try await site.workshop.sqlite3(
-                "a.sqlite",
-                "INSERT INTO notes (text, file) VALUES ('large', randomblob(2000000))"
-            )
+                "a.sqlite", "INSERT INTO notes (text, file) VALUES ('large', randomblob(2000000))")
             let synced = try await site.tidemark("device", "sync", site.workshop.path("a.sqlite"), token: token)
             #expect(synced.status == 0, "\(synced.output)")
             let body = #"{"maxRevision":2,"changeSets":[{"notes":{"update":[1],"attributes":{"1":{"text":"long"}}}}]"#
@@ -150,8 +137,7 @@ extension IntegrationTests {
             #expect(answer.contains(#""maxRevision":3"#), "\(answer)")
             #expect(
                 try await site.workshop.sqlite3("zone.sqlite", "SELECT text, length(file) FROM notes ORDER BY id")
-                    == "long|\nlarge|2000000"
-            )
+                    == "long|\nlarge|2000000")
         }
 
         /// Receives a commit from the open stream: the next event would come 15 s later.
@@ -191,12 +177,7 @@ extension IntegrationTests {
             try await site.proxy.killed()
             let token = String(repeating: "4", count: 64)
             let proxy = try await Proxy.start(
-                .nginx,
-                before: site.server,
-                token: token,
-                port: site.proxy.port,
-                in: site.workshop
-            )
+                .nginx, before: site.server, token: token, port: site.proxy.port, in: site.workshop)
             try await site.workshop.sqlite3("a.sqlite", "\(edit) ('refused')")
             _ = try await watch.line(with: "does not accept the token")
             #expect(try await site.workshop.sqlite3("zone.sqlite", "SELECT count(*) FROM notes") == "2")
@@ -204,8 +185,7 @@ extension IntegrationTests {
             _ = try await watch.line(with: "synced: ")
             #expect(
                 try await site.workshop.sqlite3("zone.sqlite", "SELECT text FROM notes ORDER BY id DESC LIMIT 1")
-                    == "refused"
-            )
+                    == "refused")
             watch.signalled(SIGTERM)
             let output = try await watch.finished().output
             #expect(![Self.token, token].contains { output.contains($0) })
@@ -219,20 +199,11 @@ extension IntegrationTests {
         @Test(arguments: [
             ("one\ntwo\n", "at byte 4"), ("a\u{1}b", "at byte 2"), ("a b", "at byte 2"), ("", "is empty"),
             ("\n", "is empty"),
-        ]) func `an invalid token file is reported without its content`(
-            content: String,
-            reason: String
-        ) async throws {
+        ]) func `an invalid token file is reported without its content`(content: String, reason: String) async throws {
             let workshop = try Workshop()
             let file = try workshop.write(content, to: "token")
             let result = try await workshop.tidemark(
-                "device",
-                "join",
-                "http://127.0.0.1:9",
-                workshop.path("a.sqlite"),
-                "--token-file",
-                file
-            )
+                "device", "join", "http://127.0.0.1:9", workshop.path("a.sqlite"), "--token-file", file)
             #expect(result.status == 1)
             #expect(result.errors.contains("The bearer token"))
             #expect(result.errors.contains(reason), "\(result.errors)")
@@ -243,20 +214,14 @@ extension IntegrationTests {
             let workshop = try Workshop()
             let program = Workshop.programs.appending(path: "tidemark").path
             let clear = try await workshop.start(
-                program,
-                ["digest", "http://sync.example.org"],
-                environment: ["TIDEMARK_TOKEN": "hunter2"]
+                program, ["digest", "http://sync.example.org"], environment: ["TIDEMARK_TOKEN": "hunter2"]
             ).finished()
             #expect(clear.status == 1)
             #expect(clear.errors.contains("Use https://"), "\(clear.errors)")
             #expect(!clear.errors.contains("hunter2"))
             for option in ["--token-file", "--ca-file"] {
                 let missing = try await workshop.tidemark(
-                    "digest",
-                    "https://sync.example.org",
-                    option,
-                    workshop.path("no")
-                )
+                    "digest", "https://sync.example.org", option, workshop.path("no"))
                 #expect(missing.status == 1)
                 #expect(missing.errors.contains(workshop.path("no")), "\(missing.errors)")
             }

@@ -33,9 +33,7 @@ extension IntegrationTests {
             )
             let server = try await workshop.serve("players.sqlite")
             let quickstart = try await workshop.start(
-                Workshop.programs.appending(path: "Quickstart").path,
-                [],
-                environment: ["TIDEMARK_URL": server.url]
+                Workshop.programs.appending(path: "Quickstart").path, [], environment: ["TIDEMARK_URL": server.url]
             ).finished()
             #expect(quickstart.status == 0, "\(quickstart.output)\(quickstart.errors)")
             #expect(quickstart.output.contains("3 Carla"), "\(quickstart.output)")

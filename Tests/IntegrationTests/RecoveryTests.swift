@@ -23,8 +23,7 @@ extension IntegrationTests {
         private static func resync(_ status: String, _ code: String) -> RelayPlan.Fault {
             let error = #"{"error":{"code":"\#(code)","message":"m","fix":"f","recovery":"resync"}}"#
             return .reply(
-                CannedReply(status: status, headers: ["Content-Type: application/json"], body: Array(error.utf8))
-            )
+                CannedReply(status: status, headers: ["Content-Type: application/json"], body: Array(error.utf8)))
         }
 
         /// The step before the error: none, a comparison of the history, a snapshot.
@@ -39,10 +38,7 @@ extension IntegrationTests {
 
         private static func reply(_ status: String) -> CannedReply {
             CannedReply(
-                status: status,
-                headers: ["Content-Type: text/plain", "Retry-After: 17"],
-                body: Array("no".utf8)
-            )
+                status: status, headers: ["Content-Type: text/plain", "Retry-After: 17"], body: Array("no".utf8))
         }
 
         @Test func `rule 20, case 45: no HTTP status in answer to a sync or snapshot empties the outbox`() async throws

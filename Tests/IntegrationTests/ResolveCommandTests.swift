@@ -8,9 +8,7 @@ extension IntegrationTests {
         private static func serveRefusedUpdate(_ workshop: Workshop) async throws -> Server {
             // A column without affinity keeps the type of the value.
             try await workshop.sqlite3(
-                "zone.sqlite",
-                "CREATE TABLE thing (id INTEGER PRIMARY KEY, i); INSERT INTO thing VALUES (1, 'x')"
-            )
+                "zone.sqlite", "CREATE TABLE thing (id INTEGER PRIMARY KEY, i); INSERT INTO thing VALUES (1, 'x')")
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
             for (file, value) in [("a.sqlite", 1), ("b.sqlite", 2)] {
@@ -25,13 +23,7 @@ extension IntegrationTests {
         private static func merge(_ workshop: Workshop, _ values: String) async throws -> Program.Result {
             try workshop.write(values, to: "values.json")
             return try await workshop.tidemark(
-                "device",
-                "resolve",
-                workshop.path("b.sqlite"),
-                "1",
-                "--merge",
-                "--values",
-                workshop.path("values.json")
+                "device", "resolve", workshop.path("b.sqlite"), "1", "--merge", "--values", workshop.path("values.json")
             )
         }
 
@@ -101,8 +93,7 @@ extension IntegrationTests {
 
         @Test(arguments: [("--as-new", "2|of a|of b"), ("--replace", "1|of b|of b")])
         func `a conflict over a number that a program chose says which choice does what`(
-            option: String,
-            expected: String
+            option: String, expected: String
         ) async throws {
             let workshop = try Workshop()
             try await workshop.sqlite3("zone.sqlite", "CREATE TABLE note (id INTEGER PRIMARY KEY, x TEXT)")
@@ -133,8 +124,7 @@ extension IntegrationTests {
             let workshop = try Workshop()
             try await workshop.sqlite3(
                 "zone.sqlite",
-                "CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT); INSERT INTO note VALUES (1, 'x'), (2, 'y')"
-            )
+                "CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT); INSERT INTO note VALUES (1, 'x'), (2, 'y')")
             let server = try await workshop.serve("zone.sqlite")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
             for id in 1...2 {
@@ -145,9 +135,7 @@ extension IntegrationTests {
             }
             let file = workshop.path("b.sqlite")
             try await workshop.sqlite3(
-                "b.sqlite",
-                "UPDATE tidemark_conflict_record SET mine = replace(mine, ':', char(7)) WHERE key = '1'"
-            )
+                "b.sqlite", "UPDATE tidemark_conflict_record SET mine = replace(mine, ':', char(7)) WHERE key = '1'")
             for options in [[], ["--json"]] {
                 let shown = try await workshop.startTidemark(["device", "conflicts", file] + options).finished()
                 #expect(shown.status == 1 && shown.output.contains("b2"), "\(shown.output)")

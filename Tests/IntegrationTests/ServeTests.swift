@@ -81,11 +81,7 @@ extension IntegrationTests {
             }
             try await workshop.sqlite3("y.sqlite", "CREATE TABLE t (id INTEGER PRIMARY KEY)")
             let portRefusal = try await workshop.tidemark(
-                "serve",
-                workshop.path("y.sqlite"),
-                "--listen",
-                "127.0.0.1:\(server.port)"
-            )
+                "serve", workshop.path("y.sqlite"), "--listen", "127.0.0.1:\(server.port)")
             #expect(portRefusal.status == 1)
             #expect(portRefusal.errors.contains("Cannot listen"))
             try await server.stopped()

@@ -69,8 +69,7 @@ extension IntegrationTests {
             try await workshop.sync("a.sqlite")
             #expect(
                 try await workshop.sqlite3("zone.sqlite", "SELECT group_concat(name) FROM team")
-                    == "Kiel,Flensburg,Lübeck"
-            )
+                    == "Kiel,Flensburg,Lübeck")
             try await again.stopped()
         }
 
@@ -102,8 +101,7 @@ extension IntegrationTests {
             try FileManager.default.copyItem(atPath: workshop.path("zone.sqlite"), toPath: workshop.path("copy.sqlite"))
             #expect(
                 try await workshop.sqlite3("copy.sqlite", "SELECT group_concat(name) FROM team")
-                    == "Kiel,Flensburg,Lübeck"
-            )
+                    == "Kiel,Flensburg,Lübeck")
             try await shell.finished()
         }
 

@@ -58,8 +58,7 @@ extension IntegrationTests {
             try await workshop.sqlite3(
                 "zone.sqlite",
                 "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, stock INTEGER); "
-                    + "INSERT INTO item VALUES (1, 'cup', 10)"
-            )
+                    + "INSERT INTO item VALUES (1, 'cup', 10)")
             let server = try await Self.serve(workshop, "--policy", "item.stock=add")
             try await workshop.join(server, "a.sqlite", "b.sqlite")
             for file in ["a.sqlite", "b.sqlite"] {
@@ -99,10 +98,7 @@ extension IntegrationTests {
             // Nothing was stored.
             #expect(
                 try await workshop.sqlite3(
-                    "zone.sqlite",
-                    "SELECT count(*) FROM sqlite_master WHERE name LIKE 'tidemark%'"
-                ) == "0"
-            )
+                    "zone.sqlite", "SELECT count(*) FROM sqlite_master WHERE name LIKE 'tidemark%'") == "0")
         }
     }
 }

@@ -34,9 +34,7 @@ extension IntegrationTests {
             let second = try await workshop.serve(["serve", path] + listen)
             try await workshop.join(second, "a.sqlite", "b.sqlite")
             try await workshop.sqlite3(
-                "a.sqlite",
-                "INSERT INTO book (title) VALUES ('new'); INSERT INTO cache VALUES (1)"
-            )
+                "a.sqlite", "INSERT INTO book (title) VALUES ('new'); INSERT INTO cache VALUES (1)")
             try await workshop.sync("a.sqlite", "b.sqlite")
             let look = "SELECT count(*) FROM titles; SELECT count(*) FROM cache; PRAGMA user_version"
             #expect(try await workshop.sqlite3("b.sqlite", look).split(separator: "\n") == ["2", "0", "25"])
@@ -68,15 +66,7 @@ extension IntegrationTests {
             let views = "SELECT name FROM sqlite_master WHERE type = 'view' AND name NOT LIKE 'tidemark%'"
             #expect(try await workshop.sqlite3("a.sqlite", views).isEmpty)
             let permitting = try await workshop.tidemark(
-                "device",
-                "join",
-                url,
-                workshop.path("b.sqlite"),
-                "--function",
-                "abbreviation",
-                "--function",
-                "edit"
-            )
+                "device", "join", url, workshop.path("b.sqlite"), "--function", "abbreviation", "--function", "edit")
             #expect(permitting.status == 0)
             #expect(try await workshop.sqlite3("b.sqlite", views) == "short")
             #expect(!FileManager.default.fileExists(atPath: workshop.path("ran")))

@@ -169,9 +169,7 @@ extension IntegrationTests {
             let tidemark = Workshop.programs.appending(path: "tidemark").path
             let script = #"trap "" HUP; exec "$0" "$@""#
             let program = try workshop.start(
-                "sh",
-                ["-c", script, tidemark, "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0"]
-            )
+                "sh", ["-c", script, tidemark, "serve", workshop.path("zone.sqlite"), "--listen", "127.0.0.1:0"])
             let url = try #require(try await program.line(with: "listening on ").split(separator: " ").last)
             program.signalled(SIGHUP)
             // A signal that is not ignored ends the server before it answers the second time.

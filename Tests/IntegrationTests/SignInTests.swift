@@ -60,10 +60,7 @@ extension IntegrationTests {
                 let result = try await TypedInput.run(
                     Workshop.programs.appending(path: "tidemark").path,
                     ["device", "join", server.url, workshop.path("phone.sqlite"), "--tokens", workshop.path("t.json")],
-                    environment: ["TIDEMARK_TOKEN": ""],
-                    typing: signIn,
-                    at: "Sign-in token for \(server.url)"
-                )
+                    environment: ["TIDEMARK_TOKEN": ""], typing: signIn, at: "Sign-in token for \(server.url)")
                 #expect(result.status == 0, "\(result.errors)")
                 #expect(result.output.contains("joined"))
                 for text in [result.output, result.errors, result.echo] { #expect(!text.contains(signIn)) }
@@ -77,10 +74,7 @@ extension IntegrationTests {
                 let result = try await TypedInput.run(
                     Workshop.programs.appending(path: "tidemark").path,
                     ["device", "join", server.url, workshop.path("phone.sqlite"), "--tokens", workshop.path("t.json")],
-                    environment: ["TIDEMARK_TOKEN": ""],
-                    typing: "tmu_half\u{3}",
-                    at: "Sign-in token for \(server.url)"
-                )
+                    environment: ["TIDEMARK_TOKEN": ""], typing: "tmu_half\u{3}", at: "Sign-in token for \(server.url)")
                 #expect(result.status == 130)
                 #expect(!result.errors.contains("tmu_half"))
                 #expect(try workshop.files(with: "sqlite") == [])
@@ -141,10 +135,8 @@ extension IntegrationTests {
             try #require(joined.status == 0, "\(joined.errors)")
             relay.hangUp()
             let reply = CannedReply(
-                status: "429 Too Many Requests",
-                headers: ["Content-Type: text/plain", "Retry-After: 1"],
-                body: Array("no".utf8)
-            )
+                status: "429 Too Many Requests", headers: ["Content-Type: text/plain", "Retry-After: 1"],
+                body: Array("no".utf8))
             relay.follow(RelayPlan([.reply(reply)]))
             let put = try await workshop.tidemark("device", "sync", file)
             #expect(put.status == 6, "\(put.errors)")

@@ -28,10 +28,7 @@ extension IntegrationTests {
             try await Self.served(workshop)
             try await workshop.sqlite3("music.sqlite", "INSERT INTO artists VALUES (3, 'Abba')")
             let result = try await workshop.tidemark(
-                "snapshot",
-                workshop.path("music.sqlite"),
-                workshop.path("shipped.sqlite")
-            )
+                "snapshot", workshop.path("music.sqlite"), workshop.path("shipped.sqlite"))
             #expect(result.status == 0, "\(result.errors)")
             #expect(result.output.contains("at revision 2"))
             #expect(try workshop.files(with: "shipped") == ["shipped.sqlite"])
@@ -50,12 +47,7 @@ extension IntegrationTests {
             let server = try await Self.serve(workshop)
             try await workshop.join(server, "anna.sqlite")
             let result = try await workshop.tidemark(
-                "snapshot",
-                workshop.path("music.sqlite"),
-                workshop.path("shipped.sqlite"),
-                "--server",
-                server.url
-            )
+                "snapshot", workshop.path("music.sqlite"), workshop.path("shipped.sqlite"), "--server", server.url)
             #expect(result.status == 0, "\(result.errors)")
             for name in ["ben.sqlite", "cleo.sqlite"] {
                 try FileManager.default.copyItem(atPath: workshop.path("shipped.sqlite"), toPath: workshop.path(name))

@@ -10,16 +10,8 @@ extension IntegrationTests {
             try await workshop.makeCertificate("cert.pem", key: "key.pem")
             try await workshop.makeCertificate("other.pem", key: "other.key")
             let locked = try await workshop.run(
-                "openssl",
-                "pkcs8",
-                "-topk8",
-                "-in",
-                workshop.path("key.pem"),
-                "-passout",
-                "pass:secret",
-                "-out",
-                workshop.path("locked.pem")
-            )
+                "openssl", "pkcs8", "-topk8", "-in", workshop.path("key.pem"), "-passout", "pass:secret", "-out",
+                workshop.path("locked.pem"))
             try #require(locked.status == 0, "\(locked.errors)")
             for (certificate, key, words) in [
                 ("missing.pem", "key.pem", "There is no file"), ("cert.pem", "missing.pem", "There is no file"),
@@ -30,16 +22,8 @@ extension IntegrationTests {
                 ("cert.pem", "locked.pem", "has a passphrase"),
             ] {
                 let refusal = try await workshop.tidemark(
-                    "serve",
-                    "--schema",
-                    workshop.path("s.sql"),
-                    "--data",
-                    workshop.path("data"),
-                    "--tls-certificate",
-                    workshop.path(certificate),
-                    "--tls-key",
-                    workshop.path(key)
-                )
+                    "serve", "--schema", workshop.path("s.sql"), "--data", workshop.path("data"), "--tls-certificate",
+                    workshop.path(certificate), "--tls-key", workshop.path(key))
                 #expect(refusal.status == 1, "\(certificate) \(key)")
                 #expect(refusal.errors.contains(words), "\(words) in \(refusal.errors)")
                 #expect(refusal.errors.contains("what to do"))
@@ -70,12 +54,7 @@ extension IntegrationTests {
             let server = try await SecureServer.start(in: workshop)
             for _ in 0..<3 {
                 let plain = try await workshop.run(
-                    "curl",
-                    "-sS",
-                    "--max-time",
-                    "20",
-                    "http://localhost:\(server.port)/schema"
-                )
+                    "curl", "-sS", "--max-time", "20", "http://localhost:\(server.port)/schema")
                 // 52 is an empty reply and 56 a reset; 28 would be the end of curl's patience.
                 #expect([52, 56].contains(plain.status), "\(plain.status) \(plain.errors)")
                 for suites in ["AES256-SHA", "AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA"] {
@@ -105,10 +84,7 @@ extension IntegrationTests {
             let device = try await server.exchange(try #require(token["token"] as? String), device: "phone")
             let path = workshop.path("snapshot.gz")
             let download = try server.startCurl(
-                "/snapshot",
-                token: device,
-                ["--limit-rate", "500k", "-D", "/dev/stdout", "-o", path]
-            )
+                "/snapshot", token: device, ["--limit-rate", "500k", "-D", "/dev/stdout", "-o", path])
             // The head has arrived, so the request is in progress.
             _ = try await download.line(with: "Content-Length")
             try await server.stopped()
@@ -124,14 +100,7 @@ extension IntegrationTests {
             let added = try await workshop.json("user", "add", "anna", "--data", workshop.path("data"), "--json")
             let device = try await server.exchange(try #require(added["token"] as? String), device: "phone")
             let monitor = try await workshop.json(
-                "token",
-                "add",
-                "anna",
-                "--administrator",
-                "--data",
-                workshop.path("data"),
-                "--json"
-            )
+                "token", "add", "anna", "--administrator", "--data", workshop.path("data"), "--json")
             let listeners = { () async throws -> String in
                 let page = try await server.curl("/metrics", token: monitor["token"] as? String).body
                 return page.split(separator: "\n").last { $0.hasPrefix("tidemark_listeners ") }.map(String.init) ?? ""

@@ -39,8 +39,7 @@ extension IntegrationTests {
                         for number in 1..<max(2, count) {
                             try db.execute(
                                 sql: "INSERT INTO item (list_id, text, author) VALUES (?, ?, ?)",
-                                arguments: [list, "\(name) \(start + number)", name]
-                            )
+                                arguments: [list, "\(name) \(start + number)", name])
                         }
                     }
                 }
@@ -67,37 +66,22 @@ extension IntegrationTests {
             let name = "person\(number)"
             let workshop = server.workshop
             let added = try await workshop.json(
-                "user",
-                "add",
-                name,
-                "--role",
-                role(number),
-                "--data",
-                workshop.path("data"),
-                "--json"
-            )
+                "user", "add", name, "--role", role(number), "--data", workshop.path("data"), "--json")
             let token = try await server.exchange(try #require(added["token"] as? String), device: "\(name)'s phone")
             let transport = try HTTPTransport(
-                url: server.url,
-                credentials: .token(token),
-                certificateAuthorities: server.certificate
-            )
+                url: server.url, credentials: .token(token), certificateAuthorities: server.certificate)
             let path = workshop.path("\(name).sqlite")
             _ = try await DeviceFileJoin(transport: transport, server: server.url).join(path: path)
             let database = try DatabaseQueue(path: path)
             return Member(
-                name: name,
-                role: role(number),
-                database: database,
-                engine: try await SyncEngine(database, server: server.url, transport: transport)
-            )
+                name: name, role: role(number), database: database,
+                engine: try await SyncEngine(database, server: server.url, transport: transport))
         }
 
         /// Runs a step for all members, a few at a time.
-        private static func forEach(
-            _ members: [Member],
-            _ step: @escaping @Sendable (Member) async throws -> Void
-        ) async throws {
+        private static func forEach(_ members: [Member], _ step: @escaping @Sendable (Member) async throws -> Void)
+            async throws
+        {
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for (index, member) in members.enumerated() {
                     if index >= 8 { try await group.next() }
@@ -124,8 +108,7 @@ extension IntegrationTests {
             }
             #expect(records == writers.count * Self.recordsEach, "a writer's record is missing")
             let truth = try await HTTPTransport(
-                url: server.url,
-                credentials: .token(try await Self.operatorToken(server)),
+                url: server.url, credentials: .token(try await Self.operatorToken(server)),
                 certificateAuthorities: server.certificate
             ).digest(zone: "main")
             #expect(first.hash == truth.hash)
@@ -150,15 +133,7 @@ extension IntegrationTests {
         private static func operatorToken(_ server: SecureServer) async throws -> String {
             let path = server.workshop.path("data")
             let added = try await server.workshop.json(
-                "user",
-                "add",
-                "auditor",
-                "--role",
-                "reader",
-                "--data",
-                path,
-                "--json"
-            )
+                "user", "add", "auditor", "--role", "reader", "--data", path, "--json")
             return try await server.exchange(try #require(added["token"] as? String), device: "auditor")
         }
     }

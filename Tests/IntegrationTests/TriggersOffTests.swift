@@ -39,14 +39,7 @@ extension IntegrationTests {
                 "INSERT INTO tag VALUES ('mine', 'blue')", "DELETE FROM tag WHERE name = 'old'",
             ]
             let edited = try await workshop.run(
-                "python3",
-                workshop.path("browser.py"),
-                phone,
-                edits[0],
-                edits[1],
-                edits[2],
-                edits[3]
-            )
+                "python3", workshop.path("browser.py"), phone, edits[0], edits[1], edits[2], edits[3])
             try #require(edited.status == 0, "\(edited.errors)")
 
             let synced = try await workshop.tidemark("device", "sync", phone)

@@ -54,8 +54,7 @@ extension IntegrationTests {
             _ = try await events.line(with: #""revision":1}"#)
             try await events.killed()
             let joined = try await server.startDevice(
-                ["device", "join", server.url, workshop.path("a.sqlite")],
-                token: token
+                ["device", "join", server.url, workshop.path("a.sqlite")], token: token
             ).finished()
             #expect(joined.status == 0, "\(joined.output)")
             #expect(try await workshop.sqlite3("a.sqlite", "SELECT text FROM notes") == "milk")

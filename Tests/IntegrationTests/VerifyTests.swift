@@ -35,8 +35,7 @@ extension IntegrationTests {
             #expect(report.status == 1)
             let named = report.output.split(separator: "\n").filter { $0.contains(": ") }
             #expect(
-                Set(named) == ["changed: artist 17: founded, name", "missing: artist 200", "surplus: genre \"noise\""]
-            )
+                Set(named) == ["changed: artist 17: founded, name", "missing: artist 200", "surplus: genre \"noise\""])
             #expect(try await workshop.sqlite3("phone.sqlite", "SELECT name FROM artist WHERE id = 17") == "x")
             let repaired = try await workshop.json("verify", workshop.path("phone.sqlite"), "--repair", "--json")
             #expect((repaired["records"] as? [Any])?.count == 3)
@@ -44,12 +43,7 @@ extension IntegrationTests {
             let status = try await workshop.tidemark("device", "status", workshop.path("phone.sqlite"))
             #expect(status.output.contains("3 records: a program seems to edit this file with triggers switched off"))
             let resolved = try await workshop.tidemark(
-                "device",
-                "resolve",
-                workshop.path("phone.sqlite"),
-                "1",
-                "--accept"
-            )
+                "device", "resolve", workshop.path("phone.sqlite"), "1", "--accept")
             #expect(resolved.status == 0)
             try await workshop.sync("phone.sqlite")
             try await workshop.expectEqual(server, "phone.sqlite", "music.sqlite")

@@ -13,9 +13,7 @@ extension IntegrationTests {
             let demo = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .deletingLastPathComponent().appending(path: "Examples/Sharing/demo.sh").path
             let result = try await workshop.start(
-                demo,
-                [Workshop.programs.appending(path: "tidemark").path],
-                environment: ["NO_COLOR": "1"]
+                demo, [Workshop.programs.appending(path: "tidemark").path], environment: ["NO_COLOR": "1"]
             ).finished()
             #expect(result.status == 0, "\(result.output)\(result.errors)")
             #expect(result.output.contains("the private ones are private"))

@@ -8,10 +8,8 @@ import TidemarkTestSupport
 @Suite(.serialized) struct SimulationTests {
     @Test(
         arguments: zip(
-            Profile.allCases,
-            [400, 40, 40, 40, 40, 40, 40, 40, 40, 40, 200].map { Effort.isLong ? $0 : $0 / 10 }
-        )
-    ) func `A1 A6 A7 A10: many short random worlds keep every promise`(profile: Profile, worlds: Int)
+            Profile.allCases, [400, 40, 40, 40, 40, 40, 40, 40, 40, 40, 200].map { Effort.isLong ? $0 : $0 / 10 }))
+    func `A1 A6 A7 A10: many short random worlds keep every promise`(profile: Profile, worlds: Int)
         async throws
     {
         let result = try await Campaign(seeds: 1..<UInt64(worlds + 1), rounds: 10, profile: profile).run()
@@ -24,9 +22,7 @@ import TidemarkTestSupport
         async throws
     {
         let result = try await Campaign(
-            seeds: 1..<UInt64(Effort.count(short: 2, long: 4)),
-            rounds: 60,
-            profile: profile
+            seeds: 1..<UInt64(Effort.count(short: 2, long: 4)), rounds: 60, profile: profile
         ).run()
         #expect(result.failures == [])
     }

@@ -50,8 +50,7 @@ import TidemarkTestSupport
                 detected += 1
                 #expect(
                     [.fileDamaged, .storageFailed, .unusableFile].contains(error.code) || error.recovery != .retry,
-                    "\(error)"
-                )
+                    "\(error)")
             } catch let error as DatabaseError {
                 // The app opens the file itself, or the damage has changed the schema:
                 // SQLite has no error code for that.
@@ -156,8 +155,7 @@ import TidemarkTestSupport
     private func expectTyped(_ table: String, _ work: () async throws -> Void) async throws {
         do { try await work() } catch let error as TidemarkError {
             #expect(
-                [.fileDamaged, .unusableFile].contains(error.code) || error.recovery != .permanent,
-                "\(table): \(error)"
+                [.fileDamaged, .unusableFile].contains(error.code) || error.recovery != .permanent, "\(table): \(error)"
             )
         }
     }

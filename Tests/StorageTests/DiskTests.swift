@@ -47,9 +47,7 @@ import TidemarkTestSupport
                 arguments: [number]
             )
             try db.execute(
-                sql: "UPDATE account SET balance = balance + 1 WHERE id = 1 + ? % 20",
-                arguments: [number * 7 + 3]
-            )
+                sql: "UPDATE account SET balance = balance + 1 WHERE id = 1 + ? % 20", arguments: [number * 7 + 3])
             try db.execute(sql: "INSERT INTO done VALUES (?)", arguments: [number])
         }
     }

@@ -22,11 +22,8 @@ import TidemarkTestSupport
             for (file, bytes) in files { try disk.replace(file, with: bytes) }
             store = try EmbeddedStore(
                 path: disk.path(of: "zone.sqlite"),
-                schemaSQL: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT UNIQUE)",
-                newEpoch: UUID(),
-                now: latch.passing,
-                metrics: ServerMetrics(factory: arrivals)
-            )
+                schemaSQL: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT UNIQUE)", newEpoch: UUID(),
+                now: latch.passing, metrics: ServerMetrics(factory: arrivals))
         }
 
         /// All devices push while a first request holds the store; then `damage` runs, and they

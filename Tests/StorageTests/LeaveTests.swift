@@ -87,9 +87,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [FaultVolume.Fault.io, .full, .power])
-    func `a failure or a power cut at any disk call leaves the device before or after it`(
-        fault: FaultVolume.Fault
-    ) async throws {
+    func `a failure or a power cut at any disk call leaves the device before or after it`(fault: FaultVolume.Fault)
+        async throws
+    {
         let start = try await start()
         for call in Swift.stride(from: 1, to: 5_000, by: Self.stride) {
             let bench = try StorageBench(start)

@@ -20,20 +20,13 @@ struct Scenario: Sendable, CustomTestStringConvertible {
     static let all = [
         Scenario(name: "both open their files", before: [], steps: [{ try await $0.reopen() }]),
         Scenario(
-            name: "the app writes a team with players",
-            before: [open],
-            steps: [edit(newTeam), edit("UPDATE team SET points = 3 WHERE id = 1")]
-        ),
+            name: "the app writes a team with players", before: [open],
+            steps: [edit(newTeam), edit("UPDATE team SET points = 3 WHERE id = 1")]),
         Scenario(
-            name: "new records are sent and get their ids",
-            before: [edit(newTeam), edit(newTeam2)],
-            steps: [sync]
-        ),
+            name: "new records are sent and get their ids", before: [edit(newTeam), edit(newTeam2)], steps: [sync]),
         Scenario(
-            name: "others' changes and outside writes arrive",
-            before: [open],
-            steps: [outside(theirTeam), sync, outside("DELETE FROM player WHERE id < 9"), sync]
-        ),
+            name: "others' changes and outside writes arrive", before: [open],
+            steps: [outside(theirTeam), sync, outside("DELETE FROM player WHERE id < 9"), sync]),
         Scenario(
             name: "a conflict is parked among accepted sets, and retried",
             before: [
@@ -51,10 +44,8 @@ struct Scenario: Sendable, CustomTestStringConvertible {
             steps: [sync]
         ),
         Scenario(
-            name: "a cache of ten pages spills into the file",
-            before: [small, edit(many), outside(theirTeam)],
-            steps: [sync, edit("DELETE FROM team WHERE id = 2"), sync]
-        ),
+            name: "a cache of ten pages spills into the file", before: [small, edit(many), outside(theirTeam)],
+            steps: [sync, edit("DELETE FROM team WHERE id = 2"), sync]),
     ]
 
     // MARK: Steps

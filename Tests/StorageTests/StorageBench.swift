@@ -62,8 +62,7 @@ final class StorageBench {
                 sql:
                     "CREATE TABLE team (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, points INTEGER DEFAULT 0);"
                     + "CREATE TABLE player (id INTEGER PRIMARY KEY AUTOINCREMENT, team_id INTEGER NOT NULL REFERENCES team ON DELETE CASCADE, name TEXT UNIQUE, photo BLOB);"
-                    + "CREATE INDEX player_team ON player (team_id);"
-            )
+                    + "CREATE INDEX player_team ON player (team_id);")
         }
         try file.close()
         try await bench.openDevice()
@@ -98,12 +97,9 @@ final class StorageBench {
         let file = try device.database("device.sqlite")
         database = file
         engine = try await SyncEngine(
-            file,
-            server: "http://server.test",
-            transport: BenchTransport(bench: self),
+            file, server: "http://server.test", transport: BenchTransport(bench: self),
             environment: .init(now: { Date(timeIntervalSince1970: 1_700_000_000) }, newID: { UUID() }),
-            limits: .withoutLending
-        )
+            limits: .withoutLending)
     }
 
     func close() async throws {
@@ -205,16 +201,10 @@ final class StorageBench {
         let file = try device.database("device.sqlite")
         try await file.writeWithoutTransaction { db in
             _ = try TakeSnapshot(
-                db: db,
-                snapshotPath: snapshot,
-                now: Date(timeIntervalSince1970: 1_700_000_000),
-                newID: { UUID() }
+                db: db, snapshotPath: snapshot, now: Date(timeIntervalSince1970: 1_700_000_000), newID: { UUID() }
             ).join(device: UUID(), server: place.server, zone: place.zone)
             _ = try RescueOutbox(
-                db: db,
-                damagedPath: damaged,
-                now: Date(timeIntervalSince1970: 1_700_000_000),
-                newID: { UUID() }
+                db: db, damagedPath: damaged, now: Date(timeIntervalSince1970: 1_700_000_000), newID: { UUID() }
             ).takeOver()
         }
         try file.close()
@@ -287,9 +277,7 @@ struct BenchTransport: Transport {
     }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         _ = try SnapshotBuilder(zonePath: bench.server.path(of: "zone.sqlite"), schema: store().schema).copy(to: path)

@@ -8,8 +8,7 @@ import TidemarkTestSupport
 @Suite struct StorageFaultTests {
     @Test(arguments: Scenario.all, StorageBench.Side.allCases)
     func `cases 6 and 31: a failure of any disk call loses and doubles nothing`(
-        scenario: Scenario,
-        side: StorageBench.Side
+        scenario: Scenario, side: StorageBench.Side
     ) async throws {
         let (start, expected) = try await prepare(scenario)
         for fault in [FaultVolume.Fault.io, .full] {
@@ -31,8 +30,7 @@ import TidemarkTestSupport
 
     @Test(arguments: Scenario.all, StorageBench.Side.allCases)
     func `case 30: after a power cut at any disk call all acknowledged change sets are there`(
-        scenario: Scenario,
-        side: StorageBench.Side
+        scenario: Scenario, side: StorageBench.Side
     ) async throws {
         let (start, expected) = try await prepare(scenario)
         try await exhaust(scenario, from: start, expected) { bench, call in
@@ -63,11 +61,8 @@ import TidemarkTestSupport
     /// Runs a scenario with a fault at the first call, then at the second, until the scenario ends
     /// before its fault.
     private func exhaust(
-        _ scenario: Scenario,
-        from start: StorageBench.Image,
-        _ expected: [String],
-        fail: (StorageBench, Int) -> FaultVolume,
-        recover: (StorageBench, any Error, Int) async throws -> Void
+        _ scenario: Scenario, from start: StorageBench.Image, _ expected: [String],
+        fail: (StorageBench, Int) -> FaultVolume, recover: (StorageBench, any Error, Int) async throws -> Void
     ) async throws {
         for call in Swift.stride(from: 1 + scenario.name.count % Self.stride, to: 5000, by: Self.stride) {
             let bench = try StorageBench(start)

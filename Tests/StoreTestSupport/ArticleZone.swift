@@ -9,8 +9,7 @@ package enum ArticleZone {
             try await zone.writeOutside(
                 number == 991
                     ? "INSERT INTO screens VALUES (749, 'Board 0')"
-                    : "UPDATE screens SET name = 'Board \(number)' WHERE id = 749"
-            )
+                    : "UPDATE screens SET name = 'Board \(number)' WHERE id = 749")
             _ = try await zone.sync(at: 990)
         }
         return zone

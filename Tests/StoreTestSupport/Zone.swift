@@ -33,13 +33,8 @@ package final class Zone: Sendable {
 
     /// Creates the tables and rows of `sql`, and serves them; the rows are revision 1.
     package init(
-        _ kind: Store,
-        _ sql: String,
-        policies: [String: ConflictPolicy] = [:],
-        limits: Limits = .standard,
-        epoch: UUID = UUID(),
-        now: (@Sendable () -> Int64)? = nil,
-        metrics: ServerMetrics = ServerMetrics()
+        _ kind: Store, _ sql: String, policies: [String: ConflictPolicy] = [:], limits: Limits = .standard,
+        epoch: UUID = UUID(), now: (@Sendable () -> Int64)? = nil, metrics: ServerMetrics = ServerMetrics()
     ) async throws {
         self.kind = kind
         folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
@@ -50,13 +45,7 @@ package final class Zone: Sendable {
             database = nil
             try await Self.file(path).write { try $0.execute(sql: sql) }
             service = try EmbeddedStore(
-                path: path,
-                newEpoch: epoch,
-                policies: policies,
-                limits: limits,
-                now: now,
-                metrics: metrics
-            )
+                path: path, newEpoch: epoch, policies: policies, limits: limits, now: now, metrics: metrics)
         case .postgres:
             let testDatabase = try await TestDatabase()
             database = testDatabase

@@ -20,12 +20,9 @@ package final class ZonePlace: Sendable {
     package let host: any ZoneHost
 
     /// Creates a store whose zones have the tables of `sql`.
-    package init(
-        _ kind: Store,
-        _ sql: String,
-        policies: [String: ConflictPolicy] = [:],
-        limits: Limits = .standard
-    ) async throws {
+    package init(_ kind: Store, _ sql: String, policies: [String: ConflictPolicy] = [:], limits: Limits = .standard)
+        async throws
+    {
         folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let clock = TestClock()
@@ -33,12 +30,8 @@ package final class ZonePlace: Sendable {
         switch kind {
         case .embedded:
             let main = try EmbeddedStore(
-                path: folder.appending(path: "main.sqlite").path,
-                schemaSQL: sql,
-                newEpoch: UUID(),
-                policies: policies,
-                limits: limits
-            )
+                path: folder.appending(path: "main.sqlite").path, schemaSQL: sql, newEpoch: UUID(), policies: policies,
+                limits: limits)
             let directory = ZoneDirectory(main: main, folder: folder.appending(path: "zones"), limits: limits)
             service = directory
             host = directory

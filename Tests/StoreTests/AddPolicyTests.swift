@@ -30,9 +30,9 @@ import TidemarkCore
         try await zone.column("SELECT coalesce(stock, -1) FROM item WHERE id = 1")[0]
     }
 
-    @Test(arguments: Store.all) func `two tills sell without having seen each other, and both sales count`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `two tills sell without having seen each other, and both sales count`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store)
         let first = try await zone.sync(at: 1, device: "a", Self.add(-2))
         let second = try await zone.sync(at: 1, device: "b", Self.add(-3))
@@ -158,10 +158,8 @@ import TidemarkCore
         store: Store
     ) async throws {
         let zone = try await Zone(
-            store,
-            "CREATE TABLE page (id INTEGER PRIMARY KEY, revision INTEGER); INSERT INTO page VALUES (1, 3)",
-            policies: ["page.revision": .add]
-        )
+            store, "CREATE TABLE page (id INTEGER PRIMARY KEY, revision INTEGER); INSERT INTO page VALUES (1, 3)",
+            policies: ["page.revision": .add])
         let member = WireName.member(column: "revision")
         let set = { (value: String) in #"{"page":{"update":[1],"attributes":{"1":{"\#(member)":\#(value)}}}}"# }
         for device in ["a", "b"] { _ = try await zone.sync(at: 1, device: device, set(#"{"$add":1}"#)) }

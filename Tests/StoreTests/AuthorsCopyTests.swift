@@ -49,8 +49,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, [1, 300]) func `F4: a recall of records stored as sent returns ids only`(
-        store: Store,
-        rows: Int
+        store: Store, rows: Int
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let keys = (1...rows).map { "-\($0)" }
@@ -108,9 +107,9 @@ import TidemarkCore
         #expect(!again.contains("Rhein") && !again.contains("tab"))
     }
 
-    @Test(arguments: Store.all) func `rule 3: a recall is complete, however few revisions the log keeps`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `rule 3: a recall is complete, however few revisions the log keeps`(store: Store)
+        async throws
+    {
         var limits = Limits.standard
         limits.revisionsKept = 1
         limits.compactionStepMin = 1

@@ -34,21 +34,18 @@ import TidemarkTestSupport
 
     @Test(arguments: [(Store.embedded, ErrorCode.constraintViolated), (Store.postgres, ErrorCode.invalidValue)])
     func `Rule 9: text for a STRICT integer is refused, by SQLite or by the column's type`(
-        store: Store,
-        code: ErrorCode
+        store: Store, code: ErrorCode
     ) async throws {
         let zone = try await Zone(store, BadRequest.schema)
         let refusal = try await zone.refusal(
-            of: #"{"maxRevision":1,"changeSets":[{"counts":{"update":[1],"attributes":{"1":{"n":"many"}}}}]}"#
-        )
+            of: #"{"maxRevision":1,"changeSets":[{"counts":{"update":[1],"attributes":{"1":{"n":"many"}}}}]}"#)
         #expect(refusal?.code == code)
         #expect(refusal?.place.table == "counts")
     }
 
     @Test(arguments: Store.all)
-    func `Rule 9: a request for another zone is refused without revealing whether it exists`(
-        store: Store
-    ) async throws {
+    func `Rule 9: a request for another zone is refused without revealing whether it exists`(store: Store) async throws
+    {
         let zone = try await Zone(store, BadRequest.schema)
         for name in ["other", "", "main\0", "MAIN", "../main", "main' OR 1=1 --"] {
             await #expect(throws: TidemarkError.self, "\(name)") {
@@ -101,13 +98,11 @@ import TidemarkTestSupport
             #expect(refusal?.fix.contains("10000") == true)
         }
         let laps = try await zone.refusal(
-            of: #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_001))],"next":\#(id)}}"#
-        )
+            of: #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_001))],"next":\#(id)}}"#)
         #expect(laps?.code == .malformedRequest)
         #expect(laps?.fix.contains("1000") == true)
         let most = try await zone.refusal(
-            of: #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_000))],"next":\#(id)}}"#
-        )
+            of: #"{"maxRevision":1,"lap":{"last":null,"open":[\#(list(id, 1_000))],"next":\#(id)}}"#)
         #expect(most == nil)
     }
 
@@ -124,9 +119,9 @@ import TidemarkTestSupport
         #expect(twice?.code == .duplicateName)
     }
 
-    @Test(arguments: Store.all) func `Rule 9: each refusal of a change set names its index and id`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `Rule 9: each refusal of a change set names its index and id`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, BadRequest.schema)
         let id = "1111aaaa-2222-4333-8444-555555555555"
         for members in [
@@ -137,8 +132,7 @@ import TidemarkTestSupport
             #""counts":{"update":[1],"attributes":{"1":{"n":"many"}}}"#,
         ] {
             let refusal = try await zone.refusal(
-                of: #"{"maxRevision":1,"changeSets":[{},{"id":"\#(id.uppercased())",\#(members)}]}"#
-            )
+                of: #"{"maxRevision":1,"changeSets":[{},{"id":"\#(id.uppercased())",\#(members)}]}"#)
             #expect(refusal?.place.changeSet == 1, "\(members)")
             #expect(refusal?.place.id == id, "\(members)")
         }

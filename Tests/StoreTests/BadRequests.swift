@@ -79,15 +79,11 @@ extension BadRequest {
         BadRequest("a byte order mark", "\u{FEFF}{\"maxRevision\":0}", .malformedRequest),
         BadRequest("UTF-16", bytes: [0xFF, 0xFE, 0x7B, 0x00, 0x7D, 0x00], .malformedRequest),
         BadRequest(
-            "bytes that are not UTF-8",
-            bytes: Array(#"{"maxRevision":0}"#.utf8) + [0xC3, 0x28],
-            .malformedRequest
-        ), BadRequest("100,000 arrays in one another", String(repeating: "[", count: 100_000), .malformedRequest),
+            "bytes that are not UTF-8", bytes: Array(#"{"maxRevision":0}"#.utf8) + [0xC3, 0x28], .malformedRequest),
+        BadRequest("100,000 arrays in one another", String(repeating: "[", count: 100_000), .malformedRequest),
         BadRequest(
             "100,000 objects in a value",
-            #"{"maxRevision":0,"changeSets":\#(String(repeating: #"{"a":"#, count: 100_000))"#,
-            .malformedRequest
-        ),
+            #"{"maxRevision":0,"changeSets":\#(String(repeating: #"{"a":"#, count: 100_000))"#, .malformedRequest),
     ]
 }
 
@@ -106,10 +102,8 @@ extension BadRequest {
         BadRequest("maxRevision in an object", #"{"maxRevision":{}}"#, .malformedRequest),
         BadRequest("maxRevision beyond 64 bits", #"{"maxRevision":9223372036854775808}"#, .malformedRequest),
         BadRequest(
-            "maxRevision of 400 digits",
-            #"{"maxRevision":\#(String(repeating: "9", count: 400))}"#,
-            .malformedRequest
-        ), BadRequest("a device with NUL", #"{"maxRevision":1,"device":"d\u0000e"}"#, .malformedRequest),
+            "maxRevision of 400 digits", #"{"maxRevision":\#(String(repeating: "9", count: 400))}"#, .malformedRequest),
+        BadRequest("a device with NUL", #"{"maxRevision":1,"device":"d\u0000e"}"#, .malformedRequest),
         BadRequest("maxRevision twice", #"{"maxRevision":0,"maxRevision":1}"#, .duplicateName),
         BadRequest("a revision ahead", #"{"maxRevision":3}"#, .revisionAhead),
         BadRequest("the last revision", #"{"maxRevision":9223372036854775807}"#, .revisionAhead),
@@ -138,15 +132,12 @@ extension BadRequest {
         BadRequest(
             "lap open of numbers",
             #"{"maxRevision":2,"lap":{"last":null,"open":[5],"next":"6f6d3a4e-0000-4000-8000-000000000001"}}"#,
-            .malformedRequest
-        ), BadRequest("known {}", #"{"maxRevision":2,"known":{}}"#, .malformedRequest),
+            .malformedRequest), BadRequest("known {}", #"{"maxRevision":2,"known":{}}"#, .malformedRequest),
         BadRequest("known of text", #"{"maxRevision":2,"known":["a"]}"#, .malformedRequest),
         BadRequest("recall null", #"{"maxRevision":2,"recall":null}"#, .malformedRequest),
         BadRequest(
-            "a recall beside change sets",
-            #"{"maxRevision":2,"recall":[],"changeSets":[{}]}"#,
-            .malformedRequest
-        ), BadRequest("changeSets {}", #"{"maxRevision":2,"changeSets":{}}"#, .malformedRequest),
+            "a recall beside change sets", #"{"maxRevision":2,"recall":[],"changeSets":[{}]}"#, .malformedRequest),
+        BadRequest("changeSets {}", #"{"maxRevision":2,"changeSets":{}}"#, .malformedRequest),
         BadRequest("changeSets null", #"{"maxRevision":2,"changeSets":null}"#, .malformedRequest),
         BadRequest("changeSets text", #"{"maxRevision":2,"changeSets":"[]"}"#, .malformedRequest),
     ]
@@ -170,10 +161,8 @@ extension BadRequest {
         BadRequest("after [[]]", set: #"{"after":[[]]}"#, .malformedRequest),
         BadRequest("after an object", set: #"{"after":{}}"#, .malformedRequest),
         BadRequest(
-            "after an unknown change set",
-            set: #"{"after":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
-            .predecessorMissing
-        ), BadRequest("types 5", set: #"{"types":5}"#, .malformedRequest),
+            "after an unknown change set", set: #"{"after":"6f6d3a4e-0000-4000-8000-000000000001"}"#,
+            .predecessorMissing), BadRequest("types 5", set: #"{"types":5}"#, .malformedRequest),
         BadRequest("types null", set: #"{"types":null}"#, .malformedRequest),
         BadRequest("types as text", set: #"{"types":"screens","screens":{}}"#, .malformedRequest),
         BadRequest("types an object", set: #"{"types":{"a":"screens"}}"#, .malformedRequest),
@@ -209,36 +198,20 @@ extension BadRequest {
         BadRequest("attributes []", "screens", #"{"attributes":[]}"#, .malformedRequest),
         BadRequest("attributes null", "screens", #"{"attributes":null}"#, .malformedRequest),
         BadRequest(
-            "attributes of a record null",
-            "screens",
-            #"{"update":[1],"attributes":{"1":null}}"#,
-            .malformedRequest
-        ),
+            "attributes of a record null", "screens", #"{"update":[1],"attributes":{"1":null}}"#, .malformedRequest),
         BadRequest("attributes of a record 5", "screens", #"{"update":[1],"attributes":{"1":5}}"#, .malformedRequest),
         BadRequest(
-            "attributes of a record that is not listed",
-            "screens",
-            #"{"update":[],"attributes":{"1":{"name":"x"}}}"#,
-            .malformedRequest
-        ),
+            "attributes of a record that is not listed", "screens", #"{"update":[],"attributes":{"1":{"name":"x"}}}"#,
+            .malformedRequest),
         BadRequest(
-            "attributes of a deleted record",
-            "screens",
-            #"{"delete":[1],"attributes":{"1":{"name":"x"}}}"#,
-            .malformedRequest
-        ),
+            "attributes of a deleted record", "screens", #"{"delete":[1],"attributes":{"1":{"name":"x"}}}"#,
+            .malformedRequest),
         BadRequest(
-            "attributes of a record twice",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x"},"1":{"name":"y"}}}"#,
-            .duplicateName
-        ),
+            "attributes of a record twice", "screens",
+            #"{"update":[1],"attributes":{"1":{"name":"x"},"1":{"name":"y"}}}"#, .duplicateName),
         BadRequest(
-            "attributes under a key with a space",
-            "screens",
-            #"{"update":[1],"attributes":{" 1":{"name":"x"}}}"#,
-            .malformedRequest
-        ),
+            "attributes under a key with a space", "screens", #"{"update":[1],"attributes":{" 1":{"name":"x"}}}"#,
+            .malformedRequest),
     ]
 }
 
@@ -268,48 +241,29 @@ extension BadRequest {
         BadRequest("an array in a composite key", "marks", #"{"update":[[[1],"a"]]}"#, .invalidKey),
         BadRequest("an object in a composite key", "marks", #"{"update":[[1,{}]]}"#, .invalidKey),
         BadRequest(
-            "a composite key that is no JSON",
-            "marks",
-            #"{"update":[[1,"red"]],"attributes":{"[1,red":{"weight":1}}}"#,
-            .invalidKey
-        ),
+            "a composite key that is no JSON", "marks", #"{"update":[[1,"red"]],"attributes":{"[1,red":{"weight":1}}}"#,
+            .invalidKey),
         BadRequest(
-            "an id that the new record gets",
-            "screens",
-            #"{"create":[-1],"update":[3],"attributes":{"-1":{"name":"x"},"3":{"name":"y"}}}"#,
-            .invalidKey
-        ), BadRequest("an id twice", "screens", #"{"update":[1,1]}"#, .malformedRequest),
+            "an id that the new record gets", "screens",
+            #"{"create":[-1],"update":[3],"attributes":{"-1":{"name":"x"},"3":{"name":"y"}}}"#, .invalidKey),
+        BadRequest("an id twice", "screens", #"{"update":[1,1]}"#, .malformedRequest),
         BadRequest("an id in two lists", "screens", #"{"update":[1],"delete":[1]}"#, .malformedRequest),
         BadRequest(
-            "a composite key twice, spelled in two ways",
-            "marks",
-            #"{"delete":[[1,"red"],[1,"r\u0065d"]]}"#,
-            .malformedRequest
-        ),
+            "a composite key twice, spelled in two ways", "marks", #"{"delete":[[1,"red"],[1,"r\u0065d"]]}"#,
+            .malformedRequest),
         BadRequest(
-            "a new record with an id of the reserved region",
-            "screens",
-            #"{"create":[4503599627370496],"attributes":{"4503599627370496":{"name":"x"}}}"#,
-            .invalidKey
-        ),
+            "a new record with an id of the reserved region", "screens",
+            #"{"create":[4503599627370496],"attributes":{"4503599627370496":{"name":"x"}}}"#, .invalidKey),
         BadRequest(
-            "an update by an unknown temporary id",
-            "screens",
-            #"{"update":[-9],"attributes":{"-9":{"name":"x"}}}"#,
-            .unknownTemporaryId
-        ), BadRequest("a deletion by an unknown temporary id", "screens", #"{"delete":[-9]}"#, .unknownTemporaryId),
+            "an update by an unknown temporary id", "screens", #"{"update":[-9],"attributes":{"-9":{"name":"x"}}}"#,
+            .unknownTemporaryId),
+        BadRequest("a deletion by an unknown temporary id", "screens", #"{"delete":[-9]}"#, .unknownTemporaryId),
         BadRequest(
-            "a reference to an unknown temporary id",
-            "items",
-            #"{"create":[-1],"attributes":{"-1":{"screen_id":-9}}}"#,
-            .unknownTemporaryId
-        ),
+            "a reference to an unknown temporary id", "items", #"{"create":[-1],"attributes":{"-1":{"screen_id":-9}}}"#,
+            .unknownTemporaryId),
         BadRequest(
-            "a reference to another table's temporary id",
-            "items",
-            #"{"create":[-1],"attributes":{"-1":{"screen_id":-1}}}"#,
-            .unknownTemporaryId
-        ),
+            "a reference to another table's temporary id", "items",
+            #"{"create":[-1],"attributes":{"-1":{"screen_id":-1}}}"#, .unknownTemporaryId),
     ]
 }
 
@@ -335,53 +289,31 @@ extension BadRequest {
         BadRequest("two tags", screen: #"{"name":{"$blob":"","$text":""}}"#, .invalidValue),
         BadRequest("an integer beyond 64 bits", screen: #"{"name":"x","size":9223372036854775808}"#, .invalidValue),
         BadRequest(
-            "an integer of 1,000 digits",
-            screen: #"{"name":"x","size":\#(String(repeating: "8", count: 1_000))}"#,
-            .invalidValue
-        ), BadRequest("a double beyond range", screen: #"{"name":"x","size":1e999}"#, .invalidValue),
+            "an integer of 1,000 digits", screen: #"{"name":"x","size":\#(String(repeating: "8", count: 1_000))}"#,
+            .invalidValue), BadRequest("a double beyond range", screen: #"{"name":"x","size":1e999}"#, .invalidValue),
         BadRequest("half a surrogate pair", screen: #"{"name":"\ud800"}"#, .invalidValue),
         BadRequest(
-            "the revision as text",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x","revision":"2"}}}"#,
-            .invalidValue
-        ),
+            "the revision as text", "screens", #"{"update":[1],"attributes":{"1":{"name":"x","revision":"2"}}}"#,
+            .invalidValue),
         BadRequest(
-            "the revision null",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x","revision":null}}}"#,
-            .invalidValue
-        ),
+            "the revision null", "screens", #"{"update":[1],"attributes":{"1":{"name":"x","revision":null}}}"#,
+            .invalidValue),
         BadRequest(
-            "the revision in an object",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x","revision":{}}}}"#,
-            .invalidValue
-        ),
+            "the revision in an object", "screens", #"{"update":[1],"attributes":{"1":{"name":"x","revision":{}}}}"#,
+            .invalidValue),
         BadRequest(
-            "the revision beyond 64 bits",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x","revision":1e30}}}"#,
-            .invalidValue
-        ),
+            "the revision beyond 64 bits", "screens",
+            #"{"update":[1],"attributes":{"1":{"name":"x","revision":1e30}}}"#, .invalidValue),
         BadRequest(
-            "the revision of 30 digits",
-            "screens",
+            "the revision of 30 digits", "screens",
             #"{"update":[1],"attributes":{"1":{"name":"x","revision":\#(String(repeating: "1", count: 30))}}}"#,
-            .invalidValue
-        ),
+            .invalidValue),
         BadRequest(
-            "the revision negative",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x","revision":-1}}}"#,
-            .invalidValue
-        ),
+            "the revision negative", "screens", #"{"update":[1],"attributes":{"1":{"name":"x","revision":-1}}}"#,
+            .invalidValue),
         BadRequest(
-            "an old id, which only answers have",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"name":"x","__oldId__":"\",\"x\":"}}}"#,
-            .unknownColumn
-        ),
+            "an old id, which only answers have", "screens",
+            #"{"update":[1],"attributes":{"1":{"name":"x","__oldId__":"\",\"x\":"}}}"#, .unknownColumn),
     ]
 }
 
@@ -394,34 +326,20 @@ extension BadRequest {
         BadRequest("null for NOT NULL", screen: #"{"name":null}"#, .constraintViolated),
         BadRequest("what CHECK refuses", screen: #"{"name":"x","size":0}"#, .constraintViolated),
         BadRequest(
-            "an update that CHECK refuses",
-            "screens",
-            #"{"update":[1],"attributes":{"1":{"size":-4,"revision":2}}}"#,
-            .constraintViolated
-        ),
+            "an update that CHECK refuses", "screens", #"{"update":[1],"attributes":{"1":{"size":-4,"revision":2}}}"#,
+            .constraintViolated),
         BadRequest(
-            "a reference to nothing",
-            "items",
-            #"{"create":[-1],"attributes":{"-1":{"screen_id":77}}}"#,
-            .brokenReference
-        ),
+            "a reference to nothing", "items", #"{"create":[-1],"attributes":{"-1":{"screen_id":77}}}"#,
+            .brokenReference),
         BadRequest(
-            "an update to a reference to nothing",
-            "items",
-            #"{"update":[1],"attributes":{"1":{"screen_id":77,"revision":2}}}"#,
-            .brokenReference
-        ),
+            "an update to a reference to nothing", "items",
+            #"{"update":[1],"attributes":{"1":{"screen_id":77,"revision":2}}}"#, .brokenReference),
         BadRequest(
-            "a composite key of a reference to nothing",
-            "marks",
-            #"{"create":[[77,"x"]],"attributes":{"[77,\"x\"]":{"weight":1}}}"#,
-            .brokenReference
-        ),
+            "a composite key of a reference to nothing", "marks",
+            #"{"create":[[77,"x"]],"attributes":{"[77,\"x\"]":{"weight":1}}}"#, .brokenReference),
         BadRequest(
             "a good change set before a bad one",
-            set: #"{"screens":{"create":[-1],"attributes":{"-1":{"name":"x"}}}},{"walls":{}}"#,
-            .unknownTable
-        ),
+            set: #"{"screens":{"create":[-1],"attributes":{"-1":{"name":"x"}}}},{"walls":{}}"#, .unknownTable),
         BadRequest(
             "a good change set before one that CHECK refuses",
             set: #"""

@@ -14,10 +14,8 @@ import TidemarkTestSupport
         limits.revisionsKept = keeping
         limits.compactionStepMin = 1
         return try await Zone(
-            store,
-            "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a')",
-            limits: limits
-        )
+            store, "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a')",
+            limits: limits)
     }
 
     /// Commits revisions.
@@ -25,9 +23,7 @@ import TidemarkTestSupport
         for _ in 0..<count {
             let revision = try await zone.revision()
             _ = try await zone.sync(
-                at: revision,
-                #"{"note":{"update":[1],"attributes":{"1":{"text":"\#(revision)"}}}}"#
-            )
+                at: revision, #"{"note":{"update":[1],"attributes":{"1":{"text":"\#(revision)"}}}}"#)
         }
     }
 

@@ -57,15 +57,13 @@ import TidemarkCore
         #expect(try await zone.column("SELECT name FROM team") == ["Lemgo"])
     }
 
-    @Test(arguments: Store.all) func `A6: a base above the device's own revision counts as that revision`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `A6: a base above the device's own revision counts as that revision`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(at: 1, #"{"team":{"update":[1],"attributes":{"1":{"name":"THW Kiel"}}}}"#)
         _ = try await zone.sync(
-            at: 1,
-            #"{"team":{"update":[1],"attributes":{"1":{"name":"Flensburg","revision":99}}}}"#
-        )
+            at: 1, #"{"team":{"update":[1],"attributes":{"1":{"name":"Flensburg","revision":99}}}}"#)
         #expect(try await zone.column("SELECT name FROM team") == ["THW Kiel"])
     }
 
@@ -74,26 +72,20 @@ import TidemarkCore
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
-            at: 1,
-            device: "a",
-            #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#
-        )
+            at: 1, device: "a", #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"name":"Eva"}}}}"#)
         try await zone.writeOutside("UPDATE player SET name = 'Evi' WHERE id = 2")
         // The device has not received the id yet, nor the other change.
         let answer = try await zone.sync(
-            at: 1,
-            device: "a",
-            #"{"player":{"update":[-1],"attributes":{"-1":{"revision":1,"name":"Eve"}}}}"#
-        )
+            at: 1, device: "a", #"{"player":{"update":[-1],"attributes":{"-1":{"revision":1,"name":"Eve"}}}}"#)
         let truth = try #require(answer.changeSets.last)
         #expect(truth.isConflict == true && truth.ids("update", "player") == [2])
         #expect(truth.attributes("player", "2")?["name"] as? String == "Evi")
     }
 
     @Test(arguments: Store.all)
-    func `A8: the conflict of a refused creation contains no id that the server may still assign`(
-        store: Store
-    ) async throws {
+    func `A8: the conflict of a refused creation contains no id that the server may still assign`(store: Store)
+        async throws
+    {
         let zone = try await Zone(
             store,
             """

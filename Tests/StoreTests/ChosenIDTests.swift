@@ -63,9 +63,7 @@ import TidemarkCore
             """#
         let answer = try await zone.sync(at: 1, device: "d", set)
         #expect(answer.changeSets.last?.isConflict == false)
-        #expect(
-            try await zone.column("SELECT id || name FROM deck ORDER BY id") == ["7Danish", "8chosen", "9given"]
-        )
+        #expect(try await zone.column("SELECT id || name FROM deck ORDER BY id") == ["7Danish", "8chosen", "9given"])
         #expect(try await zone.column("SELECT deck_id FROM card") == ["9"])
     }
 
@@ -75,13 +73,10 @@ import TidemarkCore
         let zone = try await Zone(store, Self.schema)
         let temporary = #"{"deck":{"create":[-1],"attributes":{"-1":{"name":"given"}}}}"#
         let chosen = #"{"deck":{"create":[8],"attributes":{"8":{"name":"chosen"}}}}"#
-        let answers = try await zone.together(
-            [temporary, chosen].map { #"{"maxRevision":1,"changeSets":[\#($0)]}"# }
-        ).map { try Answer($0.get()) }
+        let answers = try await zone.together([temporary, chosen].map { #"{"maxRevision":1,"changeSets":[\#($0)]}"# })
+            .map { try Answer($0.get()) }
         #expect(answers.map { $0.changeSets.last?.isConflict } == [false, false])
-        #expect(
-            try await zone.column("SELECT id || name FROM deck ORDER BY id") == ["7Danish", "8chosen", "9given"]
-        )
+        #expect(try await zone.column("SELECT id || name FROM deck ORDER BY id") == ["7Danish", "8chosen", "9given"])
     }
 
     @Test(arguments: Store.all) func `a program that chooses the highest id does not use up the server's ids`(

@@ -18,9 +18,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `B4: a device sent old edits and the server's clock went back; the times of revisions never fall`(
-        store: Store
-    ) async throws {
+    func `B4: a device sent old edits and the server's clock went back; the times of revisions never fall`(store: Store)
+        async throws
+    {
         let clock = TestClock()
         let zone = try await Zone(store, Self.schema, now: { clock.now })
         let start = clock.now

@@ -38,8 +38,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, [ConflictPolicy.lastWriter, .latest])
     func `B8: below the horizon, an overruled value goes to the last author of that column`(
-        store: Store,
-        policy: ConflictPolicy
+        store: Store, policy: ConflictPolicy
     ) async throws {
         let zone = try await Self.zone(store, policy)
         _ = try await zone.sync(at: 1, device: "a", Self.edit(1, #""text":"of a""#, time: 2_000))
@@ -47,19 +46,15 @@ import TidemarkCore
         let revision = try await Self.moveOn(zone)
         // Later than a's text, and earlier than b's edit of another column.
         let answer = try await zone.sync(
-            at: revision,
-            device: "c",
-            Self.edit(1, #""revision":1,"text":"of c""#, time: 5_000)
-        )
+            at: revision, device: "c", Self.edit(1, #""revision":1,"text":"of c""#, time: 5_000))
         #expect(answer.changeSets.map(\.isConflict) == [false])
         #expect(try await zone.column("SELECT text FROM note WHERE id = 1") == ["of c"])
         #expect(try await zone.column("SELECT device FROM tidemark_overruled") == ["a"])
     }
 
     @Test(arguments: Store.all)
-    func `B8: below the horizon, a change set's overruled values are reported to its author`(
-        store: Store
-    ) async throws {
+    func `B8: below the horizon, a change set's overruled values are reported to its author`(store: Store) async throws
+    {
         let zone = try await Self.zone(store, .latest)
         _ = try await zone.sync(at: 1, device: "a", Self.edit(1, #""text":"of a""#, time: 5_000))
         let id = "6f6d3a4e-0000-4000-8000-000000000001"

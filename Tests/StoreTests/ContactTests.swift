@@ -21,12 +21,9 @@ import TidemarkTestSupport
         return access
     }
 
-    @discardableResult private static func sync(
-        _ zone: Zone,
-        _ access: ZoneAccess,
-        device: String,
-        _ members: String
-    ) async throws -> Answer {
+    @discardableResult private static func sync(_ zone: Zone, _ access: ZoneAccess, device: String, _ members: String)
+        async throws -> Answer
+    {
         let body = #"{"device":"\#(device)",\#(members)}"#
         return try Answer(try await zone.service.sync(access, body: Array(body.utf8)))
     }
@@ -55,11 +52,8 @@ import TidemarkTestSupport
         try await Self.sync(zone, Self.access("anna", name: "Anna's iPhone"), device: "phone", edit)
         let pull = try await Self.sync(zone, Self.access("ben"), device: "laptop", #""maxRevision":1,"changeSets":[]"#)
         let tag = ZoneTag(
-            epoch: try #require(pull.epoch),
-            schema: try #require(pull.schema),
-            revision: 2,
-            fingerprint: try #require((pull.object["fingerprint"] as? String).flatMap(Fingerprint.init(hex:)))
-        )
+            epoch: try #require(pull.epoch), schema: try #require(pull.schema), revision: 2,
+            fingerprint: try #require((pull.object["fingerprint"] as? String).flatMap(Fingerprint.init(hex:))))
         let news = try await zone.service.news(Self.access("cleo"), device: "tablet", since: tag)
         #expect(news == .nothing)
         #expect(try await Self.contacts(zone, since: start).isEmpty)
@@ -118,8 +112,7 @@ import TidemarkTestSupport
 
     @Test(arguments: Store.all, [true, false])
     func `the entry of a device stays its user's, whatever requests another member makes up`(
-        store: Store,
-        isWritten: Bool
+        store: Store, isWritten: Bool
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let lap = #""lap":{"last":null,"open":[],"next":"11111111-0000-4000-8000-000000000001"}"#
@@ -178,17 +171,10 @@ import TidemarkTestSupport
         let zone = try await Zone(store, Self.schema)
         let lap = #""lap":{"last":null,"open":[],"next":"11111111-0000-4000-8000-000000000001"}"#
         let first = try await Self.sync(
-            zone,
-            Self.access("ben"),
-            device: "phone",
-            #"\#(lap),"maxRevision":1,"changeSets":[]"#
-        )
+            zone, Self.access("ben"), device: "phone", #"\#(lap),"maxRevision":1,"changeSets":[]"#)
         let tag = ZoneTag(
-            epoch: try #require(first.epoch),
-            schema: try #require(first.schema),
-            revision: 1,
-            fingerprint: try #require((first.object["fingerprint"] as? String).flatMap(Fingerprint.init(hex:)))
-        )
+            epoch: try #require(first.epoch), schema: try #require(first.schema), revision: 1,
+            fingerprint: try #require((first.object["fingerprint"] as? String).flatMap(Fingerprint.init(hex:))))
         #expect(try await zone.service.news(Self.access("ben"), device: "phone", since: tag) == .nothing)
         try await zone.service.forgetDevice(Self.access("anna"), device: "phone")
         // The device then sends a full request.
@@ -212,22 +198,14 @@ import TidemarkTestSupport
             return try await zone.ask { try ListDevices($0, contacts: contacts).json() }
         }
         try await Self.sync(
-            zone,
-            Self.access("anna", name: "old"),
-            device: "phone",
-            #""maxRevision":1,"changeSets":[]"#
-        )
+            zone, Self.access("anna", name: "old"), device: "phone", #""maxRevision":1,"changeSets":[]"#)
         let first = try await list()
         #expect(first.contains(#""device":"phone","name":"old","user":"anna","revision":1,"lag":0"#))
         try await zone.service.keepContacts()
         #expect(try await list() == first)
         clock.advance(days: 1)
         try await Self.sync(
-            zone,
-            Self.access("anna", name: "new"),
-            device: "phone",
-            #""maxRevision":1,"changeSets":[]"#
-        )
+            zone, Self.access("anna", name: "new"), device: "phone", #""maxRevision":1,"changeSets":[]"#)
         let second = try await list()
         #expect(second.contains(#""name":"new""#))
         #expect(second.contains(#""count":1"#))

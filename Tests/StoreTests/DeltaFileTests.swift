@@ -27,8 +27,7 @@ import TidemarkGzip
         let state = try await zone.sync(at: 1)
         let file = try await zone.service.snapshot(
             zone: "main",
-            since: DeltaBase(epoch: try #require(state.epoch), revision: revision, schema: try #require(state.schema))
-        )
+            since: DeltaBase(epoch: try #require(state.epoch), revision: revision, schema: try #require(state.schema)))
         let plain = FileManager.default.temporaryDirectory.appending(path: "delta-\(UUID())").path
         try GzipFile.decompress(file.path, to: plain, bytesMax: 1 << 20)
         let lines = try await DatabaseQueue(path: plain).read { db in
@@ -42,9 +41,7 @@ import TidemarkGzip
                 + (file.since == nil
                     ? []
                     : try String.fetchAll(
-                        db,
-                        sql: "SELECT 'gone ' || tbl || ' ' || key FROM tidemark_deleted ORDER BY 1"
-                    ))
+                        db, sql: "SELECT 'gone ' || tbl || ' ' || key FROM tidemark_deleted ORDER BY 1"))
         }
         try FileManager.default.removeItem(atPath: plain)
         await zone.service.releaseSnapshot(file)

@@ -35,10 +35,7 @@ import TidemarkEngine
     }
 
     private static func answer(
-        _ zone: Zone,
-        _ set: String,
-        at revision: Int64 = 1,
-        _ members: String = #""echo":"ids","#
+        _ zone: Zone, _ set: String, at revision: Int64 = 1, _ members: String = #""echo":"ids","#
     ) async throws -> String {
         let body = try await zone.bytes(#"{"maxRevision":\#(revision),"device":"a",\#(members)"changeSets":[\#(set)]}"#)
         return String(decoding: body, as: UTF8.self)
@@ -55,9 +52,7 @@ import TidemarkEngine
                 #""changeSets":[{"id":"6f6d3a4e-0000-4000-8000-000000000001","revision":2,"conflict":false,"#
                     + #""types":["team","player"],"#
                     + #""team":{"create":[2],"update":[],"delete":[],"attributes":{"2":{"__oldId__":-1}}},"#
-                    + #""player":{"create":[2],"update":[],"delete":[],"attributes":{"2":{"__oldId__":-2}}}}]}"#
-            )
-        )
+                    + #""player":{"create":[2],"update":[],"delete":[],"attributes":{"2":{"__oldId__":-2}}}}]}"#))
         // Every other device gets all of it.
         let others = try await zone.bytes(#"{"maxRevision":1}"#)
         #expect(String(decoding: others, as: UTF8.self).contains("Cleo"))
@@ -106,10 +101,7 @@ import TidemarkEngine
     @Test(arguments: Store.all) func `a device that is behind gets all revisions in order`(store: Store) async throws {
         let zone = try await Self.zone(store)
         _ = try await zone.sync(
-            at: 1,
-            device: "b",
-            Self.set(9, #""team":{"update":[1],"attributes":{"1":{"name":"rot"}}}"#)
-        )
+            at: 1, device: "b", Self.set(9, #""team":{"update":[1],"attributes":{"1":{"name":"rot"}}}"#))
         let text = try await Self.answer(zone, Self.family)
         #expect(!text.contains("echo"))
         #expect(text.contains("rot") && text.contains("Cleo"))

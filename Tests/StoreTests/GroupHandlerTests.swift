@@ -27,12 +27,8 @@ import TidemarkTestSupport
 
         init(_ store: Store, limits: Limits = .standard) async throws {
             zone = try await Zone(
-                store,
-                GroupHandlerTests.schema,
-                limits: limits,
-                now: latch.passing,
-                metrics: ServerMetrics(factory: arrivals)
-            )
+                store, GroupHandlerTests.schema, limits: limits, now: latch.passing,
+                metrics: ServerMetrics(factory: arrivals))
         }
 
         /// Sends bodies so that they arrive in their order while a first request is in flight.
@@ -121,9 +117,9 @@ import TidemarkTestSupport
         #expect(try await crowd.zone.revision() == 2)
     }
 
-    @Test(arguments: Store.all) func `oversized answers end a group early, and every request is answered`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `oversized answers end a group early, and every request is answered`(store: Store)
+        async throws
+    {
         var limits = Limits.standard
         limits.groupBytesMax = 600
         let crowd = try await Crowd(store, limits: limits)

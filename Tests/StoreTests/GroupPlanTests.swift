@@ -35,12 +35,8 @@ import TidemarkCore
     private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(String(format: "%012d", number))" }
 
     /// A request of a device with change sets that have no `id` yet.
-    private static func request(
-        _ number: Int,
-        _ sets: String...,
-        at revision: Int = 1,
-        echo: String = "all"
-    ) -> String {
+    private static func request(_ number: Int, _ sets: String..., at revision: Int = 1, echo: String = "all") -> String
+    {
         let sets = sets.enumerated().map { index, set in #"{"id":"\#(id(number * 100 + index))",\#(set.dropFirst())"# }
         return #"{"maxRevision":\#(revision),"device":"\#(number)","echo":"\#(echo)","#
             + #""changeSets":[\#(sets.joined(separator: ","))]}"#
@@ -216,10 +212,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, ["a_touch", "z_touch"])
-    func `an edit survives an app trigger that writes the same row before or after capture`(
-        store: Store,
-        name: String
-    ) async throws {
+    func `an edit survives an app trigger that writes the same row before or after capture`(store: Store, name: String)
+        async throws
+    {
         let answers = try await answers(
             store,
             to: [
@@ -241,9 +236,9 @@ import TidemarkCore
         #expect(answers[0].contains(#""name":"mine""#) && answers[0].contains(#""rank":101"#))
     }
 
-    @Test(arguments: Store.all) func `each change set of a request builds on the earlier ones`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `each change set of a request builds on the earlier ones`(store: Store)
+        async throws
+    {
         let sets = [
             #"{"id":"\#(Self.id(1))","team":{"create":[-1],"attributes":{"-1":{"name":"new"}}}}"#,
             #"{"id":"\#(Self.id(2))","after":"\#(Self.id(1))","player":{"create":[-1],"attributes":{"-1":{"team_id":-1}}}}"#,
@@ -255,15 +250,14 @@ import TidemarkCore
         let body = #"{"maxRevision":1,"device":"d","changeSets":[\#(sets.joined(separator: ","))]}"#
         let answers = try await answers(
             store,
-            to: [Self.request(8, #"{"tag":{"create":["a"]}}"#), body, Self.request(9, #"{"tag":{"create":["b"]}}"#)]
-        )
+            to: [Self.request(8, #"{"tag":{"create":["a"]}}"#), body, Self.request(9, #"{"tag":{"create":["b"]}}"#)])
         #expect(answers[2].contains(#""maxRevision":9"#))
         #expect(!answers[1].contains(#""conflict":true"#))
     }
 
-    @Test(arguments: Store.all) func `with echo ids, a device gets only the ids of rows stored as sent`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `with echo ids, a device gets only the ids of rows stored as sent`(store: Store)
+        async throws
+    {
         let whole = #"{"player":{"create":[-1],"attributes":{"-1":"# + #"{"team_id":1,"name":"whole","score":0.25}}}}"#
         let part = #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1}}}}"#
         let note = #"{"player":{"update":[1],"attributes":{"1":{"name":"Anna"}}}}"#
@@ -295,18 +289,17 @@ import TidemarkCore
         #expect(answers[4] == "changeSetIdReused" && answers[5] == "predecessorMissing")
     }
 
-    @Test(arguments: Store.all) func `a value that no column accepts fails only its own request`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `a value that no column accepts fails only its own request`(store: Store)
+        async throws
+    {
         let answers = try await answers(
             store,
             to: [
                 Self.request(1, #"{"tag":{"create":["a"]}}"#),
                 Self.request(
-                    2,
-                    #"{"tag":{"create":["b"]}}"#,
-                    #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"score":-1}}}}"#
-                ), Self.request(3, #"{"team":{"create":[-1],"attributes":{"-1":{"rank":5}}}}"#),
+                    2, #"{"tag":{"create":["b"]}}"#,
+                    #"{"player":{"create":[-1],"attributes":{"-1":{"team_id":1,"score":-1}}}}"#),
+                Self.request(3, #"{"team":{"create":[-1],"attributes":{"-1":{"rank":5}}}}"#),
                 Self.request(4, #"{"tag":{"create":["b"]}}"#),
             ]
         )

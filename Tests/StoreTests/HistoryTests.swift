@@ -18,10 +18,7 @@ import TidemarkEngine
         let revision = try await zone.revision()
         let name = key.hasPrefix("[") ? JSONText.quote(key) : "\"\(key)\""
         _ = try await zone.sync(
-            at: revision,
-            device: "a",
-            #"{"\#(table)":{"update":[\#(key)],"attributes":{\#(name):\#(values)}}}"#
-        )
+            at: revision, device: "a", #"{"\#(table)":{"update":[\#(key)],"attributes":{\#(name):\#(values)}}}"#)
     }
 
     private static func history(_ zone: Zone, _ table: String, _ key: String, _ query: ListQuery.Item...) async throws
@@ -59,19 +56,13 @@ import TidemarkEngine
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(
-            at: 1,
-            device: "a",
-            #"{"team":{"create":[9],"attributes":{"9":{"name":"blue","goals":9007199254740993}}}}"#
-        )
+            at: 1, device: "a", #"{"team":{"create":[9],"attributes":{"9":{"name":"blue","goals":9007199254740993}}}}"#)
         _ = try await zone.sync(at: 2, device: "a", #"{"team":{"delete":[9]}}"#)
         let text = try await Self.history(zone, "team", "9")
         #expect(
             text.contains(
                 #""operation":"delete","before":{"name":"blue","town":null,"goals":{"$int":"9007199254740993"}},"#
-                    + #""after":null"#
-            ),
-            "\(text)"
-        )
+                    + #""after":null"#), "\(text)")
         #expect(text.contains(#""operation":"create","before":null"#), "\(text)")
     }
 
@@ -100,9 +91,7 @@ import TidemarkEngine
         try await zone.writeOutside("INSERT INTO seat VALUES ('c', 1, 'Carl')")
         let list = { (query: [ListQuery.Item]) in
             try await zone.service.read(
-                .local("main"),
-                ZoneQuestion { try ListRevisions($0).json(ListRevisions.Query(query)) }
-            )
+                .local("main"), ZoneQuestion { try ListRevisions($0).json(ListRevisions.Query(query)) })
         }
         let all = try await list([])
         #expect(all.contains(#""revision":3,"horizon":"#), "\(all)")
@@ -114,9 +103,7 @@ import TidemarkEngine
         #expect(ofA.contains(#""revision":2,"committed""#) && !ofA.contains(#""revision":3,"committed""#), "\(ofA)")
         // A client without rows is no device, and no program that writes into the database either.
         _ = try await zone.sync(
-            at: 3,
-            #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"name":"blau"}}}}"#
-        )
+            at: 3, #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"name":"blau"}}}}"#)
         let sources = try await list([]).matches(of: /"revision":(\d+),"committed":[^,]*,"source":"(\w+)"/)
         #expect(sources.map { "\($0.output.1) \($0.output.2)" } == ["4 client", "3 program", "2 device"])
         let one = try await zone.service.read(.local("main"), ZoneQuestion { try ListRevisions($0).json(2) })
@@ -130,14 +117,9 @@ import TidemarkEngine
         try await Self.update(zone, "team", "1", #"{"name":"rot"}"#)
         let id = Self.id
         _ = try await zone.sync(
-            at: 1,
-            device: "b",
-            #"{"id":"\#(id)","team":{"update":[1],"attributes":{"1":{"name":"blue"}}}}"#
-        )
+            at: 1, device: "b", #"{"id":"\#(id)","team":{"update":[1],"attributes":{"1":{"name":"blue"}}}}"#)
         let text = try await zone.service.read(
-            .local("main"),
-            ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) }
-        )
+            .local("main"), ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) })
         #expect(text.contains(#""id":"\#(id)","device":"b""#), "\(text)")
         #expect(text.contains(#""rule":"changed""#), "\(text)")
         #expect(text.contains(#""theirs":{"name":"rot","town":"Kiel","goals":3}"#), "\(text)")
@@ -150,16 +132,12 @@ import TidemarkEngine
         let zone = try await Zone(store, Self.schema)
         try await Self.update(zone, "team", "1", #"{"name":"rot"}"#)
         _ = try await zone.sync(
-            at: 1,
-            device: "b",
-            #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"name":"blue","town":null}}}}"#
-        )
+            at: 1, device: "b",
+            #"{"id":"\#(Self.id)","team":{"update":[1],"attributes":{"1":{"name":"blue","town":null}}}}"#)
         // What happened after the refusal is no part of it.
         try await Self.update(zone, "team", "1", #"{"town":"Lemgo"}"#)
         let text = try await zone.service.read(
-            .local("main"),
-            ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) }
-        )
+            .local("main"), ZoneQuestion { try ListConflicts($0).json(ListConflicts.Query([])) })
         let base = #""base":{"name":"red","town":"Kiel","goals":3},"mine":{"id":1,"name":"blue","town":null}"#
         #expect(text.contains(base), "\(text)")
     }

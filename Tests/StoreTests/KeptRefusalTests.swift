@@ -9,9 +9,7 @@ import TidemarkCore
         store: Store
     ) async throws {
         let zone = try await Zone(
-            store,
-            "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a')"
-        )
+            store, "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO note VALUES (1, 'a')")
         func rename(_ text: String, id: Int) async throws {
             _ = try await zone.sync(
                 #"""

@@ -27,8 +27,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, spellings)
     func `A6: another spelling of a key does not allow overwriting unseen changes`(
-        store: Store,
-        record: (table: String, key: String, other: String)
+        store: Store, record: (table: String, key: String, other: String)
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let (table, key, other) = record
@@ -45,8 +44,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all, spellings) func `A6: after seeing the record, a device may spell its key in any way`(
-        store: Store,
-        record: (table: String, key: String, other: String)
+        store: Store, record: (table: String, key: String, other: String)
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let (table, _, other) = record

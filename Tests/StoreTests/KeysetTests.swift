@@ -32,10 +32,9 @@ import TidemarkTestSupport
     }()
 
     @Test(arguments: Store.all, ["spot", "pair"])
-    func `pages of any size are one sorted read, with NULLs, ties and composite keys`(
-        store: Store,
-        table: String
-    ) async throws {
+    func `pages of any size are one sorted read, with NULLs, ties and composite keys`(store: Store, table: String)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         let rows = try await zone.page("tables/\(table)?limit=1000").records
         #expect(rows.count == 15)
@@ -135,8 +134,7 @@ import TidemarkTestSupport
         ] {
             #expect(
                 try await zone.refusal(ofPage: "\(path)\(path.contains("?") ? "&" : "?")after=\(next)")
-                    == .invalidCursor
-            )
+                    == .invalidCursor)
         }
         let bytes = try #require(Base64URL.bytes(next))
         for (old, new) in [(#""v":["#, #""v":[],"x":["#), (#""k":["#, #""k":["1","#)] {

@@ -82,8 +82,7 @@ import TidemarkCore
         let before = try await zone.content()
         let answer = try await zone.sync(
             #"{"maxRevision":999,"device":"a","epoch":"other","recall":["\#(Self.id(1))","\#(Self.id(2))","\#(Self.id(3))"],"#
-                + #""known":["\#(Self.id(1).uppercased())","\#(Self.id(4))"]}"#
-        )
+                + #""known":["\#(Self.id(1).uppercased())","\#(Self.id(4))"]}"#)
         #expect(answer.changeSets.map(\.id) == [Self.id(1), Self.id(2)])
         #expect(answer.changeSets.map(\.isConflict) == [false, true])
         #expect(answer.changeSets[0].attributes("notes", "2")?["__oldId__"] as? Int == -1)
@@ -93,9 +92,9 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `B8: a comparison's answer contains the device's overruled values`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `B8: a comparison's answer contains the device's overruled values`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema, policies: ["notes": .lastWriter])
         for device in ["a", "b"] {
             let edit = #"{"notes":{"update":[1],"attributes":{"1":{"text":"\#(device)"}}}}"#

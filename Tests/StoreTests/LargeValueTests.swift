@@ -62,8 +62,7 @@ import TidemarkCore
         for (number, value) in [Self.text(3_000), Self.escaped(3_000), Self.blob(3_000)].enumerated() {
             let answer = try await zone.sync(
                 #"{"maxRevision":1,"changeSets":[{"notes":{"create":["\#(number)"],"attributes":"#
-                    + #"{"\#(number)":{"body":\#(value)}}}}]}"#
-            )
+                    + #"{"\#(number)":{"body":\#(value)}}}}]}"#)
             #expect(answer.maxRevision == number + 2)
         }
         #expect(

@@ -71,9 +71,7 @@ import TidemarkTestSupport
         let texts = Self.texts(&random)
         let rows = texts.enumerated().map { "(\($0 + 1), '\($1.replacing("'", with: "''"))')" }.joined(separator: ", ")
         let zone = try await Zone(
-            store,
-            "CREATE TABLE doc (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO doc VALUES \(rows), (99, NULL);"
-        )
+            store, "CREATE TABLE doc (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO doc VALUES \(rows), (99, NULL);")
         for _ in 0..<120 {
             let pattern = Self.pattern(for: texts[Int.random(in: 0..<texts.count, using: &random)], &random)
             let scalars = Array(pattern.unicodeScalars)

@@ -37,13 +37,11 @@ import TidemarkCore
         try await ServedZone.run(store, Self.dishes) { server in
             let since = try #require(try await server.get("/tables/dish?limit=1").object["since"] as? Int)
             try await server.zone.writeOutside(
-                "UPDATE dish SET name = 'On time', updated = '2013-02-02T00:00:00' WHERE id = 1"
-            )
+                "UPDATE dish SET name = 'On time', updated = '2013-02-02T00:00:00' WHERE id = 1")
             let query = "/tables/dish?limit=all&updated=gt."
             #expect(Self.ids(try await server.get(query + "2013-01-10T12:34:56")) == [1])
             try await server.zone.writeOutside(
-                "UPDATE dish SET name = 'Late', updated = '2013-02-01T00:00:00' WHERE id = 2"
-            )
+                "UPDATE dish SET name = 'Late', updated = '2013-02-01T00:00:00' WHERE id = 2")
             #expect(Self.ids(try await server.get(query + "2013-02-02T00:00:00")).isEmpty)
             let feed = try await server.get("/changes?since=\(since)")
             #expect(feed.changes.map { $0["key"] as? String } == ["1", "2"])

@@ -85,8 +85,7 @@ import TidemarkSQL
             for device in ["a", "b"] {
                 let refusal = try await zone.refusal(
                     of: #"{"maxRevision":1,"device":"\#(device)","schema":"\#(schema)","delta":true,"#
-                        + #""changeSets":[\#(changeSets)]}"#
-                )
+                        + #""changeSets":[\#(changeSets)]}"#)
                 #expect(refusal?.code == .snapshotRequired)
             }
         }

@@ -31,9 +31,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Store.all)
-    func `a removed user is gone with all tokens, rights and own zones, and a namesake is another`(
-        store: Store
-    ) async throws {
+    func `a removed user is gone with all tokens, rights and own zones, and a namesake is another`(store: Store)
+        async throws
+    {
         let (bench, place) = try await AccessPlace.bench(store)
         try await bench.add("anna", "ben", role: .owner)
         let phone = try await bench.device("phone", of: "anna")
@@ -107,9 +107,7 @@ import TidemarkTestSupport
     }
 
     @Test(
-        arguments: Store.all,
-        ["", "\0", "main\0", "ma\u{301}in", "Main", "main ", "'; DROP TABLE tidemark_user; --"]
-    )
+        arguments: Store.all, ["", "\0", "main\0", "ma\u{301}in", "Main", "main ", "'; DROP TABLE tidemark_user; --"])
     func `a zone of another name is unknown, whatever its bytes`(store: Store, zone: String) async throws {
         let (bench, place) = try await AccessPlace.bench(store)
         try await bench.add("anna")

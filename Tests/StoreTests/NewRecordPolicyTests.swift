@@ -19,11 +19,8 @@ import TidemarkCore
 
     private static func zone(_ store: Store, _ policy: ConflictPolicy) async throws -> Zone {
         try await Zone(
-            store,
-            schema,
-            policies: ["note": policy, "setting": policy, "seat": policy, "account": policy],
-            now: { 1_700_000_000_000 }
-        )
+            store, schema, policies: ["note": policy, "setting": policy, "seat": policy, "account": policy],
+            now: { 1_700_000_000_000 })
     }
 
     /// A change set that creates a note.
@@ -33,8 +30,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, deciding)
     func `a new note does not overrule the note that another program made under its id`(
-        store: Store,
-        policy: ConflictPolicy
+        store: Store, policy: ConflictPolicy
     ) async throws {
         let zone = try await Self.zone(store, policy)
         try await zone.writeOutside("INSERT INTO note VALUES (7, 'of psql')")
@@ -47,8 +43,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, deciding)
     func `a new note does not overrule the note that another device made under its id`(
-        store: Store,
-        policy: ConflictPolicy
+        store: Store, policy: ConflictPolicy
     ) async throws {
         let zone = try await Self.zone(store, policy)
         _ = try await zone.sync(at: 1, device: "e", Self.note("of e"))
@@ -60,8 +55,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, deciding)
     func `two new notes under one id in one group: one is accepted, the other one is a conflict`(
-        store: Store,
-        policy: ConflictPolicy
+        store: Store, policy: ConflictPolicy
     ) async throws {
         let zone = try await Self.zone(store, policy)
         let answers = try await zone.together(
@@ -97,8 +91,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, chosen.indices)
     func `B11: a chosen key follows the policy, and the device keeps the other program's value`(
-        store: Store,
-        index: Int
+        store: Store, index: Int
     ) async throws {
         let chosen = Self.chosen[index]
         let zone = try await Self.zone(store, .lastWriter)

@@ -22,10 +22,7 @@ import TidemarkTestSupport
     /// A zone in which device `a` has committed a number of revisions after the first, each with a
     /// fingerprint.
     private static func zone(
-        _ store: Store,
-        edits: Int,
-        policies: [String: ConflictPolicy] = [:],
-        limits: Limits = .standard
+        _ store: Store, edits: Int, policies: [String: ConflictPolicy] = [:], limits: Limits = .standard
     ) async throws -> Zone {
         let zone = try await Zone(store, schema, policies: policies, limits: limits)
         _ = try await Self.state(of: zone, at: 1)
@@ -55,16 +52,13 @@ import TidemarkTestSupport
         let answer = try await zone.sync(#"{"maxRevision":\#(revision)}"#)
         let print = try #require(answer.object["fingerprint"] as? String)
         return State(
-            epoch: try #require(answer.epoch),
-            schema: try #require(answer.object["schema"] as? String),
-            revision: Int64(try #require(answer.maxRevision)),
-            fingerprint: try #require(Fingerprint(hex: print))
-        )
+            epoch: try #require(answer.epoch), schema: try #require(answer.object["schema"] as? String),
+            revision: Int64(try #require(answer.maxRevision)), fingerprint: try #require(Fingerprint(hex: print)))
     }
 
-    @Test(arguments: Store.all) func `the conditional GET returns the same bytes as the full request`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `the conditional GET returns the same bytes as the full request`(store: Store)
+        async throws
+    {
         let zone = try await Self.zone(store, edits: 1)
         var states = [try await Self.state(of: zone, at: 2)]
         for number in 2...12 {
@@ -143,9 +137,8 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Store.all)
-    func `B8: a device with an unreported overruled value gets no 304 until it has the value`(
-        store: Store
-    ) async throws {
+    func `B8: a device with an unreported overruled value gets no 304 until it has the value`(store: Store) async throws
+    {
         let zone = try await Self.zone(store, edits: 1, policies: ["notes": .lastWriter])
         _ = try await zone.sync(at: 1, device: "b", Self.edit("mine", 90))
         let state = try await Self.state(of: zone, at: 3)

@@ -116,9 +116,7 @@ import TidemarkCore
         for n in 1...3 { try await zone.writeOutside("UPDATE counters SET n = \(n)") }
         _ = try await zone.sync(at: 1)
         let answer = try await zone.sync(
-            at: 1,
-            #"{"counters":{"update":[1],"attributes":{"1":{"n":50,"revision":900}}}}"#
-        )
+            at: 1, #"{"counters":{"update":[1],"attributes":{"1":{"n":50,"revision":900}}}}"#)
         #expect(answer.changeSets.last?.isConflict == true)
         #expect(try await zone.column("SELECT n FROM counters") == ["3"])
     }

@@ -74,11 +74,7 @@ import TidemarkCore
         let blue = #""value":"blue","size":1"#
         _ = try await zone.sync(at: 1, device: "e", Self.colour("create", red))
         let answer = try await zone.sync(
-            at: 1,
-            device: "d",
-            Self.colour("create", blue),
-            Self.colour("update", #""size":9"#)
-        )
+            at: 1, device: "d", Self.colour("create", blue), Self.colour("update", #""size":9"#))
         #expect(!answer.changeSets.map(\.isConflict).contains(true))
         #expect(try await zone.column("SELECT value || size FROM setting") == ["blue9"])
         #expect(try await Self.lost(zone) == [#"e {"size":1}"#, #"e {"value":"red"}"#])
@@ -91,8 +87,7 @@ import TidemarkCore
         _ = try await zone.sync(at: 1, device: "e", Self.edit(#""done":0"#))
         // The rename is not declared, so for the embedded store the column is dropped.
         try await zone.writeOutside(
-            store == .postgres ? "ALTER TABLE note DROP COLUMN done" : "ALTER TABLE note RENAME COLUMN done TO flag"
-        )
+            store == .postgres ? "ALTER TABLE note DROP COLUMN done" : "ALTER TABLE note RENAME COLUMN done TO flag")
         let answer = try await zone.sync(at: 1, device: "d", #"{"note":{"delete":[1]}}"#)
         #expect(!answer.changeSets.map(\.isConflict).contains(true))
         #expect(try await zone.column("SELECT id FROM note") == ["2"])

@@ -69,9 +69,9 @@ import TidemarkCore
     }
 
     @Test(arguments: ServedZone.stores)
-    func `E5: a part that an index selects was read once for each of 1,000 ranges, and the time was over`(
-        store: Store
-    ) async throws {
+    func `E5: a part that an index selects was read once for each of 1,000 ranges, and the time was over`(store: Store)
+        async throws
+    {
         let rows = 30_000
         let dishes = Self.dishes.replacing("i < 3000", with: "i < \(rows)")
         try await ServedZone.run(store, dishes) { server in

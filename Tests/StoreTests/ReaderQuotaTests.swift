@@ -29,8 +29,7 @@ import TidemarkEngine
 
     @Test(arguments: Store.all, ["anna", ""])
     func `thirty questions of one sender that go on and on keep neither a reader nor a writer waiting`(
-        store: Store,
-        sender: String
+        store: Store, sender: String
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let begun = AsyncStream.makeStream(of: Void.self)

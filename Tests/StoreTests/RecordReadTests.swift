@@ -61,9 +61,7 @@ import TidemarkEngine
         #expect(
             json.hasSuffix(
                 #""records":[{"id":2,"area":52.0,"$key":"2","$revision":2},"#
-                    + #"{"id":1,"area":87.9,"$key":"1","$revision":1}]}"#
-            )
-        )
+                    + #"{"id":1,"area":87.9,"$key":"1","$revision":1}]}"#))
         let record = try await zone.json("tables/city/5?select=population,photo")
         #expect(record == #"{"population":{"$int":"9223372036854775807"},"photo":null,"$revision":1}"#)
         #expect(try await zone.json("tables/twin/1,9") == #"{"a":1,"b":9,"note":"x","$revision":1}"#)
@@ -77,9 +75,7 @@ import TidemarkEngine
         let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE country SET name = 'Öster\"reich' WHERE code = 'AT'")
         let cut = try await zone.json("tables/country/AT?truncate=6")
-        #expect(
-            cut == #"{"code":"AT","name":{"$cut":{"type":"text","length":12,"start":"Öster\""}},"$revision":2}"#
-        )
+        #expect(cut == #"{"code":"AT","name":{"$cut":{"type":"text","length":12,"start":"Öster\""}},"$revision":2}"#)
         #expect(try await zone.json("tables/country/AT?truncate=11").contains(#""name":"Öster\"reich""#))
         let photo = try await zone.json("tables/city/1?select=photo,population&truncate=1")
         #expect(photo == #"{"photo":{"$cut":{"type":"blob","length":2}},"population":400000,"$revision":1}"#)
@@ -92,9 +88,7 @@ import TidemarkEngine
         let json = try await zone.json("tables/country?select=code,city(id,name)&order=code")
         #expect(
             json.contains(
-                #"{"code":"CH","city":[{"id":1,"name":"Zürich","$revision":1},{"id":2,"name":"Bern","$revision":1}]"#
-            )
-        )
+                #"{"code":"CH","city":[{"id":1,"name":"Zürich","$revision":1},{"id":2,"name":"Bern","$revision":1}]"#))
         #expect(json.contains(#"{"code":"LI","city":[],"#))
         let city = try await zone.json("tables/city/3?select=name,country(name)")
         #expect(city == #"{"name":"Wien","country":{"name":"Österreich","$revision":1},"$revision":1}"#)

@@ -23,12 +23,7 @@ import TidemarkEngine
         _ = try await client.write(.post, "team", #"{"name":"Lemgo"}"#, id: RowClient.id(1))
         _ = try await client.write(.patch, "player/1", #"{"goals":7}"#, ifMatch: RowClient.tag(1), id: RowClient.id(2))
         _ = try await client.write(
-            .put,
-            "state/DE,SH",
-            #"{"size":9.5e2,"country":"DE","code":"SH"}"#,
-            ifMatch: "*",
-            id: RowClient.id(3)
-        )
+            .put, "state/DE,SH", #"{"size":9.5e2,"country":"DE","code":"SH"}"#, ifMatch: "*", id: RowClient.id(3))
         _ = try await client.write(.put, "country/FR", #"{"name":null}"#, ifNoneMatch: "*", id: RowClient.id(4))
         _ = try await client.write(.delete, "team/1", ifMatch: RowClient.tag(1), id: RowClient.id(5), seen: 5)
 
@@ -40,10 +35,7 @@ import TidemarkEngine
             #""country":{"create":["FR"],"attributes":{"FR":{"name":null}}}"#, #""team":{"delete":[1]}"#,
         ]
         for (index, set) in sets.enumerated() {
-            _ = try await device.sync(
-                at: Int64(index + 1),
-                #"{"id":"\#(RowClient.id(index + 1))",\#(set)}"#
-            )
+            _ = try await device.sync(at: Int64(index + 1), #"{"id":"\#(RowClient.id(index + 1))",\#(set)}"#)
         }
         for query in [
             "SELECT body FROM tidemark_revision ORDER BY revision",
@@ -82,8 +74,7 @@ import TidemarkEngine
             problem?.reasons == [
                 #"{"table":"player","key":"1","columns":["goals"],"rule":"changed","#
                     + #""message":"Somebody else changed this record since your base."}"#
-            ]
-        )
+            ])
         #expect(try await client.zone.revision() == 2)
         let any = try await client.write(.patch, "player/1", #"{"goals":9}"#, ifMatch: "*")
         #expect(RowClient.isTag(any.entityTag, of: 3))
@@ -118,30 +109,17 @@ import TidemarkEngine
         let client = try await RowClient(store)
         let created = try await client.write(.post, "team", #"{"name":"Lemgo"}"#, id: RowClient.id(1))
         let patched = try await client.write(
-            .patch,
-            "player/1",
-            #"{"goals":5}"#,
-            ifMatch: RowClient.tag(1),
-            id: RowClient.id(2)
-        )
+            .patch, "player/1", #"{"goals":5}"#, ifMatch: RowClient.tag(1), id: RowClient.id(2))
         let deleted = try await client.write(.delete, "player/2", ifMatch: "*", id: RowClient.id(3))
         #expect([created.status, patched.status, deleted.status] == [201, 200, 204])
         // Another client moves the zone on, so that `*` and the tag name other revisions than before.
         _ = try await client.zone.sync(
-            at: 4,
-            device: "d",
-            #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x"}}}}"#
-        )
+            at: 4, device: "d", #"{"team":{"create":[-1],"attributes":{"-1":{"name":"x"}}}}"#)
         let again = (
             try await client.write(.post, "team", #"{ "name" : "Lemgo" }"#, id: RowClient.id(1)),
             try await client.write(
-                .patch,
-                "player/1",
-                #"{"goals":5}"#,
-                ifMatch: RowClient.tag(1),
-                id: RowClient.id(2),
-                isMinimal: true
-            ), try await client.write(.delete, "player/2", ifMatch: "*", id: RowClient.id(3))
+                .patch, "player/1", #"{"goals":5}"#, ifMatch: RowClient.tag(1), id: RowClient.id(2), isMinimal: true),
+            try await client.write(.delete, "player/2", ifMatch: "*", id: RowClient.id(3))
         )
         #expect(again.0 == created)
         #expect(again.1.entityTag == patched.entityTag)
@@ -154,12 +132,7 @@ import TidemarkEngine
         #expect(other?.error.code == .changeSetIdReused)
         let refused = try await RowClient.problem {
             _ = try await client.write(
-                .patch,
-                "player/1",
-                #"{"goals":6}"#,
-                ifMatch: RowClient.tag(1),
-                id: RowClient.id(4)
-            )
+                .patch, "player/1", #"{"goals":6}"#, ifMatch: RowClient.tag(1), id: RowClient.id(4))
         }
         #expect(refused?.error.code == .preconditionFailed)
     }
@@ -406,14 +379,9 @@ import TidemarkEngine
                 id: RowClient.id(index + 1),
                 requests: [
                     WriteRequest(
-                        method: .patch,
-                        table: "player",
-                        key: "1",
-                        body: #"{"goals":\#(goals)}"#,
-                        precondition: .present
+                        method: .patch, table: "player", key: "1", body: #"{"goals":\#(goals)}"#, precondition: .present
                     )
-                ]
-            )
+                ])
         }
         let results = try await client.zone.together(writes.map { ZoneRequest(.write($0), access: .local("main")) })
         for result in results {

@@ -78,9 +78,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `Rule 3: a retried conflict gets the same bytes, although the rows have changed since`(
-        store: Store
-    ) async throws {
+    func `Rule 3: a retried conflict gets the same bytes, although the rows have changed since`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         try await zone.writeOutside("UPDATE notes SET text = 'theirs'")
         let request =
@@ -111,9 +111,9 @@ import TidemarkCore
         #expect(try await zone.content() == before)
     }
 
-    @Test(arguments: Store.all) func `Rule 3: forty concurrent copies of one request make one revision`(
-        store: Store
-    ) async throws {
+    @Test(arguments: Store.all) func `Rule 3: forty concurrent copies of one request make one revision`(store: Store)
+        async throws
+    {
         let zone = try await Zone(store, Self.schema)
         let request = #"{"maxRevision":1,"device":"a","changeSets":[\#(Self.create(1)),\#(Self.create(2))]}"#
         let answers = try await withThrowingTaskGroup(of: [UInt8].self) { group in
@@ -131,8 +131,7 @@ import TidemarkCore
         let zone = try await Zone(store, Self.schema)
         let before = try await zone.content()
         let refusal = try await zone.refusal(
-            of: #"{"maxRevision":1,"changeSets":[\#(Self.create(2)),\#(Self.create(3, after: 1))]}"#
-        )
+            of: #"{"maxRevision":1,"changeSets":[\#(Self.create(2)),\#(Self.create(3, after: 1))]}"#)
         #expect(refusal?.code == .predecessorMissing)
         #expect(refusal?.message.contains(Self.id(1)) == true)
         #expect(refusal?.place.changeSet == 1)
@@ -152,13 +151,7 @@ import TidemarkCore
         let stale =
             #"{"id":"\#(Self.id(1))","notes":{"update":[1],"# + #""attributes":{"1":{"text":"mine","revision":1}}}}"#
         let answer = try await zone.sync(
-            at: 2,
-            device: "a",
-            stale,
-            Self.create(2, after: 1),
-            Self.create(3),
-            Self.create(4, after: 2)
-        )
+            at: 2, device: "a", stale, Self.create(2, after: 1), Self.create(3), Self.create(4, after: 2))
         #expect(answer.changeSets.map(\.isConflict) == [true, true, false, true])
         #expect(answer.changeSets[1].rules == ["predecessor"])
         #expect(answer.changeSets[3].rules == ["predecessor"])

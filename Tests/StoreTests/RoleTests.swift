@@ -67,17 +67,12 @@ import TidemarkEngine
         let first = "6f6d3a4e-0000-4000-8000-000000000001"
         let second = "6f6d3a4e-0000-4000-8000-000000000002"
         let answer = try await Self.sync(
-            zone,
-            as: .reader,
-            #"{"id":"\#(first)","list":{"create":[-1],"attributes":{"-1":{"title":"party"}}}}"#,
-            #"{"id":"\#(second)","after":"\#(first)","item":{"create":[-2],"attributes":{"-2":{"list_id":-1}}}}"#
-        )
+            zone, as: .reader, #"{"id":"\#(first)","list":{"create":[-1],"attributes":{"-1":{"title":"party"}}}}"#,
+            #"{"id":"\#(second)","after":"\#(first)","item":{"create":[-2],"attributes":{"-2":{"list_id":-1}}}}"#)
         #expect(answer.changeSets.map(\.rules) == [["forbidden"], ["forbidden"]])
         _ = try await zone.writeOutside("UPDATE item SET text = 'bread'")
         let pull = try await zone.service.sync(
-            Self.access(.reader),
-            body: Array(#"{"device":"reader","maxRevision":1}"#.utf8)
-        )
+            Self.access(.reader), body: Array(#"{"device":"reader","maxRevision":1}"#.utf8))
         #expect(try Answer(pull).maxRevision == 2)
     }
 }

@@ -25,12 +25,8 @@ struct RowClient {
 
     init(_ store: Store, policies: [String: ConflictPolicy] = [:]) async throws {
         zone = try await Zone(
-            store,
-            Self.schema,
-            policies: policies,
-            epoch: UUID(uuidString: Self.epoch) ?? UUID(),
-            now: { 1_700_000_000_000 }
-        )
+            store, Self.schema, policies: policies, epoch: UUID(uuidString: Self.epoch) ?? UUID(),
+            now: { 1_700_000_000_000 })
     }
 
     /// Whether a tag is that of a record that a logged revision changed last.
@@ -47,23 +43,15 @@ struct RowClient {
 
     /// Sends one write; the path is beneath `tables/`.
     func write(
-        _ method: WriteRequest.Method,
-        _ path: String,
-        _ body: String? = nil,
-        ifMatch: String? = nil,
-        ifNoneMatch: String? = nil,
-        id: String = UUID().uuidString.lowercased(),
-        seen: Int64? = nil,
+        _ method: WriteRequest.Method, _ path: String, _ body: String? = nil, ifMatch: String? = nil,
+        ifNoneMatch: String? = nil, id: String = UUID().uuidString.lowercased(), seen: Int64? = nil,
         isMinimal: Bool = false
     ) async throws -> WriteAnswer {
         let parts = path.split(separator: "/").map(String.init)
         let request = WriteRequest(
-            method: method,
-            table: parts[0],
-            key: parts.count > 1 ? parts[1] : nil,
+            method: method, table: parts[0], key: parts.count > 1 ? parts[1] : nil,
             body: try body.map { String(decoding: try WriteRequest.json(of: Array($0.utf8)), as: UTF8.self) },
-            precondition: try Precondition(ifMatch: ifMatch, ifNoneMatch: ifNoneMatch, of: method)
-        )
+            precondition: try Precondition(ifMatch: ifMatch, ifNoneMatch: ifNoneMatch, of: method))
         let writes = ClientWrites(id: id, requests: [request], seen: seen, isMinimal: isMinimal)
         return try await zone.service.write(writes, .local("main"))[0]
     }

@@ -12,11 +12,7 @@ import TidemarkTestSupport
     private static func run(_ campaign: SecrecyCampaign, _ store: Store) async throws -> SecrecyCampaign.Result {
         guard store == .postgres else { return try await campaign.runEmbedded() }
         let place = try await ZonePlace(
-            store,
-            SecrecyStage.schema,
-            policies: SecrecyStage.policies,
-            limits: SecrecyStage.limits
-        )
+            store, SecrecyStage.schema, policies: SecrecyStage.policies, limits: SecrecyStage.limits)
         let stage = SecrecyStage(service: place.service, database: place.database, host: place.host)
         let result = try await campaign.run(on: stage)
         withExtendedLifetime(place) {}
@@ -31,8 +27,7 @@ import TidemarkTestSupport
         }
         Report.line(
             "secrecy, \(store): \(total.runs) runs, \(total.probes) probes in \(total.bytes) bytes, "
-                + "\(total.violations.count) foreign"
-        )
+                + "\(total.violations.count) foreign")
         let broken = total.violations.prefix(5).joined(separator: "\n")
         #expect(total.violations.count == 0, "\(broken)")
         let refused = total.surprises.prefix(5).joined(separator: "\n")

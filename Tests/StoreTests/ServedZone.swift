@@ -17,18 +17,12 @@ struct ServedZone: Sendable {
 
     /// Serves the tables and rows of `sql`, and stops the server after `body`.
     static func run(
-        _ store: Store,
-        _ sql: String,
-        clock: TestClock = TestClock(),
-        body: (ServedZone) async throws -> Void
+        _ store: Store, _ sql: String, clock: TestClock = TestClock(), body: (ServedZone) async throws -> Void
     ) async throws {
         let zone = try await Zone(store, sql, now: { clock.now })
         let application = TidemarkServerApplication(
-            service: zone.service,
-            gate: LocalGate(),
-            port: 0,
-            logger: Logger(label: "tidemark.test") { StreamLogHandler.standardError(label: $0) }
-        )
+            service: zone.service, gate: LocalGate(), port: 0,
+            logger: Logger(label: "tidemark.test") { StreamLogHandler.standardError(label: $0) })
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let running = Task {
             defer { listening.finish() }

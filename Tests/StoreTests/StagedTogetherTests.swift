@@ -113,8 +113,7 @@ import TidemarkEngine
         let body = Self.request(
             1,
             #"{"id":"\#(Self.id(10))","teams":{"create":[\#(ids.joined(separator: ","))],"#
-                + #""attributes":{\#(attributes.joined(separator: ","))}}}"#
-        )
+                + #""attributes":{\#(attributes.joined(separator: ","))}}}"#)
         #expect((2_048..<8_192).contains(body.utf8.count))
         let zone = try await Self.zone(store)
         let first = try await zone.bytes(body)

@@ -45,8 +45,7 @@ import TidemarkCore
 
     @Test(arguments: Store.all, ["321", "320"])
     func `A8: a conflict contains the descendants of a record that the refused set updates`(
-        store: Store,
-        updated: String
+        store: Store, updated: String
     )
         async throws
     {
@@ -55,9 +54,9 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `for a device that keeps its rows, a conflict contains only the set's records and the causes`(
-        store: Store
-    ) async throws {
+    func `for a device that keeps its rows, a conflict contains only the set's records and the causes`(store: Store)
+        async throws
+    {
         let truth = try await Self.truth(Self.zone(store), Self.deletion, #""echo":"ids","#)
         #expect(truth == ["players": [100], "instances": [320]])
     }

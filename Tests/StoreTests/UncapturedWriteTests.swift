@@ -60,9 +60,9 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Store.all)
-    func `rule 7: a parent written to a rebuilt table is sent with its child, in spite of a taken id`(
-        store: Store
-    ) async throws {
+    func `rule 7: a parent written to a rebuilt table is sent with its child, in spite of a taken id`(store: Store)
+        async throws
+    {
         let home = try Home(try await Zone(store, Self.schema))
         let anna = try await home.device("anna")
         let ben = try await home.device("ben")
@@ -79,9 +79,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT id FROM team WHERE name = 'Jena'") == ["3"])
         try await anna.engine.sync()
         #expect(try await anna.engine.conflicts().isEmpty)
-        #expect(
-            try await home.zone.column("SELECT team.name FROM player JOIN team ON team.id = team_id") == ["Jena"]
-        )
+        #expect(try await home.zone.column("SELECT team.name FROM player JOIN team ON team.id = team_id") == ["Jena"])
         #expect(try await home.zone.column("SELECT name FROM team WHERE id = 3") == ["Ulm"])
     }
 

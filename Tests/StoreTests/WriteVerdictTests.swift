@@ -17,19 +17,14 @@ import TidemarkEngine
     private static func id(_ number: Int) -> String { "6f6d3a4e-0000-4000-8000-\(100_000_000_000 + number)" }
 
     /// Writes to tables: the method, the path beneath `tables`, and the body.
-    private static func writes(
-        id number: Int,
-        _ writes: (method: WriteRequest.Method, path: String, body: String?)...
-    ) -> ClientWrites {
+    private static func writes(id number: Int, _ writes: (method: WriteRequest.Method, path: String, body: String?)...)
+        -> ClientWrites
+    {
         let requests = writes.map { write in
             let parts = write.path.split(separator: "/").map(String.init)
             return WriteRequest(
-                method: write.method,
-                table: parts[0],
-                key: parts.count > 1 ? parts[1] : nil,
-                body: write.body,
-                precondition: write.method == .post ? .missing : .present
-            )
+                method: write.method, table: parts[0], key: parts.count > 1 ? parts[1] : nil, body: write.body,
+                precondition: write.method == .post ? .missing : .present)
         }
         return ClientWrites(id: id(number), requests: requests)
     }
@@ -90,11 +85,8 @@ import TidemarkEngine
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         let creation = Self.writes(
-            id: 1,
-            (.post, "player", #"{"team":-1}"#),
-            (.post, "team", #"{"id":-1,"name":"blue"}"#),
-            (.post, "moment", #"{"at":9,"note":"\u0041"}"#)
-        )
+            id: 1, (.post, "player", #"{"team":-1}"#), (.post, "team", #"{"id":-1,"name":"blue"}"#),
+            (.post, "moment", #"{"at":9,"note":"\u0041"}"#))
         let first = try await zone.service.write(creation, .local("main"))
         #expect(first.map(\.location).prefix(2) == ["tables/player/2", "tables/team/3"])
         #expect(first.allSatisfy { $0.status == 201 })
@@ -116,10 +108,7 @@ import TidemarkEngine
     {
         let zone = try await Zone(store, Self.schema)
         let write = Self.writes(
-            id: 1,
-            (.post, "player", #"{"team":2,"name":"\u0042en"}"#),
-            (.patch, "team/1", #"{"name":"blue"}"#)
-        )
+            id: 1, (.post, "player", #"{"team":2,"name":"\u0042en"}"#), (.patch, "team/1", #"{"name":"blue"}"#))
         let text =
             #"{"id":"\#(Self.id(1))","player":{"create":[-2251799813685249],"update":[],"delete":[],"#
             + #""attributes":{"-2251799813685249":{"team":2,"name":"\u0042en"}}},"#
@@ -153,14 +142,9 @@ import TidemarkEngine
             id: Self.id(1),
             requests: [
                 WriteRequest(
-                    method: .patch,
-                    table: "team",
-                    key: "1",
-                    body: #"{"name":"blue"}"#,
-                    precondition: try Precondition(ifMatch: #""1-00000000""#, ifNoneMatch: nil, of: .patch)
-                )
-            ]
-        )
+                    method: .patch, table: "team", key: "1", body: #"{"name":"blue"}"#,
+                    precondition: try Precondition(ifMatch: #""1-00000000""#, ifNoneMatch: nil, of: .patch))
+            ])
         // The group is committed as it is: no read before it has taken the program's rows into the log.
         let result = try await zone.together([ZoneRequest(.write(stale), access: .local("main"))])[0]
         let problem = #expect(throws: Problem.self) { try result.get() }
@@ -215,8 +199,7 @@ import TidemarkEngine
 
     @Test(arguments: Store.all, [#""answer":"verdicts""#, #""base":"present""#, #""related":0"#])
     func `the members of the protocol that only writes of clients without rows had are gone`(
-        store: Store,
-        member: String
+        store: Store, member: String
     ) async throws {
         let zone = try await Zone(store, Self.schema)
         #expect(try await zone.refusal(of: #"{"maxRevision":1,\#(member)}"#)?.code == .malformedRequest)

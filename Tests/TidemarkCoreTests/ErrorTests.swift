@@ -5,15 +5,11 @@ import TidemarkCore
 @Suite struct ErrorTests {
     @Test func `an error's text has the problem, the place, the cure and the code`() {
         let error = TidemarkError(
-            .unknownColumn,
-            "The table has no such column.",
-            fix: "Use a name of the table.",
-            place: .init(changeSet: 0, id: "f0", table: "cities", key: "12", column: "nmae")
-        )
+            .unknownColumn, "The table has no such column.", fix: "Use a name of the table.",
+            place: .init(changeSet: 0, id: "f0", table: "cities", key: "12", column: "nmae"))
         #expect(
             error.description == "The table has no such column. [change set 0, id f0, table cities, key 12, "
-                + "column nmae] Use a name of the table. (unknownColumn)"
-        )
+                + "column nmae] Use a name of the table. (unknownColumn)")
     }
 
     @Test func `an unknown place leaves no empty brackets`() {
@@ -80,8 +76,7 @@ import TidemarkCore
         ("retry", TidemarkError.Recovery.retry), ("resync", .resync), ("leave", .leave), ("later", .retry),
     ])
     func `rule 20: an unknown code of a newer server has the recovery that the server sent`(
-        sent: String,
-        recovery: TidemarkError.Recovery
+        sent: String, recovery: TidemarkError.Recovery
     ) throws {
         let json = """
             {"error":{"code":"coffeeBreak","message":"m","fix":"f","recovery":"\(sent)"}}
@@ -93,11 +88,8 @@ import TidemarkCore
 
     @Test func `an error survives the wire with its place and its recovery`() throws {
         let error = TidemarkError(
-            .revisionAhead,
-            "Revision 9 is not reached.",
-            fix: "Take a snapshot.",
-            place: .init(changeSet: 3, table: "cities", key: #""a\"b""#)
-        )
+            .revisionAhead, "Revision 9 is not reached.", fix: "Take a snapshot.",
+            place: .init(changeSet: 3, table: "cities", key: #""a\"b""#))
         let data = try JSONEncoder().encode(WireError(error))
         let decoded = try JSONDecoder().decode(WireError.self, from: data)
         #expect(decoded.tidemarkError == error)

@@ -80,13 +80,8 @@ import TidemarkCore
     private func contention(_ mine: Operation, _ history: String, differing: Set<String>) throws -> Contention {
         let theirs = try #require(Self.histories[history])
         return Contention(
-            table: "cities",
-            key: "7",
-            operation: mine,
-            differingColumns: mine == .update ? differing : [],
-            unseen: theirs.unseen,
-            exists: theirs.exists
-        )
+            table: "cities", key: "7", operation: mine, differingColumns: mine == .update ? differing : [],
+            unseen: theirs.unseen, exists: theirs.exists)
     }
 }
 

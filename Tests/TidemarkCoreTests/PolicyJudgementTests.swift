@@ -8,25 +8,13 @@ import TidemarkCore
     }
 
     private static func contention(
-        _ operation: Operation,
-        at time: Int64 = 5,
-        differing: Set<String> = ["a", "b"],
-        _ unseen: [UnseenChange],
-        exists: Bool = true,
-        isCascade: Bool = false,
-        isNumbered: Bool = false
+        _ operation: Operation, at time: Int64 = 5, differing: Set<String> = ["a", "b"], _ unseen: [UnseenChange],
+        exists: Bool = true, isCascade: Bool = false, isNumbered: Bool = false
     ) -> Contention {
         Contention(
-            table: "notes",
-            key: "1",
-            operation: operation,
-            differingColumns: operation == .delete ? [] : differing,
-            unseen: unseen,
-            exists: exists,
-            stamp: Stamp(time: time, device: "mine"),
-            isCascade: isCascade,
-            isNumbered: isNumbered
-        )
+            table: "notes", key: "1", operation: operation, differingColumns: operation == .delete ? [] : differing,
+            unseen: unseen, exists: exists, stamp: Stamp(time: time, device: "mine"), isCascade: isCascade,
+            isNumbered: isNumbered)
     }
 
     @Test func `lastWriter: the later arrival prevails, whatever the clocks say`() {
@@ -98,10 +86,7 @@ import TidemarkCore
         let refusal = Judgement.conflict(rule: .exists, columns: [])
         for time in [4, 6] as [Int64] {
             let created = UnseenChange(
-                operation: .create,
-                columns: [],
-                stamp: Stamp(time: time, device: time == 4 ? nil : "theirs")
-            )
+                operation: .create, columns: [], stamp: Stamp(time: time, device: time == 4 ? nil : "theirs"))
             for differing in [[], ["a", "b"]] as [Set<String>] {
                 let met = Self.contention(.create, differing: differing, [created], isNumbered: true)
                 #expect(judge(met, policy: policy) == refusal)
@@ -129,21 +114,14 @@ import TidemarkCore
         let one = Self.contention(.update, [Self.update(9, "a")])
         #expect(judge(one, policy: .reject, columns: ["a": .lastWriter]) == .overrule(mine: [], theirs: ["a"]))
         #expect(
-            judge(met, policy: .reject, columns: ["a": .lastWriter]) == .conflict(rule: .changed, columns: ["a", "b"])
-        )
+            judge(met, policy: .reject, columns: ["a": .lastWriter]) == .conflict(rule: .changed, columns: ["a", "b"]))
     }
 
     /// An update that only adds to `stock`, after unseen updates.
     private static func sum(_ unseen: [UnseenChange], differing: Set<String> = [], exists: Bool = true) -> Contention {
         Contention(
-            table: "item",
-            key: "1",
-            operation: .update,
-            differingColumns: differing,
-            isSum: true,
-            unseen: unseen,
-            exists: exists
-        )
+            table: "item", key: "1", operation: .update, differingColumns: differing, isSum: true, unseen: unseen,
+            exists: exists)
     }
 
     @Test(arguments: ConflictPolicy.allCases.filter { $0 != .add })
@@ -165,14 +143,8 @@ import TidemarkCore
     func `add: a value meets every unseen change of its column, also one to the same value`(policy: ConflictPolicy) {
         let value = { (unseen: [UnseenChange]) in
             Contention(
-                table: "item",
-                key: "1",
-                operation: .update,
-                differingColumns: [],
-                absoluteColumns: ["stock"],
-                unseen: unseen,
-                exists: true
-            )
+                table: "item", key: "1", operation: .update, differingColumns: [], absoluteColumns: ["stock"],
+                unseen: unseen, exists: true)
         }
         let columns = ["stock": ConflictPolicy.add, "name": .lastWriter]
         let refusal = Judgement.conflict(rule: .changed, columns: ["stock"])

@@ -92,12 +92,9 @@ import TidemarkCore
     @Test(arguments: ["a", "b"])
     func `a column renamed twice at the zone is found under each of its names`(mine: String) {
         let served = SyncSchema(
-            tables: [table("notes", columns: ["c"])],
-            history: SchemaHistory(renames: ["notes": ["a": "c", "b": "c"]])
-        )
+            tables: [table("notes", columns: ["c"])], history: SchemaHistory(renames: ["notes": ["a": "c", "b": "c"]]))
         let common = SchemaComparison(
-            local: [table("notes", columns: [mine])],
-            served: served,
+            local: [table("notes", columns: [mine])], served: served,
             renames: mine == "b" ? [ColumnRename(table: "notes", old: "a", new: "b")] : []
         ).common
         let others = ["a", "b", "c"].filter { $0 != mine }
@@ -135,10 +132,7 @@ import TidemarkCore
     }
 
     private func table(
-        _ name: String,
-        referringTo parents: [String] = [],
-        columns: [String] = [],
-        type: String = "TEXT",
+        _ name: String, referringTo parents: [String] = [], columns: [String] = [], type: String = "TEXT",
         key: String = "id"
     ) -> SyncedTable {
         let references = parents.map {
@@ -147,13 +141,7 @@ import TidemarkCore
         return SyncedTable(
             name: name,
             columns: (["id"] + columns).map { .init(name: $0, type: type, isNotNull: false, defaultSQL: nil) },
-            key: [key],
-            keyKind: .text,
-            isAutoincrement: false,
-            references: references,
-            uniques: [],
-            sql: "",
-            indexSQL: []
-        )
+            key: [key], keyKind: .text, isAutoincrement: false, references: references, uniques: [], sql: "",
+            indexSQL: [])
     }
 }

@@ -43,9 +43,7 @@ import TidemarkTestSupport
         let folder = try TestZone.newFolder()
         try Data("text".utf8).write(to: folder.appending(path: "file"))
         try FileManager.default.createDirectory(
-            at: folder.appending(path: "folder"),
-            withIntermediateDirectories: false
-        )
+            at: folder.appending(path: "folder"), withIntermediateDirectories: false)
         let path = folder.appending(path: place).path
         let error = #expect(throws: TidemarkError.self) { try AccessFile(path: path) }
         #expect(error?.code == .storageFailed)

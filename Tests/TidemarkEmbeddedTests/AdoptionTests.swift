@@ -127,11 +127,7 @@ import TidemarkTestSupport
             try TestZone.write(problem.cure, to: path)
         }
         let store = try EmbeddedStore(
-            path: path,
-            newEpoch: UUID(),
-            excluding: ["orphans"],
-            keys: ["plain": ["rowid", "oid"]]
-        )
+            path: path, newEpoch: UUID(), excluding: ["orphans"], keys: ["plain": ["rowid", "oid"]])
         #expect(store.schema.tables.count == 6)
         try await store.close()
     }

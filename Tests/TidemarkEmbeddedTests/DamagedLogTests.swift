@@ -57,10 +57,7 @@ import TidemarkTestSupport
         try TestZone.write(damage, to: zone.path)
         let log = Mutex<[String]>([])
         let store = try EmbeddedStore(
-            path: zone.path,
-            newEpoch: UUID(),
-            warn: { text in log.withLock { $0.append(text) } }
-        )
+            path: zone.path, newEpoch: UUID(), warn: { text in log.withLock { $0.append(text) } })
         // A device above the entry is not affected.
         #expect(try await Self.code(store, at: 3) == .none)
         #expect(log.withLock(\.self).isEmpty)

@@ -15,9 +15,7 @@ import TidemarkCore
 
     /// Opens a file with one schema after another, and returns what each opening added and ignored.
     private static func open(
-        _ schemas: [String],
-        renames: [ColumnRename] = [],
-        _ check: (Database) throws -> Void = { _ in }
+        _ schemas: [String], renames: [ColumnRename] = [], _ check: (Database) throws -> Void = { _ in }
     ) async throws -> (additions: [String], ignored: [String]) {
         let folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -56,9 +54,7 @@ import TidemarkCore
             let kinds = try String.fetchAll(db, sql: "SELECT name FROM kind")
             #expect(towns == ["nowhereKiel"] && kinds == ["gold"])
         }
-        #expect(
-            grown.additions == ["column team.town", "column player.born", "table kind", "index player_team"]
-        )
+        #expect(grown.additions == ["column team.town", "column player.born", "table kind", "index player_team"])
         #expect(grown.ignored == [])
         #expect(try await Self.open([Self.first, second, second]).additions == [])
     }
@@ -118,7 +114,6 @@ import TidemarkCore
         let grown = try await Self.open([first, Self.first], renames: [rename])
         #expect(grown.additions == [])
         #expect(
-            grown.ignored.first == "player.nick: the schema still has the former name of player.alias; change it there"
-        )
+            grown.ignored.first == "player.nick: the schema still has the former name of player.alias; change it there")
     }
 }

@@ -46,8 +46,7 @@ import TidemarkTestSupport
 
     @Test func `a file without commit times, unlogged values and contacts goes on and gets them`() async throws {
         let zone = try TestZone(
-            "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, n INTEGER); INSERT INTO notes VALUES (1, 'a', 1)"
-        )
+            "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, n INTEGER); INSERT INTO notes VALUES (1, 'a', 1)")
         let edit = { (revision: Int, members: String) in
             #"{"maxRevision":\#(revision),"changeSets":[{"notes":{"update":[1],"attributes":{"1":{\#(members)}}}}]}"#
         }
@@ -84,8 +83,7 @@ import TidemarkTestSupport
     @Test func `numbers of notes go on after those that an older version gave and deleted`() async throws {
         let zone = try TestZone(
             "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes VALUES (1, 'a')",
-            policies: ["notes": .lastWriter]
-        )
+            policies: ["notes": .lastWriter])
         let edit = { (device: String, time: Int, number: Int, text: String) in
             #"""
             {"maxRevision":1,"device":"\#(device)","changeSets":[{

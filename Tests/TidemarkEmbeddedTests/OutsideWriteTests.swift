@@ -87,8 +87,7 @@ import TidemarkTestSupport
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(
             "INSERT INTO players VALUES (10, 99, 'Nobody''s'); UPDATE teams SET name = 'K' WHERE id = 1",
-            foreignKeys: false
-        )
+            foreignKeys: false)
         let before = try await zone.content()
         let set = #"{"tags":{"create":["x"],"attributes":{"x":{"note":"mine"}}}}"#
         for body in [#"{"maxRevision":1}"#, #"{"maxRevision":1,"changeSets":[\#(set)]}"#] {
@@ -144,9 +143,7 @@ import TidemarkTestSupport
         ("sizes", "INSERT INTO sizes VALUES (NULL, 'x')", "size IS NULL"),
         ("pairs", "INSERT INTO pairs VALUES (1, NULL, 'x')", "b IS NULL"),
     ]) func `F5: a key outside the protocol's range stops the zone until the key is corrected`(
-        table: String,
-        sql: String,
-        condition: String
+        table: String, sql: String, condition: String
     ) async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(sql, foreignKeys: false)
@@ -212,8 +209,7 @@ import TidemarkTestSupport
         #expect(second.ids("create", "players") == [5])
         // Another program inserts its own ids, and deletes the highest.
         try await zone.writeOutside(
-            "INSERT INTO teams VALUES (50, 'x', NULL); INSERT INTO players VALUES (60, 50, 'x')"
-        )
+            "INSERT INTO teams VALUES (50, 'x', NULL); INSERT INTO players VALUES (60, 50, 'x')")
         _ = try await zone.sync(at: 4)
         try await zone.writeOutside("DELETE FROM teams WHERE id = 50")
         let third = try #require(try await zone.sync(at: 5, create).changeSets.last)
@@ -224,8 +220,7 @@ import TidemarkTestSupport
     @Test func `A4: an id that another program used and deleted between two syncs is not reused`() async throws {
         let zone = try TestZone(Self.schema)
         try await zone.writeOutside(
-            "INSERT INTO teams VALUES (70, 'x', NULL); INSERT INTO players VALUES (80, 70, 'x')"
-        )
+            "INSERT INTO teams VALUES (70, 'x', NULL); INSERT INTO players VALUES (80, 70, 'x')")
         try await zone.writeOutside("DELETE FROM teams WHERE id = 70")
         let set = try #require(try await zone.sync(at: 1, #"{"players":{"create":[-1]}}"#).changeSets.last)
         // AUTOINCREMENT remembers the id, although only that program has seen it.

@@ -10,10 +10,7 @@ import TidemarkEngine
 @Suite struct RowEstimateTests {
     private static func estimate(_ sql: String) async throws -> RowEstimate {
         let zone = try TestZone(sql)
-        return try await zone.store.read(
-            .local("main"),
-            ZoneQuestion { try $0.estimate($0.schema.tables[0]) }
-        )
+        return try await zone.store.read(.local("main"), ZoneQuestion { try $0.estimate($0.schema.tables[0]) })
     }
 
     private static func rows(_ count: Int, from first: Int = 1) -> String {

@@ -55,9 +55,7 @@ import TidemarkTestSupport
             let tables = try String.fetchSet(db, sql: "SELECT name FROM sqlite_master")
             #expect(tables == ["tidemark_snapshot", "teams", "players"])
             let players = try String.fetchAll(
-                db,
-                sql: "SELECT quote(id)||quote(team_id)||quote(size)||quote(photo) FROM players"
-            )
+                db, sql: "SELECT quote(id)||quote(team_id)||quote(size)||quote(photo) FROM players")
             #expect(players == ["111.9X'00FF'", "2NULLNULLNULL"])
             #expect(try String.fetchAll(db, sql: "SELECT name FROM teams") == ["Kiel", "Lübeck"])
         }

@@ -108,13 +108,9 @@ import TidemarkEmbedded
         let group = [
             ZoneRequest(.sync(Array(#"{"maxRevision":1,"device":"a"}"#.utf8)), access: .local("main")),
             ZoneRequest(
-                .fingerprints(Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)),
-                access: .local("main")
-            ),
+                .fingerprints(Array(#"{"revision":1,"recompute":true,"ranges":[]}"#.utf8)), access: .local("main")),
             ZoneRequest(
-                .sync(Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)),
-                access: .local("main")
-            ),
+                .sync(Array(#"{"maxRevision":1,"device":"b","changeSets":[\#(set)]}"#.utf8)), access: .local("main")),
         ]
         let together = try await Self.answersAfterCorruption {
             try CommitGroup().handle(group, at: $0.now, in: $0).results

@@ -19,9 +19,7 @@ import TidemarkEngine
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         let main = try EmbeddedStore(
             path: folder.appending(path: "main.sqlite").path,
-            schemaSQL: "CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT NOT NULL)",
-            newEpoch: UUID()
-        )
+            schemaSQL: "CREATE TABLE list (id INTEGER PRIMARY KEY, title TEXT NOT NULL)", newEpoch: UUID())
         let directory = directory(main, folder)
         for zone in zones {
             try await directory.makeZone(zone)

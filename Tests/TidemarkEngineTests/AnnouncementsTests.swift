@@ -11,12 +11,8 @@ import TidemarkEngine
 
     private static func change(_ base: ZoneRevision, to end: Int64) -> ZoneChange {
         ZoneChange(
-            base: base,
-            since: ZoneTag(revision: base.revision, hash: "0123456789abcdef"),
-            end: revision(end),
-            authors: [],
-            answer: "{}"
-        )
+            base: base, since: ZoneTag(revision: base.revision, hash: "0123456789abcdef"), end: revision(end),
+            authors: [], answer: "{}")
     }
 
     @Test func `D2: commits during the reading of a change are announced together, and read once`() async throws {

@@ -22,18 +22,13 @@ import TidemarkEngine
     private static func head(_ history: [RecentChangeSet], schema: String = "s") -> ZoneHead {
         ZoneHead(
             state: ZoneState(epoch: epoch, revision: Int64(history.count), horizon: 0, schema: schema),
-            fingerprint: Fingerprint.none,
-            chain: history[history.count - 1].chain,
-            hasMessages: false
-        )
+            fingerprint: Fingerprint.none, chain: history[history.count - 1].chain, hasMessages: false)
     }
 
     private static func ask(_ recent: RecentChangeSets, after revision: Int64, at head: ZoneHead) -> PullAnswer {
         recent.answer(
             SyncRequest(maxRevision: revision, device: nil, epoch: nil, schema: nil, limit: nil, changeSets: []),
-            at: head,
-            limits: .standard
-        )
+            at: head, limits: .standard)
     }
 
     private static func bodies(_ answer: PullAnswer) -> [String]? {
@@ -62,21 +57,12 @@ import TidemarkEngine
     {
         let history = history(3).map {
             RecentChangeSet(
-                revision: $0.revision,
-                device: $0.device,
-                fingerprint: Fingerprint.none,
-                chain: $0.chain,
-                body: $0.body
-            )
+                revision: $0.revision, device: $0.device, fingerprint: Fingerprint.none, chain: $0.chain, body: $0.body)
         }
         let plainHead = head(history)
         let head = ZoneHead(
-            state: plainHead.state,
-            fingerprint: plainHead.fingerprint,
-            chain: plainHead.chain,
-            hasMessages: false,
-            lastNoteRevision: lastNoteRevision
-        )
+            state: plainHead.state, fingerprint: plainHead.fingerprint, chain: plainHead.chain, hasMessages: false,
+            lastNoteRevision: lastNoteRevision)
         var recent = RecentChangeSets()
         recent.take(history, at: head)
         return recent.change(after: base, at: head, limits: limits)

@@ -13,11 +13,8 @@ import TidemarkHistory
         var story = Story(alters: true)
         story.add(.altered(actor: "server", Story.layout(column)))
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [update(starred, ["c": "5"])])],
-            rows: [starred.to(starred.with(["c": "5"]))]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [update(starred, ["c": "5"])])],
+            rows: [starred.to(starred.with(["c": "5"]))])
         story.stepped("a", "schema", cursor: 1, fit: .init(own: 0, zone: 1))
         story.stepped("a", cursor: 2)
         return story
@@ -46,11 +43,7 @@ import TidemarkHistory
         var story = Self.zoneAhead()
         story.add(.altered(actor: "a", Story.layout(Self.column)))
         story.stepped(
-            "a",
-            "begin",
-            cursor: 2,
-            rows: [Self.starred.to(Self.starred.with(["c": "5"]))],
-            fit: .init(own: 1, zone: 1)
+            "a", "begin", cursor: 2, rows: [Self.starred.to(Self.starred.with(["c": "5"]))], fit: .init(own: 1, zone: 1)
         )
         story.expectNothing()
     }
@@ -68,12 +61,8 @@ import TidemarkHistory
         story.stepped("a", "prepare", cursor: 1, outbox: [])
         story.add(.altered(actor: "server", Story.layout(Self.column)))
         story.stepped(
-            "a",
-            "schema",
-            cursor: 1,
-            rows: [Self.starred.with(["c": "7"]).to(Self.starred)],
-            fit: .init(own: 1, zone: 1)
-        )
+            "a", "schema", cursor: 1, rows: [Self.starred.with(["c": "7"]).to(Self.starred)],
+            fit: .init(own: 1, zone: 1))
         story.expect(.intentKept, "no change set with it")
     }
 
@@ -89,12 +78,8 @@ import TidemarkHistory
     @Test func `I9: the zone's value replaces the app's, and the app's is lost`() {
         var story = Self.bothFilled()
         story.stepped(
-            "a",
-            "begin",
-            cursor: 2,
-            rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["c": "5"]))],
-            fit: .init(own: 1, zone: 1)
-        )
+            "a", "begin", cursor: 2, rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["c": "5"]))],
+            fit: .init(own: 1, zone: 1))
         story.expect(.intentKept, "among the conflicts")
     }
 
@@ -102,13 +87,8 @@ import TidemarkHistory
         var story = Self.bothFilled()
         let item = ParkedSet.Item(Self.paper.id, .update, mine: ["c": "7"], theirs: ["c": "5"])
         story.stepped(
-            "a",
-            "begin",
-            cursor: 2,
-            rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["c": "5"]))],
-            conflicts: [ParkedSet(id: "p1", items: [item])],
-            fit: .init(own: 1, zone: 1)
-        )
+            "a", "begin", cursor: 2, rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["c": "5"]))],
+            conflicts: [ParkedSet(id: "p1", items: [item])], fit: .init(own: 1, zone: 1))
         story.expectNothing()
     }
 
@@ -121,11 +101,9 @@ import TidemarkHistory
         story.sent("a", 1, at: 2, [set])
         let cells = ["a": "9", "c": "null"]
         story.served(
-            1,
-            revision: 3,
+            1, revision: 3,
             commits: [Commit(revision: 3, changeSet: "s1", identity: "uuid-a", changes: [update(Self.paper, cells)])],
-            rows: [Self.starred.with(["c": "5"]).to(Self.starred.with(cells))]
-        )
+            rows: [Self.starred.with(["c": "5"]).to(Self.starred.with(cells))])
         story.expect(.atomic, "c=null too")
     }
 
@@ -134,11 +112,8 @@ import TidemarkHistory
         story.stepped("a", "prepare", cursor: 1, outbox: [])
         let other = Self.paper.with(["b": "4"])
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [update(Self.paper, ["b": "4"])])],
-            rows: [Self.paper.to(other)]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [update(Self.paper, ["b": "4"])])],
+            rows: [Self.paper.to(other)])
         story.stepped("a", cursor: 2, rows: [Self.starred.with(["c": "7"]).to(Self.starred.with(["b": "4"]))])
         story.expect(.intentKept, "c=7 to stay")
     }

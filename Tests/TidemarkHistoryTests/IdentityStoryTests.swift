@@ -18,13 +18,10 @@ import TidemarkHistory
         story.edited("a", carla.made)
         let lemgo = team(id, "\"Lemgo\"")
         story.served(
-            1,
-            revision: 2,
+            1, revision: 2,
             commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: [create(lemgo)])],
-            rows: [lemgo.made],
-            assigned: ["uuid-a": [IdentityPair("team", temporary: -1, permanent: id)]],
-            replies: [Reply(changeSet: "s", revision: 2, body: "{s at 2}")]
-        )
+            rows: [lemgo.made], assigned: ["uuid-a": [IdentityPair("team", temporary: -1, permanent: id)]],
+            replies: [Reply(changeSet: "s", revision: 2, body: "{s at 2}")])
         return story
     }
 
@@ -32,12 +29,8 @@ import TidemarkHistory
     func applied(_ rewritten: OutboxSet, _ rows: [RowChange], _ pair: Int64 = 2) -> Story {
         var story = committed()
         story.stepped(
-            "a",
-            cursor: 2,
-            rows: rows,
-            outbox: [rewritten],
-            identities: [IdentityPair("team", temporary: -1, permanent: pair)]
-        )
+            "a", cursor: 2, rows: rows, outbox: [rewritten],
+            identities: [IdentityPair("team", temporary: -1, permanent: pair)])
         return story
     }
 
@@ -77,11 +70,7 @@ import TidemarkHistory
     @Test func `I8: the server deletes a team but not its players`() {
         var story = Story()
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [delete(Story.kiel)])],
-            rows: [Story.kiel.to(nil)]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [delete(Story.kiel)])], rows: [Story.kiel.to(nil)])
         story.expect(.references, "player 1")
     }
 
@@ -102,12 +91,8 @@ import TidemarkHistory
         story.add(.copied(from: "a", as: "backup"))
         story.sent("a", 1, at: 1, [RoundTests().set])
         story.served(
-            1,
-            revision: 2,
-            commits: [RoundTests().commit(2)],
-            rows: [Story.anna.to(RoundTests().renamed)],
-            replies: [RoundTests().reply]
-        )
+            1, revision: 2, commits: [RoundTests().commit(2)], rows: [Story.anna.to(RoundTests().renamed)],
+            replies: [RoundTests().reply])
         story.stepped("a", cursor: 2, outbox: [])
         story.add(.replaced(device: "a", by: "backup"))
         story.sent("a", 2, at: 1, [RoundTests().set])
@@ -125,29 +110,18 @@ import TidemarkHistory
         story.add(.restored(epoch: "f", revision: 1))
         let theirs = Story.anna.with(["name": "\"Theirs\""])
         story.served(
-            nil,
-            revision: 2,
-            epoch: "f",
+            nil, revision: 2, epoch: "f",
             commits: [Commit(revision: 2, changes: [update(Story.anna, ["name": "\"Theirs\""])])],
-            rows: [Story.anna.to(theirs)]
-        )
+            rows: [Story.anna.to(theirs)])
         let mine = ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)
         story.stepped("a", "snapshot", cursor: 2, epoch: "f", conflicts: [ParkedSet(id: "v", items: [mine])])
         story.sent("a", 2, at: 2, epoch: "f", [again])
         story.served(
-            2,
-            revision: 3,
-            epoch: "f",
+            2, revision: 3, epoch: "f",
             commits: [
                 Commit(
-                    revision: 3,
-                    changeSet: "u",
-                    identity: "uuid-a",
-                    changes: [update(Story.anna, ["name": "\"U\""])]
-                )
-            ],
-            rows: [theirs.to(Story.anna.with(["name": "\"U\""]))]
-        )
+                    revision: 3, changeSet: "u", identity: "uuid-a", changes: [update(Story.anna, ["name": "\"U\""])])
+            ], rows: [theirs.to(Story.anna.with(["name": "\"U\""]))])
         story.expect(.noSilentOverwrite, "player 1")
     }
 
@@ -167,12 +141,8 @@ import TidemarkHistory
         var story = committed()
         let pair = IdentityPair("team", temporary: -1, permanent: 2)
         story.stepped(
-            "a",
-            cursor: 2,
-            rows: [temporary.to(nil), permanent.made, carla.to(moved)],
-            outbox: [rewritten],
-            identities: [pair]
-        )
+            "a", cursor: 2, rows: [temporary.to(nil), permanent.made, carla.to(moved)], outbox: [rewritten],
+            identities: [pair])
         story.add(.restored(epoch: "f", revision: 1))
         let again = team(-3, "\"Lemgo\"")
         let carlaAgain = player(-2, team: -3, "\"Carla\"")
@@ -181,25 +151,15 @@ import TidemarkHistory
             OutboxSet(id: "t", after: ["u"], changes: [create(carlaAgain)]),
         ]
         story.stepped(
-            "a",
-            "snapshot",
-            cursor: 1,
-            epoch: "f",
-            rows: [permanent.to(nil), again.made, moved.to(carlaAgain)],
-            outbox: sets,
-            identities: [IdentityPair("team", temporary: -1, permanent: -3)]
-        )
+            "a", "snapshot", cursor: 1, epoch: "f", rows: [permanent.to(nil), again.made, moved.to(carlaAgain)],
+            outbox: sets, identities: [IdentityPair("team", temporary: -1, permanent: -3)])
         story.sent("a", 2, at: 1, epoch: "f", [sets[0]])
         let last = team(id, "\"Lemgo\"")
         story.served(
-            2,
-            revision: 2,
-            epoch: "f",
+            2, revision: 2, epoch: "f",
             commits: [Commit(revision: 2, changeSet: "u", identity: "uuid-a", changes: [create(last)])],
-            rows: [last.made],
-            assigned: ["uuid-a": [IdentityPair("team", temporary: -3, permanent: id)]],
-            replies: [Reply(changeSet: "u", revision: 2, body: "{u at 2}")]
-        )
+            rows: [last.made], assigned: ["uuid-a": [IdentityPair("team", temporary: -3, permanent: id)]],
+            replies: [Reply(changeSet: "u", revision: 2, body: "{u at 2}")])
         let carlaLast = player(-2, team: id, "\"Carla\"")
         story.stepped(
             "a",

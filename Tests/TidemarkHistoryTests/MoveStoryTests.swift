@@ -13,11 +13,8 @@ import TidemarkHistory
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.sent("a", 1, at: 1, [set])
         story.served(
-            1,
-            revision: 2,
-            commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: set.changes)],
-            rows: [Story.anna.to(anni)]
-        )
+            1, revision: 2, commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: set.changes)],
+            rows: [Story.anna.to(anni)])
         story.stepped("a", cursor: 2, outbox: [])
         story.add(.restored(epoch: "f", revision: 1))
         return story
@@ -68,11 +65,8 @@ import TidemarkHistory
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.sent("a", 1, at: 1, [set])
         story.served(
-            1,
-            revision: 2,
-            commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: set.changes)],
-            rows: [Story.anna.to(anni)]
-        )
+            1, revision: 2, commits: [Commit(revision: 2, changeSet: "s", identity: "uuid-a", changes: set.changes)],
+            rows: [Story.anna.to(anni)])
         story.stepped("a", cursor: 2, outbox: [])
         story.add(.copied(from: "server", as: "late"))
         story.add(.restored(epoch: "f", revision: 1))
@@ -113,24 +107,16 @@ import TidemarkHistory
         let waiting = OutboxSet(id: "s", changes: set.changes)
         story.stepped("a", "prepare", cursor: 1, outbox: [waiting, bo])
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [update(Story.anna, ["name": "\"Annika\""])])],
-            rows: [Story.anna.to(theirs)]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [update(Story.anna, ["name": "\"Annika\""])])],
+            rows: [Story.anna.to(theirs)])
         story.stepped("a", "snapshot", cursor: 2)
         let mine = { (set: OutboxSet) in
             set.changes.map { ParkedSet.Item($0.record, $0.operation, mine: $0.cells) }
         }
         story.stepped(
-            "a",
-            "snapshot",
-            cursor: 2,
-            rows: [anni.to(theirs), Story.ben.with(["name": "\"Bo\""]).to(Story.ben)],
-            outbox: [],
-            conflicts: [ParkedSet(id: "s", items: mine(waiting)), ParkedSet(id: "t", items: mine(bo))],
-            identity: "uuid-c"
-        )
+            "a", "snapshot", cursor: 2, rows: [anni.to(theirs), Story.ben.with(["name": "\"Bo\""]).to(Story.ben)],
+            outbox: [], conflicts: [ParkedSet(id: "s", items: mine(waiting)), ParkedSet(id: "t", items: mine(bo))],
+            identity: "uuid-c")
         return story
     }
 

@@ -10,11 +10,8 @@ import TidemarkHistory
     private func offered(_ changes: [RecordChange], sight: Int64 = 1, seen: Int64? = nil) -> Story {
         var story = Story()
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [update(Story.anna, anne)])],
-            rows: [Story.anna.to(Story.anna.with(anne))]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [update(Story.anna, anne)])],
+            rows: [Story.anna.to(Story.anna.with(anne))])
         let sights = Dictionary(uniqueKeysWithValues: changes.map { ($0.record, sight) })
         story.add(.offered(Offer(client: "c", id: "s", changes: changes, sights: sights, seen: seen)))
         return story
@@ -25,11 +22,8 @@ import TidemarkHistory
         var story = story
         let now = Story.anna.with(anne)
         story.served(
-            nil,
-            revision: 3,
-            commits: [Commit(revision: 3, changeSet: "s", changes: [update(Story.anna, cells)])],
-            rows: [now.to(now.with(cells))]
-        )
+            nil, revision: 3, commits: [Commit(revision: 3, changeSet: "s", changes: [update(Story.anna, cells)])],
+            rows: [now.to(now.with(cells))])
         return story
     }
 
@@ -82,11 +76,8 @@ import TidemarkHistory
         story.add(.judged(changeSet: "s"))
         let now = Story.anna.with(anne)
         story.served(
-            nil,
-            revision: 3,
-            commits: [Commit(revision: 3, changes: [update(Story.anna, anni)])],
-            rows: [now.to(now.with(anni))]
-        )
+            nil, revision: 3, commits: [Commit(revision: 3, changes: [update(Story.anna, anni)])],
+            rows: [now.to(now.with(anni))])
         story.add(.answered(refusal("changed")))
         story.add(.answered(refusal("changed")))
         story.expectNothing()
@@ -98,10 +89,7 @@ import TidemarkHistory
         let made = team(7, "\"Lemgo\"")
         var story = offered([create(lemgo), create(dora)])
         story.served(
-            nil,
-            revision: 3,
-            commits: [Commit(revision: 3, changeSet: "s", changes: [create(made)])],
-            rows: [made.made]
+            nil, revision: 3, commits: [Commit(revision: 3, changeSet: "s", changes: [create(made)])], rows: [made.made]
         )
         story.expect(.atomic, "Dora")
     }
@@ -110,11 +98,8 @@ import TidemarkHistory
         let made = [team(7, "\"Lemgo\""), player(9, team: 7, "\"Dora\"")]
         var story = offered([create(team(-1, "\"Lemgo\"")), create(player(-2, team: -1, "\"Dora\""))])
         story.served(
-            nil,
-            revision: 3,
-            commits: [Commit(revision: 3, changeSet: "s", changes: made.map(create))],
-            rows: made.map(\.made)
-        )
+            nil, revision: 3, commits: [Commit(revision: 3, changeSet: "s", changes: made.map(create))],
+            rows: made.map(\.made))
         var records = made.map { ShownRecord($0.id, revision: 3, cells: $0.row) }
         story.add(.answered(OfferAnswer(id: "s", .done(records))))
         story.expectNothing()
@@ -126,8 +111,7 @@ import TidemarkHistory
     @Test func `I4: an answer shows an older state than the zone's`() {
         var story = offered([])
         story.add(
-            .shown(Sight(client: "c", revision: 2, records: [ShownRecord(Story.anna.id, revision: 1, cells: nil)]))
-        )
+            .shown(Sight(client: "c", revision: 2, records: [ShownRecord(Story.anna.id, revision: 1, cells: nil)])))
         story.expect(.dense, "tag of 2")
     }
 

@@ -11,11 +11,8 @@ import TidemarkHistory
         var story = Story()
         let set = OutboxSet(frozen: "s", changes: [update(Story.anna, mine, base: base)])
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [update(Story.anna, theirs)])],
-            rows: [Story.anna.to(Story.anna.with(theirs))]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [update(Story.anna, theirs)])],
+            rows: [Story.anna.to(Story.anna.with(theirs))])
         story.edited("a", Story.anna.to(Story.anna.with(mine)))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.sent("a", 1, at: 1, [set])
@@ -36,11 +33,8 @@ import TidemarkHistory
     @Test func `I2: an edit overwrites a value that its author had not seen`() {
         var (story, _) = contended()
         story.served(
-            1,
-            revision: 3,
-            commits: [commit(3, [update(Story.anna, mine)])],
-            rows: [Story.anna.with(theirs).to(Story.anna.with(mine))]
-        )
+            1, revision: 3, commits: [commit(3, [update(Story.anna, mine)])],
+            rows: [Story.anna.with(theirs).to(Story.anna.with(mine))])
         story.expect(.noSilentOverwrite, "revision 2 was not seen")
     }
 
@@ -59,11 +53,8 @@ import TidemarkHistory
         story.served(nil, revision: 2, commits: [Commit(revision: 2, changes: [create(carla)])], rows: [carla.made])
         story.sent("a", 1, at: 1, [set])
         story.served(
-            1,
-            revision: 3,
-            commits: [commit(3, (all + [carla]).map { delete($0) })],
-            rows: (all + [carla]).map { $0.to(nil) }
-        )
+            1, revision: 3, commits: [commit(3, (all + [carla]).map { delete($0) })],
+            rows: (all + [carla]).map { $0.to(nil) })
         story.expect(.noSilentOverwrite, "player 3")
     }
 
@@ -76,11 +67,8 @@ import TidemarkHistory
         story.stepped("a", "prepare", cursor: 1, outbox: [set, later])
         story.sent("a", 2, at: 1, [set, later])
         story.served(
-            2,
-            revision: 3,
-            commits: [commit(3, [update(Story.anna, ["name": "\"Annika\""])], "t")],
-            rows: [Story.anna.with(theirs).to(Story.anna.with(["name": "\"Annika\""]))]
-        )
+            2, revision: 3, commits: [commit(3, [update(Story.anna, ["name": "\"Annika\""])], "t")],
+            rows: [Story.anna.with(theirs).to(Story.anna.with(["name": "\"Annika\""]))])
         story.expect(.noSilentOverwrite, "nothing before s")
     }
 
@@ -109,12 +97,8 @@ import TidemarkHistory
     func `a refusal with a false reason is found`(rule: String) {
         var (story, _) = contended()
         let reply = Reply(
-            changeSet: "s",
-            revision: nil,
-            body: "{refused}",
-            truth: [Story.anna.id: truth],
-            reasons: [(Story.anna.id, rule)]
-        )
+            changeSet: "s", revision: nil, body: "{refused}", truth: [Story.anna.id: truth],
+            reasons: [(Story.anna.id, rule)])
         story.served(1, revision: 2, replies: [missed, reply])
         story.expect(.intentKept, "as \(rule)")
     }
@@ -139,13 +123,8 @@ import TidemarkHistory
         story.sent("a", 1, at: 1, [RoundTests().set])
         story.served(1, revision: 1, error: "unavailable")
         story.stepped(
-            "a",
-            "park",
-            cursor: 1,
-            rows: [RoundTests().renamed.to(Story.anna)],
-            outbox: [],
-            conflicts: [ParkedSet(id: "s", items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)])]
-        )
+            "a", "park", cursor: 1, rows: [RoundTests().renamed.to(Story.anna)], outbox: [],
+            conflicts: [ParkedSet(id: "s", items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)])])
         story.expect(.intentKept, "nobody refused it")
     }
 
@@ -156,12 +135,8 @@ import TidemarkHistory
         var (story, _) = contended()
         story.served(1, revision: 2, replies: [missed, refusal([Story.anna.id: truth])])
         story.stepped(
-            "a",
-            cursor: 2,
-            rows: [Story.anna.with(mine).to(Story.anna.with(theirs))],
-            outbox: [],
-            conflicts: [ParkedSet(id: "s", items: items)]
-        )
+            "a", cursor: 2, rows: [Story.anna.with(mine).to(Story.anna.with(theirs))], outbox: [],
+            conflicts: [ParkedSet(id: "s", items: items)])
         return story
     }
 
@@ -179,9 +154,7 @@ import TidemarkHistory
     @Test func `I9: a parked change set loses its values, or the values against it`() {
         parked([]).expect(.intentKept, "kept as mine")
         parked([ParkedSet.Item(Story.anna.id, .update, mine: mine, theirs: nil)]).expect(
-            .intentKept,
-            "theirs as the server told it"
-        )
+            .intentKept, "theirs as the server told it")
     }
 
     @Test func `I9: a conflict vanishes before its resolution`() {
@@ -193,13 +166,8 @@ import TidemarkHistory
     @Test func `I6: an accepted change set is shown as a conflict`() {
         var story = RoundTests().committed()
         story.stepped(
-            "a",
-            "park",
-            cursor: 1,
-            rows: [RoundTests().renamed.to(Story.anna)],
-            outbox: [],
-            conflicts: [ParkedSet(id: "s", items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)])]
-        )
+            "a", "park", cursor: 1, rows: [RoundTests().renamed.to(Story.anna)], outbox: [],
+            conflicts: [ParkedSet(id: "s", items: [ParkedSet.Item(Story.anna.id, .update, mine: RoundTests().cells)])])
         story.expect(.once, "parked as a conflict")
     }
 
@@ -213,18 +181,12 @@ import TidemarkHistory
             story.edited("a", Story.paper.to(Story.paper.with(["a": "7"])))
             story.stepped("a", "prepare", cursor: 1, outbox: [set])
             story.served(
-                nil,
-                revision: 2,
-                commits: [Commit(revision: 2, changes: [update(Story.paper, [column: "8"])])],
-                rows: [Story.paper.to(theirs)]
-            )
+                nil, revision: 2, commits: [Commit(revision: 2, changes: [update(Story.paper, [column: "8"])])],
+                rows: [Story.paper.to(theirs)])
             story.sent("a", 1, at: 1, [set])
             story.served(
-                1,
-                revision: 3,
-                commits: [commit(3, [update(Story.paper, ["a": "7"])])],
-                rows: [theirs.to(theirs.with(["a": "7"]))]
-            )
+                1, revision: 3, commits: [commit(3, [update(Story.paper, ["a": "7"])])],
+                rows: [theirs.to(theirs.with(["a": "7"]))])
             if isFine { story.expectNothing() } else { story.expect(.noSilentOverwrite, "note") }
         }
     }

@@ -11,9 +11,7 @@ import TidemarkHistory
     /// At revision 2 a program writes 8 at the server; revision 3 is device a's 7, with base 1 and
     /// the server's result.
     private static func replaced(
-        in table: String = "memo",
-        times: (program: Int64, device: Int64) = (0, 0),
-        standing: String = "7"
+        in table: String = "memo", times: (program: Int64, device: Int64) = (0, 0), standing: String = "7"
     ) -> Story {
         let memo = example(table, "1")
         var story = Story(more: [memo])
@@ -21,27 +19,17 @@ import TidemarkHistory
         story.edited("a", memo.to(memo.with(["a": "7"])))
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
         story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [update(memo, ["a": "8"])], time: times.program)],
-            rows: [memo.to(memo.with(["a": "8"]))]
-        )
+            nil, revision: 2, commits: [Commit(revision: 2, changes: [update(memo, ["a": "8"])], time: times.program)],
+            rows: [memo.to(memo.with(["a": "8"]))])
         story.sent("a", 1, at: 1, [set])
         let isSet = standing == "7"
         story.served(
-            1,
-            revision: 3,
+            1, revision: 3,
             commits: [
                 Commit(
-                    revision: 3,
-                    changeSet: "s",
-                    identity: "uuid-a",
-                    changes: isSet ? [update(memo, ["a": "7"])] : [],
-                    time: times.device
-                )
-            ],
-            rows: isSet ? [memo.with(["a": "8"]).to(memo.with(["a": "7"]))] : []
-        )
+                    revision: 3, changeSet: "s", identity: "uuid-a", changes: isSet ? [update(memo, ["a": "7"])] : [],
+                    time: times.device)
+            ], rows: isSet ? [memo.with(["a": "8"]).to(memo.with(["a": "7"]))] : [])
         return story
     }
 
@@ -52,12 +40,8 @@ import TidemarkHistory
         let memo = example(table, "7")
         let item = ParkedSet.Item(memo.id, .update, mine: ["a": overruled ?? ""], theirs: ["a": shows])
         story.stepped(
-            "a",
-            cursor: 3,
-            rows: shows == "7" ? [] : [memo.to(memo.with(["a": shows]))],
-            outbox: [],
-            conflicts: overruled == nil ? nil : [ParkedSet(id: "s", items: [item], isOverruled: true)]
-        )
+            "a", cursor: 3, rows: shows == "7" ? [] : [memo.to(memo.with(["a": shows]))], outbox: [],
+            conflicts: overruled == nil ? nil : [ParkedSet(id: "s", items: [item], isOverruled: true)])
         return story
     }
 
@@ -105,12 +89,7 @@ import TidemarkHistory
             let changes = [update(memo, ["a": "7"], base: 1)]
             story.edited("a", memo.to(memo.with(["a": "7"])))
             story.stepped(
-                "a",
-                "prepare",
-                cursor: 1,
-                outbox: [OutboxSet(id: "s", changes: changes, time: time)],
-                wall: 2_000
-            )
+                "a", "prepare", cursor: 1, outbox: [OutboxSet(id: "s", changes: changes, time: time)], wall: 2_000)
             if isFine { story.expectNothing() } else { story.expect(.noSilentOverwrite, "the time of change set s") }
         }
     }
@@ -127,19 +106,9 @@ import TidemarkHistory
         let set = OutboxSet(frozen: "s", changes: [create(mine)])
         story.edited("a", mine.made)
         story.stepped("a", "prepare", cursor: 1, outbox: [set])
-        story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [create(theirs)])],
-            rows: [theirs.made]
-        )
+        story.served(nil, revision: 2, commits: [Commit(revision: 2, changes: [create(theirs)])], rows: [theirs.made])
         story.sent("a", 1, at: 1, [set])
-        let commit = Commit(
-            revision: 3,
-            changeSet: "s",
-            identity: "uuid-a",
-            changes: [update(theirs, ["a": "7"])]
-        )
+        let commit = Commit(revision: 3, changeSet: "s", identity: "uuid-a", changes: [update(theirs, ["a": "7"])])
         story.served(1, revision: 3, commits: [commit], rows: [theirs.to(mine)])
         return story
     }
@@ -173,11 +142,9 @@ import TidemarkHistory
         for (revision, place) in [(Int64(2), "9"), (3, "1")] {
             let before = revision == 2 ? m : m.with(["place": "9"])
             story.served(
-                nil,
-                revision: revision,
+                nil, revision: revision,
                 commits: [Commit(revision: revision, changes: [update(m, ["place": place])], time: time)],
-                rows: [before.to(m.with(["place": place]))]
-            )
+                rows: [before.to(m.with(["place": place]))])
         }
         story.sent("a", 1, at: 1, [set])
         let truth: [RecordID: Cells?] = [m.id: ["place": "1"], n.id: nil as Cells?]

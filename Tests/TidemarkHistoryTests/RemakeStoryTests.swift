@@ -8,9 +8,7 @@ import TidemarkHistory
     private static let theirs = team(50, "\"Theirs\"")
     private static let anni = Story.anna.with(["name": "\"Anni\""])
     private static let refused = OutboxSet(
-        frozen: "s",
-        changes: [create(mine), update(Story.anna, ["name": "\"Anni\""], base: 1)]
-    )
+        frozen: "s", changes: [create(mine), update(Story.anna, ["name": "\"Anni\""], base: 1)])
     private static let pair = IdentityPair("team", temporary: 50, permanent: 51)
 
     /// The change set as it is made again, with a team of that id.
@@ -30,12 +28,7 @@ import TidemarkHistory
         story.add(.served(ServerStep(request: 1, epoch: "e", revision: 1, answer: answer)))
         story.edited("a", mine.made, Story.anna.to(anni))
         story.stepped("a", "prepare", cursor: 1, outbox: [refused])
-        story.served(
-            nil,
-            revision: 2,
-            commits: [Commit(revision: 2, changes: [create(theirs)])],
-            rows: [theirs.made]
-        )
+        story.served(nil, revision: 2, commits: [Commit(revision: 2, changes: [create(theirs)])], rows: [theirs.made])
         story.sent("a", 2, at: 1, [refused])
         let truth: [RecordID: Cells?] = [
             theirs.id: ["name": "\"Theirs\""], Story.anna.id: ["team_id": "1", "name": "\"Anna\""],
@@ -48,9 +41,7 @@ import TidemarkHistory
 
     /// Device a applies the refusal.
     private static func applied(
-        _ outbox: [OutboxSet],
-        new: Example = team(51, "\"Lemgo\""),
-        renumbered: [IdentityPair] = [pair],
+        _ outbox: [OutboxSet], new: Example = team(51, "\"Lemgo\""), renumbered: [IdentityPair] = [pair],
         edit: (_ story: inout Story) -> Void = { _ in }
     ) -> Story {
         var story = story()
@@ -101,10 +92,7 @@ import TidemarkHistory
         let bad = mine.with(["name": "\"Bad Lemgo\""])
         let middle = OutboxSet(id: "d", after: ["s"], changes: [update(mine, ["name": "\"Bad Lemgo\""], base: 1)])
         let last = OutboxSet(
-            id: "u",
-            after: [predecessor],
-            changes: [update(Story.ben, ["name": "\"Benno\""], base: 1)]
-        )
+            id: "u", after: [predecessor], changes: [update(Story.ben, ["name": "\"Benno\""], base: 1)])
         story.edited("a", mine.to(bad))
         story.stepped("a", "prepare", cursor: 1, outbox: [refused, middle])
         let benno = Story.ben.with(["name": "\"Benno\""])
@@ -152,18 +140,12 @@ import TidemarkHistory
         var story = Self.story()
         let theirs = Story.anna.with(["name": "\"Annika\""])
         story.served(
-            nil,
-            revision: 3,
-            commits: [Commit(revision: 3, changes: [update(Story.anna, ["name": "\"Annika\""])])],
-            rows: [Story.anna.to(theirs)]
-        )
+            nil, revision: 3, commits: [Commit(revision: 3, changes: [update(Story.anna, ["name": "\"Annika\""])])],
+            rows: [Story.anna.to(theirs)])
         let last = Story.anna.with(["name": name])
         story.served(
-            nil,
-            revision: 4,
-            commits: [Commit(revision: 4, changes: [update(Story.anna, ["name": name])])],
-            rows: theirs.row == last.row ? [] : [theirs.to(last)]
-        )
+            nil, revision: 4, commits: [Commit(revision: 4, changes: [update(Story.anna, ["name": name])])],
+            rows: theirs.row == last.row ? [] : [theirs.to(last)])
         let again = Self.again(base: 4)
         let new = team(51, "\"Lemgo\"")
         let rows = [Self.mine.to(Self.theirs), new.made]
@@ -172,11 +154,8 @@ import TidemarkHistory
         story.stepped("a", "prepare", cursor: 4, outbox: [frozen])
         story.sent("a", 3, at: 4, [frozen])
         story.served(
-            3,
-            revision: 5,
-            commits: [Commit(revision: 5, changeSet: "t", identity: "uuid-a", changes: again.changes)],
-            rows: [new.made, last.to(Self.anni)]
-        )
+            3, revision: 5, commits: [Commit(revision: 5, changeSet: "t", identity: "uuid-a", changes: again.changes)],
+            rows: [new.made, last.to(Self.anni)])
         // A name that is as the author saw it is no loss.
         if name == "\"Anna\"" { story.expectNothing() } else { story.expect(.noSilentOverwrite, "player 1") }
     }

@@ -75,8 +75,7 @@ import TidemarkHistory
         let other = Story.ben.with(["name": "\"Benjamin\""])
         let both = OutboxSet(
             frozen: "s",
-            changes: [update(Story.anna, cells, base: 1), update(Story.ben, ["name": "\"Benjamin\""], base: 1)]
-        )
+            changes: [update(Story.anna, cells, base: 1), update(Story.ben, ["name": "\"Benjamin\""], base: 1)])
         story.edited("a", Story.anna.to(renamed), Story.ben.to(other))
         story.stepped("a", "prepare", cursor: 1, outbox: [both])
         story.sent("a", 1, at: 1, [both])
@@ -89,11 +88,8 @@ import TidemarkHistory
         let other = Story.ben.with(["name": "\"X\""])
         story.sent("a", 1, at: 1, [set])
         story.served(
-            1,
-            revision: 2,
-            commits: [commit(2, [update(Story.anna, cells), update(other, ["name": "\"X\""])])],
-            rows: [Story.anna.to(renamed), Story.ben.to(other)]
-        )
+            1, revision: 2, commits: [commit(2, [update(Story.anna, cells), update(other, ["name": "\"X\""])])],
+            rows: [Story.anna.to(renamed), Story.ben.to(other)])
         story.expect(.atomic, "player 2")
     }
 
@@ -101,8 +97,7 @@ import TidemarkHistory
         var story = committed()
         let rows = [Story.kiel, renamed, Story.ben, Story.paper]
         story.add(
-            .snapshot(epoch: "e", revision: 1, rows: Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.row) }))
-        )
+            .snapshot(epoch: "e", revision: 1, rows: Dictionary(uniqueKeysWithValues: rows.map { ($0.id, $0.row) })))
         story.expect(.atomic, "the snapshot at 1")
     }
 

@@ -9,22 +9,16 @@ struct Story {
         tables: [
             Rules.Table(name: "team", key: ["id"], hasAssignedKeys: true, unique: [["name"]]),
             Rules.Table(
-                name: "player",
-                key: ["id"],
-                hasAssignedKeys: true,
-                references: [Rules.Reference(columns: ["team_id"], parent: "team")]
-            ), Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
+                name: "player", key: ["id"], hasAssignedKeys: true,
+                references: [Rules.Reference(columns: ["team_id"], parent: "team")]),
+            Rules.Table(name: "note", key: ["id"], hasAssignedKeys: false, policy: .columns),
             Rules.Table(name: "memo", key: ["id"], hasAssignedKeys: false, policy: .lastWriter),
             Rules.Table(name: "photo", key: ["id"], hasAssignedKeys: true, policy: .lastWriter),
             Rules.Table(name: "wish", key: ["id"], hasAssignedKeys: false, policy: .latest),
             Rules.Table(name: "seat", key: ["id"], hasAssignedKeys: false, policy: .latest, unique: [["place"]]),
             Rules.Table(
-                name: "stock",
-                key: ["id"],
-                hasAssignedKeys: false,
-                columnPolicies: ["amount": .add],
-                minimums: ["amount": 0]
-            ),
+                name: "stock", key: ["id"], hasAssignedKeys: false, columnPolicies: ["amount": .add],
+                minimums: ["amount": 0]),
         ],
         caps: ["outbox": 10],
         requestsToDrainMax: 5,
@@ -58,13 +52,8 @@ struct Story {
         for device in ["a", "b"] {
             add(
                 .joined(
-                    device: device,
-                    identity: "uuid-" + device,
-                    epoch: "e",
-                    cursor: 1,
-                    rows: rows.map { RowChange($0.id, before: nil, after: $0.row) }
-                )
-            )
+                    device: device, identity: "uuid-" + device, epoch: "e", cursor: 1,
+                    rows: rows.map { RowChange($0.id, before: nil, after: $0.row) }))
         }
     }
 
@@ -77,88 +66,40 @@ struct Story {
 
     /// A transaction of the engine.
     mutating func stepped(
-        _ device: String,
-        _ step: String = "apply",
-        cursor: Int64,
-        epoch: String = "e",
-        rows: [RowChange] = [],
-        outbox: [OutboxSet]? = nil,
-        conflicts: [ParkedSet]? = nil,
-        identities: [IdentityPair] = [],
-        renumbered: [IdentityPair] = [],
-        captured: Int = 0,
-        resolved: [String] = [],
-        identity: String? = nil,
-        fit: DeviceStep.Fit? = nil,
-        wall: Int64? = nil
+        _ device: String, _ step: String = "apply", cursor: Int64, epoch: String = "e", rows: [RowChange] = [],
+        outbox: [OutboxSet]? = nil, conflicts: [ParkedSet]? = nil, identities: [IdentityPair] = [],
+        renumbered: [IdentityPair] = [], captured: Int = 0, resolved: [String] = [], identity: String? = nil,
+        fit: DeviceStep.Fit? = nil, wall: Int64? = nil
     ) {
         add(
             .stepped(
                 DeviceStep(
-                    device: device,
-                    step: step,
-                    identity: identity ?? "uuid-" + device,
-                    epoch: epoch,
-                    cursor: cursor,
-                    rows: rows,
-                    outbox: outbox,
-                    conflicts: conflicts,
-                    identities: identities,
-                    renumbered: renumbered,
-                    captured: captured,
-                    resolved: resolved,
-                    fit: fit,
-                    wall: wall
-                )
-            )
-        )
+                    device: device, step: step, identity: identity ?? "uuid-" + device, epoch: epoch, cursor: cursor,
+                    rows: rows, outbox: outbox, conflicts: conflicts, identities: identities, renumbered: renumbered,
+                    captured: captured, resolved: resolved, fit: fit, wall: wall)))
     }
 
     mutating func sent(
-        _ device: String,
-        _ number: Int,
-        at revision: Int64,
-        epoch: String = "e",
-        _ sets: [OutboxSet] = []
+        _ device: String, _ number: Int, at revision: Int64, epoch: String = "e", _ sets: [OutboxSet] = []
     ) {
         add(
             .sent(
                 Request(
-                    device: device,
-                    number: number,
-                    maxRevision: revision,
-                    epoch: epoch,
-                    changeSets: sets.map { ($0.id, $0.wire ?? "") }
-                )
-            )
-        )
+                    device: device, number: number, maxRevision: revision, epoch: epoch,
+                    changeSets: sets.map { ($0.id, $0.wire ?? "") })))
     }
 
     /// A transaction of the server.
     mutating func served(
-        _ request: Int?,
-        revision: Int64,
-        epoch: String = "e",
-        commits: [Commit] = [],
-        rows: [RowChange] = [],
-        assigned: [String: [IdentityPair]] = [:],
-        replies: [Reply]? = nil,
-        error: String? = nil
+        _ request: Int?, revision: Int64, epoch: String = "e", commits: [Commit] = [], rows: [RowChange] = [],
+        assigned: [String: [IdentityPair]] = [:], replies: [Reply]? = nil, error: String? = nil
     ) {
         add(
             .served(
                 ServerStep(
-                    request: request,
-                    epoch: epoch,
-                    revision: revision,
-                    commits: commits,
-                    rows: rows,
+                    request: request, epoch: epoch, revision: revision, commits: commits, rows: rows,
                     assigned: assigned,
-                    answer: replies.map { Answer(epoch: epoch, maxRevision: revision, replies: $0) },
-                    error: error
-                )
-            )
-        )
+                    answer: replies.map { Answer(epoch: epoch, maxRevision: revision, replies: $0) }, error: error)))
     }
 
     /// The checker's findings, one line a violation.
@@ -166,9 +107,7 @@ struct Story {
 
     /// Expects that the checker's first finding breaks `invariant`.
     func expect(
-        _ invariant: Violation.Invariant,
-        _ fragment: String = "",
-        _ location: SourceLocation = #_sourceLocation
+        _ invariant: Violation.Invariant, _ fragment: String = "", _ location: SourceLocation = #_sourceLocation
     ) {
         let found = violations
         #expect(found.first?.invariant == invariant, "\(found)", sourceLocation: location)

@@ -24,29 +24,19 @@ import TidemarkHistory
 
     /// The server commits the sale of a device, and its amount becomes another.
     private static func commit(
-        _ story: inout Story,
-        _ device: String,
-        _ id: String,
-        _ revision: Int64,
-        _ cell: String,
+        _ story: inout Story, _ device: String, _ id: String, _ revision: Int64, _ cell: String,
         _ amounts: (before: String, after: String)
     ) {
         let number = Int(revision)
         story.sent(device, number, at: 1, [sale(id, cell)])
         let after = stock(amounts.after)
         story.served(
-            number,
-            revision: revision,
+            number, revision: revision,
             commits: [
                 Commit(
-                    revision: revision,
-                    changeSet: id,
-                    identity: "uuid-\(device)",
-                    changes: [update(after, ["amount": amounts.after])]
-                )
-            ],
-            rows: [stock(amounts.before).to(after)]
-        )
+                    revision: revision, changeSet: id, identity: "uuid-\(device)",
+                    changes: [update(after, ["amount": amounts.after])])
+            ], rows: [stock(amounts.before).to(after)])
     }
 
     /// Both sales are committed; the second one leaves `rest`.
@@ -81,12 +71,9 @@ import TidemarkHistory
         var story = Self.sold()
         Self.commit(&story, "a", "s", 2, #"{"$add":-2}"#, ("5", "3"))
         story.stepped(
-            "b",
-            cursor: 2,
+            "b", cursor: 2,
             rows: Self.stock("4").to(Self.stock(shown)).before == Self.stock(shown).row
-                ? [] : [Self.stock("4").to(Self.stock(shown))],
-            outbox: [Self.sale("t", #"{"$add":-1}"#)]
-        )
+                ? [] : [Self.stock("4").to(Self.stock(shown))], outbox: [Self.sale("t", #"{"$add":-1}"#)])
         if isFine { story.expectNothing() } else { #expect(!story.violations.isEmpty) }
     }
 

@@ -54,16 +54,11 @@ import TidemarkHistory
             story.edited("a", Story.anna.to(anni))
             story.stepped("a", "prepare", cursor: 1, outbox: [set("s", hamburg), set("t", anni)])
             story.served(
-                nil,
-                revision: 2,
-                commits: [Commit(revision: 2, changes: [create(hamburgTeam)])],
-                rows: [hamburgTeam.made]
-            )
+                nil, revision: 2, commits: [Commit(revision: 2, changes: [create(hamburgTeam)])],
+                rows: [hamburgTeam.made])
             story.stepped(
-                "a",
-                cursor: 2,
-                rows: [hamburgTeam.made, hamburg.to(Story.kiel)] + (hidesAnna ? [anni.to(Story.anna)] : [])
-            )
+                "a", cursor: 2,
+                rows: [hamburgTeam.made, hamburg.to(Story.kiel)] + (hidesAnna ? [anni.to(Story.anna)] : []))
             if hidesAnna { story.expect(.intentKept, "player 1") } else { story.expectNothing() }
         }
     }

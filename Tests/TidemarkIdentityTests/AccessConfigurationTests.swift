@@ -130,9 +130,7 @@ import TidemarkEngine
         for end in ["", "\n", "\r\n"] {
             let file = try place.write(Array((text + end).utf8), to: "secret")
             let tokens = try await ProviderTokens(
-                [place.provider(.secretFile(file), algorithms: [.hs256])],
-                now: { TestToken.now }
-            )
+                [place.provider(.secretFile(file), algorithms: [.hs256])], now: { TestToken.now })
             #expect(try await refusal(of: try TestToken().text(by: key), by: tokens) == nil)
         }
         let short = try place.write(Array((String(repeating: "s", count: 31) + "\n").utf8), to: "short")

@@ -26,9 +26,7 @@ import TidemarkTestSupport
 
     /// A token whose header or claims are bad, and whose signature is good.
     private static func signed(
-        _ name: String,
-        _ refusal: TokenRefusal,
-        header: @escaping @Sendable () -> [String: Any] = { [:] },
+        _ name: String, _ refusal: TokenRefusal, header: @escaping @Sendable () -> [String: Any] = { [:] },
         claims: @escaping @Sendable () -> [String: Any] = { [:] }
     ) -> Bad {
         Bad(name, refusal) { try TestToken(header: header(), claims: claims()).text(by: es) }
@@ -127,10 +125,8 @@ import TidemarkTestSupport
         signed("issued in two minutes", .notYetValid, claims: { ["iat": second + 120] }),
         signed("a life of more than a day", .livesTooLong, claims: { ["exp": second + 86_400] }),
         signed(
-            "a life of a year, without its begin",
-            .livesTooLong,
-            claims: { ["exp": second + 31_536_000, "iat": NSNull()] }
-        ),
+            "a life of a year, without its begin", .livesTooLong,
+            claims: { ["exp": second + 31_536_000, "iat": NSNull()] }),
         signed("no user", .namesNoUser, claims: { ["sub": NSNull()] }),
         signed("an empty user", .namesNoUser, claims: { ["sub": ""] }),
         signed("a user that is a number", .namesNoUser, claims: { ["sub": 248_289] }),
@@ -142,10 +138,7 @@ import TidemarkTestSupport
     @Test(arguments: forgeries + goodSignatures) func `a bad token is refused for its reason`(_ bad: Bad) async throws {
         let place = try Place()
         let verifier = try await place.verifier(
-            of: [Self.es, Self.ed],
-            algorithms: [.es256, .edDSA],
-            claims: ["cities": .integers]
-        )
+            of: [Self.es, Self.ed], algorithms: [.es256, .edDSA], claims: ["cities": .integers])
         #expect(try await refusal(of: try bad.text(), by: verifier) == bad.refusal)
         #expect(verifier.rememberedTokens == 0)
     }
@@ -157,8 +150,7 @@ import TidemarkTestSupport
         for key in keys {
             let token = TestToken(
                 header: ["jku": "https://evil.example/keys"],
-                claims: ["aud": ["shop", "tidemark"], "cities": [1, 2], "team": "north"]
-            )
+                claims: ["aud": ["shop", "tidemark"], "cities": [1, 2], "team": "north"])
             let user = try await verifier.user(try token.text(by: key))
             #expect(user.id == "acme|248289")
             #expect(user.expires == TestToken.now + 3_600_000)

@@ -7,16 +7,10 @@ import TidemarkCore
 /// A provider with a web server of its own, which changes its keys, fails, or misbehaves.
 @Suite struct KeyRotationTests {
     private static func tokens(
-        _ place: Place,
-        _ server: KeyServer,
-        _ clock: TestClock,
-        patience: Duration = .seconds(30)
+        _ place: Place, _ server: KeyServer, _ clock: TestClock, patience: Duration = .seconds(30)
     ) async throws -> ProviderTokens {
         try await ProviderTokens(
-            [place.provider(.url(server.url))],
-            fetch: FetchKeys(patience: patience),
-            now: clock.now
-        )
+            [place.provider(.url(server.url))], fetch: FetchKeys(patience: patience), now: clock.now)
     }
 
     /// A token of a day's life, so that the keys decide and not the token's end.
@@ -142,12 +136,7 @@ import TidemarkCore
         ("nothing", .body([])), ("a page", .body(Array("<html>".utf8))),
         ("no list", .body(Array(#"{"keys":{}}"#.utf8))), ("no keys", .body(Array(#"{"keys":[]}"#.utf8))),
         ("more than a megabyte", .body(Array(repeating: UInt8(ascii: " "), count: FetchKeys.bytesMax + 1))),
-        (
-            "101 keys",
-            .body(
-                Array("{\"keys\":[\(Array(repeating: "{}", count: 101).joined(separator: ","))]}".utf8)
-            )
-        ),
+        ("101 keys", .body(Array("{\"keys\":[\(Array(repeating: "{}", count: 101).joined(separator: ","))]}".utf8))),
         ("silence", .silence),
     ]
 

@@ -23,8 +23,7 @@ import TidemarkEngine
             members = try AccessFile(path: path)
             gate = MemberGate(
                 try AccessFile(path: path),
-                policy: AccessPolicy(hasOwnUsers: hasOwnUsers, verifier: verifier, zones: zones),
-                now: { TestToken.now }
+                policy: AccessPolicy(hasOwnUsers: hasOwnUsers, verifier: verifier, zones: zones), now: { TestToken.now }
             )
         }
 

@@ -9,10 +9,8 @@ import TidemarkTestSupport
 @Suite struct AccessTransactionsTests {
     @Test func `nodes that start together on an empty database agree`() async throws {
         let database = try await TestDatabase()
-        let nodes = try await withThrowingTaskGroup(
-            of: AccessTransactions.self,
-            returning: [AccessTransactions].self
-        ) { group in
+        let nodes = try await withThrowingTaskGroup(of: AccessTransactions.self, returning: [AccessTransactions].self) {
+            group in
             for _ in 0..<8 { group.addTask { try await AccessTransactions(address: database.address) } }
             return try await group.reduce(into: []) { $0.append($1) }
         }

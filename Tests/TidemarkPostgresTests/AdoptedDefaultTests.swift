@@ -25,8 +25,7 @@ import TidemarkTestSupport
         try await cluster.psql("INSERT INTO thing (name) VALUES ('psql')")
         try await cluster.converge(anna)
         let rows = try await cluster.rows(
-            "SELECT (to_jsonb(t) - 'id' - 'name' - 'seen')::text AS row FROM thing AS t ORDER BY name"
-        )
+            "SELECT (to_jsonb(t) - 'id' - 'name' - 'seen')::text AS row FROM thing AS t ORDER BY name")
         #expect(rows.count == 2)
         #expect(rows.first == rows.last)
         #expect(try await cluster.rows("SELECT count(seen) FROM thing") == ["2"])

@@ -24,13 +24,11 @@ import TidemarkPostgres
             "\(table.name) \(table.keyKind.rawValue) \(table.key.joined(separator: ","))"
         }
         #expect(
-            keys.sorted() == ["number general code", "pair general x,y", "setting text name", "srs integer srs_id"]
-        )
+            keys.sorted() == ["number general code", "pair general x,y", "setting text name", "srs integer srs_id"])
         try await anna.write("INSERT INTO setting VALUES ('size', '1'); UPDATE pair SET note = 'b'")
         try await anna.write("INSERT INTO number VALUES (8, 'eight')")
         try await cluster.psql(
-            "UPDATE setting SET value = 'light' WHERE name = 'theme'; DELETE FROM number WHERE code = 7"
-        )
+            "UPDATE setting SET value = 'light' WHERE name = 'theme'; DELETE FROM number WHERE code = 7")
         try await cluster.converge(anna)
         #expect(try await cluster.rows("SELECT value FROM setting ORDER BY name") == ["1", "light"])
         #expect(try await anna.rows("SELECT code, note FROM number") == ["8|eight"])
@@ -50,8 +48,7 @@ import TidemarkPostgres
         try await cluster.psql("UPDATE srs SET name = 'zero' WHERE srs_id = 0")
         try await cluster.converge(anna)
         try await cluster.psql(
-            "UPDATE srs SET name = name || '!' WHERE srs_id = -1; ALTER TABLE srs ADD COLUMN note text"
-        )
+            "UPDATE srs SET name = name || '!' WHERE srs_id = -1; ALTER TABLE srs ADD COLUMN note text")
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT name FROM srs WHERE srs_id <= 0 ORDER BY srs_id") == ["edited!", "zero"])
         #expect(try await cluster.rows("SELECT parent FROM srs WHERE name = 'new'") == ["-1"])

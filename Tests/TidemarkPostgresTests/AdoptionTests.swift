@@ -41,8 +41,7 @@ import TidemarkTestSupport
         let (_, store) = try await adopted()
         #expect(try await store.latest(zone: "main").revision == 1)
         let types = Dictionary(
-            uniqueKeysWithValues: try #require(store.schema.byName["player"]).columns.map { ($0.name, $0.type) }
-        )
+            uniqueKeysWithValues: try #require(store.schema.byName["player"]).columns.map { ($0.name, $0.type) })
         #expect(
             types == [
                 "id": "INTEGER", "team_id": "INTEGER", "small": "INTEGER", "score": "REAL", "ratio": "REAL",

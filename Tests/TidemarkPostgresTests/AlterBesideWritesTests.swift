@@ -8,8 +8,7 @@ import TidemarkTestSupport
 @Suite struct AlterBesideWritesTests {
     private static func cluster() async throws -> PostgresCluster {
         try await PostgresCluster(
-            schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0)"
-        )
+            schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL, done INTEGER DEFAULT 0)")
     }
 
     /// An insert of a device and one of psql wait for an uncommitted `ALTER TABLE`.

@@ -31,10 +31,7 @@ import TidemarkTestSupport
     private static func compare(_ seed: UInt64, _ profile: Profile, groupMax: Int = 1) async throws -> [Journal.Entry] {
         let journal = Journal()
         let report = try Simulation.run(
-            .init(seed: seed, rounds: 60, profile: profile),
-            FileTemplates(),
-            journal: journal
-        )
+            .init(seed: seed, rounds: 60, profile: profile), FileTemplates(), journal: journal)
         #expect(report.finding == nil)
         let replay = try await Replay(journal)
         var number = 0
@@ -66,9 +63,7 @@ private struct Replay {
     init(_ journal: Journal) async throws {
         database = try await TestDatabase()
         var options = PostgresStore.Options(
-            address: database.address,
-            newEpoch: try #require(UUID(uuidString: Journal.epoch))
-        )
+            address: database.address, newEpoch: try #require(UUID(uuidString: Journal.epoch)))
         options.schemaSQL = Journal.schemaSQL
         options.policies = journal.policies
         options.limits = journal.limits
@@ -124,9 +119,7 @@ private struct Replay {
     }
 
     private func compare(
-        _ request: ZoneRequest,
-        _ expected: ZoneResult,
-        _ answer: () async throws -> ZoneAnswer.Content
+        _ request: ZoneRequest, _ expected: ZoneResult, _ answer: () async throws -> ZoneAnswer.Content
     ) async throws -> String? {
         let actual: Result<ZoneAnswer.Content, any Error>
         do { actual = .success(try await answer()) } catch {

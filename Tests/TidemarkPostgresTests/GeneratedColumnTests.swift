@@ -59,8 +59,7 @@ import TidemarkTestSupport
     @Test func `a generated column that is added later reaches old devices and new ones with its values`() async throws
     {
         let cluster = try await PostgresCluster(
-            adopting: "CREATE TABLE item (id serial PRIMARY KEY, name text); INSERT INTO item (name) VALUES ('a')"
-        )
+            adopting: "CREATE TABLE item (id serial PRIMARY KEY, name text); INSERT INTO item (name) VALUES ('a')")
         let anna = try await cluster.device("anna")
         try await cluster.psql("ALTER TABLE item ADD COLUMN upper text GENERATED ALWAYS AS (upper(name)) STORED")
         try await anna.write("UPDATE item SET name = 'b'")

@@ -103,8 +103,7 @@ import TidemarkTestSupport
             "team has other unique columns"
         ),
     ]) func `a schema that does not fit the tables gives one error with both and changes nothing`(
-        schema: String,
-        words: String
+        schema: String, words: String
     ) async throws {
         let cluster = try await PostgresCluster(schema: Self.first)
         let error = await #expect(throws: TidemarkError.self) {

@@ -10,8 +10,7 @@ import TidemarkTestSupport
     private static func rename(_ team: Int, _ name: String) -> [UInt8] {
         Array(
             #"{"maxRevision":1,"changeSets":[{"team":{"update":[\#(team)],"attributes":{"\#(team)":{"name":"\#(name)"}}}}]}"#
-                .utf8
-        )
+                .utf8)
     }
 
     @Test func `a row locked by psql stalls only the requests for it, and the log names the holder`() async throws {
@@ -22,9 +21,7 @@ import TidemarkTestSupport
         try await psql.execute("SET application_name = 'psql'")
         try await psql.execute("BEGIN; UPDATE team SET name = 'held' WHERE id = 2")
         let results = try await zone.store.sync(
-            zone: "main",
-            together: [Self.rename(1, "one"), Self.rename(2, "two"), Self.rename(3, "three")]
-        )
+            zone: "main", together: [Self.rename(1, "one"), Self.rename(2, "two"), Self.rename(3, "three")])
         #expect(results.count == 3)
         _ = try results[0].get()
         _ = try results[2].get()

@@ -21,15 +21,11 @@ import TidemarkTestSupport
                 """#
             )
             _ = try await zone.sync(
-                at: answer.maxRevision,
-                #"{"team":{"update":[1],"attributes":{"1":{"rank":2}}}}"#,
-                #"{"team":{"delete":[1]}}"#
-            )
+                at: answer.maxRevision, #"{"team":{"update":[1],"attributes":{"1":{"rank":2}}}}"#,
+                #"{"team":{"delete":[1]}}"#)
             _ = try await zone.sync(
-                at: 1,
-                #"{"player":{"update":[1],"attributes":{"1":{"name":"late"}}}}"#,
-                #"{"player":{"create":[-5],"attributes":{"-5":{"name":"none","team_id":1}}}}"#
-            )
+                at: 1, #"{"player":{"update":[1],"attributes":{"1":{"name":"late"}}}}"#,
+                #"{"player":{"create":[-5],"attributes":{"-5":{"name":"none","team_id":1}}}}"#)
             _ = try await zone.sync(at: 0)
         }
         #expect(statements.count > 20)

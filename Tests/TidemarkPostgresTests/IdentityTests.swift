@@ -29,10 +29,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [(5, "6"), (9_000_000_000, "2")])
-    func `a program that inserts its own ids does not block the sequence`(
-        id: Int,
-        next: String
-    ) async throws {
+    func `a program that inserts its own ids does not block the sequence`(id: Int, next: String) async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside("INSERT INTO team (id, name) VALUES (\(id), 'A'), (1, 'B')")
         let answer = try await zone.sync(at: 0, Self.create("device"))

@@ -24,11 +24,7 @@ import TidemarkTestSupport
     }
 
     private func sync(
-        _ store: PostgresStore,
-        at revision: Int,
-        _ operation: String,
-        _ key: String,
-        _ text: String? = nil
+        _ store: PostgresStore, at revision: Int, _ operation: String, _ key: String, _ text: String? = nil
     ) async throws -> Reply {
         let attributes = text.map { #","attributes":{"\#(key)":{"text":"\#($0)"}}"# } ?? ""
         let set = #"{"badge":{"\#(operation)":["\#(key)"]\#(attributes)}}"#
@@ -37,9 +33,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: keys) func `A6: another spelling of a key does not allow overwriting unseen changes`(
-        type: String,
-        key: String,
-        other: String
+        type: String, key: String, other: String
     ) async throws {
         let (_, store) = try await adopted(type)
         _ = try await sync(store, at: 0, "create", other, "first")

@@ -38,8 +38,7 @@ import TidemarkTestSupport
         let (cluster, anna) = try await Self.start()
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(
-            try await cluster.rows("SELECT count(*), count(within) FROM place") == ["\(Self.count)|\(Self.count - 1)"]
-        )
+            try await cluster.rows("SELECT count(*), count(within) FROM place") == ["\(Self.count)|\(Self.count - 1)"])
         #expect(try await cluster.rows("SELECT count(*) FROM tidemark.piece") == ["0"])
         // Unique values move between records across the chunks, then all records are deleted at
         // once.

@@ -13,14 +13,11 @@ import TidemarkTestSupport
 
     @Test func `a rename, a column and policies reach two hundred zones, and their histories go on`() async throws {
         let zone = try await PostgresZone(
-            schema: "CREATE TABLE item (id TEXT PRIMARY KEY, text TEXT, count INTEGER)",
-            zones: Self.zones
-        )
+            schema: "CREATE TABLE item (id TEXT PRIMARY KEY, text TEXT, count INTEGER)", zones: Self.zones)
         for name in Self.zones { #expect(try await zone.sync(at: 0, zone: name, Self.create).revisions == [1]) }
         let epochs = try await zone.column("SELECT epoch FROM tidemark.zone ORDER BY zone")
         try await zone.database.writeOutside(
-            "ALTER TABLE item RENAME COLUMN text TO body; ALTER TABLE item ADD COLUMN colour text DEFAULT 'red'"
-        )
+            "ALTER TABLE item RENAME COLUMN text TO body; ALTER TABLE item ADD COLUMN colour text DEFAULT 'red'")
         var options = PostgresStore.Options(address: zone.database.address, newEpoch: UUID())
         options.policies = ["item": .columns, "item.count": .add]
         let node = try await PostgresStore(options)

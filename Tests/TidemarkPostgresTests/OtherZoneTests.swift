@@ -35,10 +35,8 @@ import TidemarkTestSupport
     @Test func `rule 6: a trigger's write into another zone is a revision of that zone`() async throws {
         let zone = try await counting()
         let north = try await zone.sync(
-            at: 0,
-            zone: "north",
-            #"{"note":{"create":[-1,-2],"attributes":{"-1":{"text":"milk"},"-2":{"text":"rye"}}}}"#
-        )
+            at: 0, zone: "north",
+            #"{"note":{"create":[-1,-2],"attributes":{"-1":{"text":"milk"},"-2":{"text":"rye"}}}}"#)
         #expect(north.revisions == [1])
         #expect(north.changes == ["create note 1", "create note 2"])
         let admin = try await zone.sync(at: 1, zone: "admin")

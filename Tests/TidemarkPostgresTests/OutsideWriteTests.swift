@@ -26,8 +26,7 @@ import TidemarkPostgres
     @Test func `A9: a transaction without a net effect is no revision`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(
-            "INSERT INTO team (id, name) VALUES (1, 'Kiel'); DELETE FROM team WHERE id = 1"
-        )
+            "INSERT INTO team (id, name) VALUES (1, 'Kiel'); DELETE FROM team WHERE id = 1")
         let other = try await zone.database.connect()
         try await other.execute("BEGIN; INSERT INTO team (id, name) VALUES (2, 'Ulm'); ROLLBACK")
         #expect(try await zone.sync(at: 0).revisions == [])
@@ -110,16 +109,14 @@ import TidemarkPostgres
     @Test func `A9: rows written in replica mode are captured`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(
-            "SET LOCAL session_replication_role = replica; INSERT INTO team (id, name) VALUES (1, 'r')"
-        )
+            "SET LOCAL session_replication_role = replica; INSERT INTO team (id, name) VALUES (1, 'r')")
         #expect(try await zone.sync(at: 0).changes == ["create team 1"])
     }
 
     @Test func `A9: TRUNCATE, COPY and a changed key are captured`() async throws {
         let zone = try await PostgresZone()
         try await zone.database.writeOutside(
-            "INSERT INTO tag (name, colour) SELECT 't' || n, 'red' FROM generate_series(1, 3) AS n"
-        )
+            "INSERT INTO tag (name, colour) SELECT 't' || n, 'red' FROM generate_series(1, 3) AS n")
         try await zone.database.writeOutside("UPDATE tag SET name = 'new' WHERE name = 't1'")
         try await zone.database.writeOutside("TRUNCATE tag CASCADE")
         let answer = try await zone.sync(at: 0)

@@ -49,19 +49,11 @@ import TidemarkPostgres
     {
         try await run { store, _ in
             let requests = [Self.first, "abc", Self.second].map { key in
-                WriteRequest(
-                    method: .patch,
-                    table: "reading",
-                    key: key,
-                    body: #"{"value":8}"#,
-                    precondition: .present
-                )
+                WriteRequest(method: .patch, table: "reading", key: key, body: #"{"value":8}"#, precondition: .present)
             }
             let writes = requests.map { ClientWrites(id: UUID().uuidString.lowercased(), requests: [$0]) }
             let results = try await store.commit(
-                "north",
-                writes.map { ZoneRequest(.write($0), access: .local("north")) }
-            )
+                "north", writes.map { ZoneRequest(.write($0), access: .local("north")) })
             let codes = results.map { result -> String in
                 switch result {
                 case .failure(let error): Problem(refusal: error, index: nil)?.error.code.rawValue ?? "\(error)"
@@ -129,9 +121,7 @@ import TidemarkPostgres
     @Test func `the document of an adopted database describes its types and hides the zone column`() async throws {
         try await run { store, _ in
             let json = try await store.read(
-                .local("north"),
-                ZoneQuestion { OpenAPIDocument($0.schema, prefix: "", routes: []).json }
-            )
+                .local("north"), ZoneQuestion { OpenAPIDocument($0.schema, prefix: "", routes: []).json })
             let document = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
             let components = document?["components"] as? [String: Any]
             let schemas = components?["schemas"] as? [String: [String: Any]] ?? [:]

@@ -104,8 +104,7 @@ import TidemarkTestSupport
         ("CAST(x'780079' AS TEXT)", "colour"), ("CAST(x'ff' AS TEXT)", "colour"), ("x'00'", "colour"),
         ("'red'); INSERT INTO team VALUES (1, 'A', 'many'", "rank"),
     ]) func `rule 9: a file with a value that PostgreSQL cannot store is refused with the place`(
-        value: String,
-        column: String
+        value: String, column: String
     ) async throws {
         let error = await #expect(throws: TidemarkError.self) {
             try await PostgresZone(schema: "\(PostgresZone.schema) INSERT INTO tag VALUES ('a', \(value));")
@@ -144,18 +143,11 @@ import TidemarkTestSupport
         }
         #expect(try await cluster.rows("SELECT name FROM team") == ["Kiel"])
         let answer = try await Self.send(
-            cluster.store,
-            at: 1,
-            seat(#""flags":"110","marks":"1","note":"fives","words":"{abc}""#)
-        )
+            cluster.store, at: 1, seat(#""flags":"110","marks":"1","note":"fives","words":"{abc}""#))
         #expect(answer.revisions == [2])
         // A key cut to length could be another record's.
         let other = try await Self.send(
-            cluster.store,
-            at: 2,
-            #""seat":{"update":["abcd"],"attributes":{"abcd":{"flags":"111"}}}"#,
-            number: 2
-        )
+            cluster.store, at: 2, #""seat":{"update":["abcd"],"attributes":{"abcd":{"flags":"111"}}}"#, number: 2)
         #expect(other.text.contains(#""conflict":true"#))
         let seats = try await cluster.rows("SELECT flags, marks, note, words::text FROM seat ORDER BY code")
         #expect(seats == ["110|1|fives|{abc}", "000||none|"])

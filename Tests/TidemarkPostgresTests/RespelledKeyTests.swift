@@ -26,9 +26,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: keys) func `a new record takes the server's spelling of its key on its device`(
-        type: String,
-        key: String,
-        stored: String
+        type: String, key: String, stored: String
     ) async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables(type))
         let anna = try await cluster.device("anna")
@@ -46,17 +44,14 @@ import TidemarkTestSupport
         for device in [anna, ben] {
             let rows = try await device.rows(
                 "SELECT p.id || ' ' || note || ' ' || text || ' ' || weight FROM purchase AS p"
-                    + " JOIN line AS l ON l.purchase_id = p.id JOIN tag AS t ON t.purchase_id = p.id"
-            )
+                    + " JOIN line AS l ON l.purchase_id = p.id JOIN tag AS t ON t.purchase_id = p.id")
             #expect(rows == ["\(stored) edited first 1"])
         }
         await cluster.close()
     }
 
     @Test(arguments: keys) func `edits made during the request follow the server's spelling`(
-        type: String,
-        key: String,
-        stored: String
+        type: String, key: String, stored: String
     ) async throws {
         let cluster = try await PostgresCluster(adopting: Self.tables(type))
         let anna = try await cluster.device("anna")

@@ -22,9 +22,7 @@ import TidemarkTestSupport
 
     @Test func `B8: policies are in the database, and a changed policy reaches the other nodes`() async throws {
         let cluster = try await PostgresCluster(
-            schema: Self.schema,
-            policies: ["note": .lastWriter, "note.text": .latest]
-        )
+            schema: Self.schema, policies: ["note": .lastWriter, "note.text": .latest])
         let next = try await cluster.node { _ in }
         #expect(next.schema.policies == ["note": .lastWriter, "note.text": .latest])
         #expect(next.policyChanges.isEmpty)

@@ -25,9 +25,7 @@ import TidemarkTestSupport
         for number in numbers {
             let revision = try await zone.store.latest(zone: "main").revision
             _ = try await zone.sync(
-                at: revision,
-                #"{"team":{"create":[-1],"attributes":{"-1":{"name":"\#(number)"}}}}"#
-            )
+                at: revision, #"{"team":{"create":[-1],"attributes":{"-1":{"name":"\#(number)"}}}}"#)
         }
     }
 
@@ -138,10 +136,7 @@ import TidemarkTestSupport
         let answer = try Answer(answer)
         let print = try #require(answer.object["fingerprint"] as? String)
         return ZoneTag(
-            epoch: try #require(answer.epoch),
-            schema: try #require(answer.object["schema"] as? String),
-            revision: Int64(try #require(answer.maxRevision)),
-            fingerprint: try #require(Fingerprint(hex: print))
-        )
+            epoch: try #require(answer.epoch), schema: try #require(answer.object["schema"] as? String),
+            revision: Int64(try #require(answer.maxRevision)), fingerprint: try #require(Fingerprint(hex: print)))
     }
 }

@@ -25,8 +25,7 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         try await anna.write("UPDATE author SET name = 'edited' WHERE id = '\(Self.upper)'")
         try await anna.write(
-            "INSERT INTO book VALUES ('BBFE5086-F9AD-4DD8-84D3-21A56909FA02', '\(Self.upper)', 'first')"
-        )
+            "INSERT INTO book VALUES ('BBFE5086-F9AD-4DD8-84D3-21A56909FA02', '\(Self.upper)', 'first')")
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT id, name FROM author") == ["\(Self.lower)|edited"])
         #expect(try await ben.rows("SELECT author_id, title FROM book") == ["\(Self.lower)|first"])
@@ -86,11 +85,7 @@ import TidemarkTestSupport
     ]
 
     private func events(
-        _ type: String,
-        _ value: String,
-        policy: ConflictPolicy,
-        isAdopted: Bool = false,
-        revisionsKept: Int? = nil
+        _ type: String, _ value: String, policy: ConflictPolicy, isAdopted: Bool = false, revisionsKept: Int? = nil
     ) async throws -> (PostgresCluster, TestDevice, TestDevice) {
         let row = "INSERT INTO event (id, value) VALUES (1, '\(value)');"
         let cluster = try await PostgresCluster(
@@ -115,8 +110,7 @@ import TidemarkTestSupport
 
     @Test(arguments: spellings, [ConflictPolicy.columns, .lastWriter])
     func `A6: an untouched value in another spelling is no edit beside an unseen edit of that value`(
-        spelling: (type: String, value: String, other: String),
-        policy: ConflictPolicy
+        spelling: (type: String, value: String, other: String), policy: ConflictPolicy
     ) async throws {
         let (cluster, anna, ben) = try await events(spelling.type, spelling.value, policy: policy)
         try await ben.write("UPDATE event SET value = '\(spelling.other)'")
@@ -220,8 +214,7 @@ import TidemarkTestSupport
     @Test(arguments: ["86405000000", "'86405000000'", "0", "1.5", "' 7 '"])
     func `rule 9: a bare number in a column of intervals is refused, not read as seconds`(number: String) async throws {
         let cluster = try await PostgresCluster(
-            adopting: "CREATE TABLE job (id int PRIMARY KEY, pause interval); INSERT INTO job VALUES (1, '1 day')"
-        )
+            adopting: "CREATE TABLE job (id int PRIMARY KEY, pause interval); INSERT INTO job VALUES (1, '1 day')")
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE job SET pause = \(number)")
         try await cluster.settle([anna])
@@ -235,8 +228,7 @@ import TidemarkTestSupport
 
     @Test(arguments: [("smallint", "32768"), ("integer", "4503599627370496"), ("integer", "-2147483649")])
     func `rule 11: an integer beyond its column is refused with the bounds, and the other change sets go on`(
-        type: String,
-        value: String
+        type: String, value: String
     ) async throws {
         let cluster = try await PostgresCluster(
             adopting: """

@@ -53,9 +53,7 @@ import TidemarkCore
     @Test func `F1: a row replaced in the shell is captured as an update of the changed columns`() async throws {
         let file = try cities()
         try await SQLiteShell.run(
-            "INSERT OR REPLACE INTO cities VALUES (1, 'Kiel', 'de', 250000, 118.65)",
-            on: file.path
-        )
+            "INSERT OR REPLACE INTO cities VALUES (1, 'Kiel', 'de', 250000, 118.65)", on: file.path)
         #expect(try file.drain() == [#"update cities 1 {"population":250000}"#])
     }
 

@@ -64,9 +64,7 @@ import TidemarkCore
     }
 
     @Test(arguments: [false, true])
-    func `an update or replace that takes another row's key is captured with two deletions`(
-        recursive: Bool
-    ) throws {
+    func `an update or replace that takes another row's key is captured with two deletions`(recursive: Bool) throws {
         let file = try people(recursive: recursive)
         try file.write("UPDATE OR REPLACE people SET id = 2 WHERE id = 1")
         #expect(try file.drain() == ["delete people 1", #"update people 2 {"email":"a@x","badge":10,"name":"Anna"}"#])

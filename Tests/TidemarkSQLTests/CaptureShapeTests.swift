@@ -74,8 +74,7 @@ import TidemarkCore
     @Test func `evictions and replacements in a WITHOUT ROWID table are captured`() throws {
         let file = try CapturedFile(
             "CREATE TABLE keys (name TEXT PRIMARY KEY, slot INTEGER UNIQUE) WITHOUT ROWID",
-            rows: "INSERT INTO keys VALUES ('a', 1), ('b', 2)"
-        )
+            rows: "INSERT INTO keys VALUES ('a', 1), ('b', 2)")
         try file.write("REPLACE INTO keys VALUES ('c', 1)")
         #expect(try file.drain() == [#"delete keys "a""#, #"create keys "c" {"slot":1}"#])
     }
@@ -101,8 +100,7 @@ import TidemarkCore
     @Test func `a cascade through a self-referencing tree is captured down to the leaves`() throws {
         let file = try CapturedFile(
             "CREATE TABLE nodes (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES nodes ON DELETE CASCADE)",
-            rows: "INSERT INTO nodes VALUES (1, NULL), (2, 1), (3, 2), (4, 3), (5, NULL)"
-        )
+            rows: "INSERT INTO nodes VALUES (1, NULL), (2, 1), (3, 2), (4, 3), (5, NULL)")
         try file.write("DELETE FROM nodes WHERE id = 1")
         #expect(try file.drain() == [1, 2, 3, 4].map { "delete nodes \($0)" })
     }
@@ -124,8 +122,7 @@ import TidemarkCore
         let names = (1...100).map { "c\($0)" }
         let file = try CapturedFile(
             "CREATE TABLE wide (id INTEGER PRIMARY KEY, \(names.joined(separator: ", ")))",
-            rows: "INSERT INTO wide (id, c1, c100) VALUES (1, 'first', 'last')"
-        )
+            rows: "INSERT INTO wide (id, c1, c100) VALUES (1, 'first', 'last')")
         try file.write("UPDATE wide SET c2 = 2, c60 = 60, c61 = 61, c99 = NULL, c100 = 'end'")
         try file.write("INSERT INTO wide (id, c41, c81) VALUES (2, 41, 81)")
         let changes = try file.changes()
@@ -164,8 +161,7 @@ import TidemarkCore
     func `a key column named like one of capture's columns is captured correctly`(name: String) throws {
         let file = try CapturedFile(
             "CREATE TABLE t (\(name) TEXT PRIMARY KEY, old_\(name)_ INTEGER, new_\(name)_ INTEGER)",
-            rows: "INSERT INTO t VALUES ('a', 1, 2)"
-        )
+            rows: "INSERT INTO t VALUES ('a', 1, 2)")
         try file.write("UPDATE t SET new_\(name)_ = 3; INSERT INTO t VALUES ('b', 4, 5)")
         #expect(
             try file.drain() == [
@@ -177,17 +173,14 @@ import TidemarkCore
     @Test func `two tables whose names and columns collide with capture's prefixes stay separate`() throws {
         let file = try CapturedFile(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, x, old_x, new_x, old_old_x, new_old_x)",
-            rows: "INSERT INTO t VALUES (1, 1, 2, 3, 4, 5)"
-        )
+            rows: "INSERT INTO t VALUES (1, 1, 2, 3, 4, 5)")
         try file.write("UPDATE t SET old_x = 20, new_old_x = 50")
         #expect(try file.drain() == [#"update t 1 {"old_x":20,"new_old_x":50}"#])
     }
 
     @Test func `an added column is captured after capture is installed again`() throws {
         let file = try CapturedFile(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, a)",
-            rows: "INSERT INTO t VALUES (1, 'old')"
-        )
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a)", rows: "INSERT INTO t VALUES (1, 'old')")
         try file.write("UPDATE t SET a = 'before the migration'")
         let grown = try file.queue.write { db in
             try db.execute(sql: "ALTER TABLE t ADD COLUMN b")
@@ -208,8 +201,7 @@ import TidemarkCore
     @Test func `a SQLite without window functions can read the file`() throws {
         let file = try CapturedFile(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a UNIQUE, b UNIQUE); CREATE TABLE k (x TEXT PRIMARY KEY)",
-            guardsNewIds: true
-        )
+            guardsNewIds: true)
         let statements = try file.queue.read {
             try String.fetchAll($0, sql: "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")
         }

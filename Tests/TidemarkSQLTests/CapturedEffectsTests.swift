@@ -9,9 +9,7 @@ import TidemarkCore
 @Suite struct CapturedEffectsTests {
     private func file(_ type: String = "") throws -> CapturedFile {
         try CapturedFile(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, a \(type), b \(type))",
-            rows: "INSERT INTO t VALUES (1, 'x', 'y')"
-        )
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a \(type), b \(type))", rows: "INSERT INTO t VALUES (1, 'x', 'y')")
     }
 
     // MARK: One change a record
@@ -21,8 +19,7 @@ import TidemarkCore
         try file.write("INSERT INTO t VALUES (2, 'p', 'q'), (3, 'r', 's')")
         _ = try file.takeEffects()
         try file.write(
-            "INSERT INTO t VALUES (4, 1, NULL); UPDATE t SET a = 'z' WHERE id = 1; DELETE FROM t WHERE id = 3"
-        )
+            "INSERT INTO t VALUES (4, 1, NULL); UPDATE t SET a = 'z' WHERE id = 1; DELETE FROM t WHERE id = 3")
         let effects = try file.takeEffects()
         #expect(
             effects.map(\.line) == [
@@ -127,8 +124,7 @@ import TidemarkCore
     @Test func `some records change once and others many times`() throws {
         let file = try file()
         try file.write(
-            "INSERT INTO t VALUES (2, 1, 1), (3, 1, 1); UPDATE t SET a = 5 WHERE id = 2; DELETE FROM t WHERE id = 1"
-        )
+            "INSERT INTO t VALUES (2, 1, 1), (3, 1, 1); UPDATE t SET a = 5 WHERE id = 2; DELETE FROM t WHERE id = 1")
         #expect(
             Set(try file.takeEffects().map(\.line)) == [
                 "create t 2: 2, 5, 1", "create t 3: 3, 1, 1", #"delete t 1: 1, "x", "y""#,
@@ -162,8 +158,7 @@ import TidemarkCore
             """
         let file = try CapturedFile(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);" + (isInstalledFirst ? trigger : ""),
-            rows: "INSERT INTO t VALUES (1, 'x', 'y')"
-        )
+            rows: "INSERT INTO t VALUES (1, 'x', 'y')")
         if !isInstalledFirst { try file.write(trigger) }
         _ = try file.takeEffects()
         try file.write("UPDATE t SET a = 'z'")
@@ -181,8 +176,7 @@ import TidemarkCore
             END;
             """
         let file = try CapturedFile(
-            "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);" + (isInstalledFirst ? trigger : "")
-        )
+            "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b);" + (isInstalledFirst ? trigger : ""))
         if !isInstalledFirst { try file.write(trigger) }
         try file.write("INSERT INTO t (id, a) VALUES (1, 'unwanted'), (2, 'wanted')")
         #expect(try file.takeEffects().map(\.line) == [#"create t 2: 2, "wanted", "filled""#])
@@ -207,8 +201,7 @@ import TidemarkCore
         try file.write("INSERT INTO t VALUES (2, 'p', 'y')")
         _ = try file.takeEffects()
         try file.write(
-            "UPDATE t SET id = -1 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2; UPDATE t SET id = 2 WHERE id = -1"
-        )
+            "UPDATE t SET id = -1 WHERE id = 1; UPDATE t SET id = 1 WHERE id = 2; UPDATE t SET id = 2 WHERE id = -1")
         #expect(
             Set(try file.takeEffects().map(\.line)) == [
                 #"update t 1: 1, "x", "y" -> 1, "p", "y""#, #"update t 2: 2, "p", "y" -> 2, "x", "y""#,
@@ -221,8 +214,7 @@ import TidemarkCore
     {
         let file = try CapturedFile(
             "CREATE TABLE t (k TEXT PRIMARY KEY, v)",
-            rows: "INSERT INTO t VALUES (char(0xe9), 1), ('e' || char(0x301), 1)"
-        )
+            rows: "INSERT INTO t VALUES (char(0xe9), 1), ('e' || char(0x301), 1)")
         if isRepeated { try file.write("UPDATE t SET v = 2") }
         try file.write("UPDATE t SET v = 3 WHERE k = char(0xe9); DELETE FROM t WHERE k = 'e' || char(0x301)")
         let effects = try file.takeEffects()
@@ -232,21 +224,16 @@ import TidemarkCore
 
     @Test func `a key that changes to its Unicode equivalent is a deletion and a creation`() throws {
         let file = try CapturedFile(
-            "CREATE TABLE t (k TEXT PRIMARY KEY, v)",
-            rows: "INSERT INTO t VALUES (char(0xe9), 1)"
-        )
+            "CREATE TABLE t (k TEXT PRIMARY KEY, v)", rows: "INSERT INTO t VALUES (char(0xe9), 1)")
         try file.write("UPDATE t SET k = 'e' || char(0x301)")
         #expect(try file.takeEffects().map(\.operation.rawValue) == ["delete", "create"])
     }
 
     @Test func `a key that SQLite calls equal to another is another record`() throws {
         let file = try CapturedFile(
-            "CREATE TABLE t (k NOT NULL PRIMARY KEY, a) WITHOUT ROWID",
-            rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y')"
-        )
+            "CREATE TABLE t (k NOT NULL PRIMARY KEY, a) WITHOUT ROWID", rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y')")
         try file.write(
-            "UPDATE t SET k = 1.0 WHERE k = 1; UPDATE t SET a = 'p' WHERE k = 2; UPDATE t SET a = 'q' WHERE k = 2"
-        )
+            "UPDATE t SET k = 1.0 WHERE k = 1; UPDATE t SET a = 'p' WHERE k = 2; UPDATE t SET a = 'q' WHERE k = 2")
         #expect(
             Set(try file.takeEffects().map(\.line)) == [
                 #"delete t 1: 1, "x""#, #"create t 1.0: 1.0, "x""#, #"update t 2: 2, "y" -> 2, "q""#,
@@ -326,9 +313,7 @@ import TidemarkCore
             INSERT INTO tidemark_evicted_people (old_id, old_email) VALUES (5, 'gone'), (2, 'b');
             """
         )
-        #expect(
-            try file.takeEffects().map(\.line) == [#"create people 9: 9, "z""#, #"delete people 5: 5, "gone""#]
-        )
+        #expect(try file.takeEffects().map(\.line) == [#"create people 9: 9, "z""#, #"delete people 5: 5, "gone""#])
         #expect(try file.value("SELECT count(*) FROM tidemark_evicted_people") == 0)
     }
 
@@ -337,8 +322,7 @@ import TidemarkCore
     @Test func `two records of one table cost six statements`() throws {
         let file = try CapturedFile(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE u (id INTEGER PRIMARY KEY)",
-            rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y')"
-        )
+            rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y')")
         try file.write("UPDATE t SET a = 'z'")
         let statements = Mutex<[String]>([])
         let effects = try file.queue.write { db in

@@ -85,9 +85,7 @@ import TidemarkCore
         ("a TEXT NOT NULL UNIQUE COLLATE NOCASE", ["rowid"], .integer),
         ("a NOT NULL, b AS (a) STORED UNIQUE", ["rowid"], .integer),
     ]) func `a table without a primary key is known by unique columns, or by the rowid`(
-        columns: String,
-        key: [String],
-        kind: SyncedTable.KeyKind
+        columns: String, key: [String], kind: SyncedTable.KeyKind
     ) throws {
         let table = try table("CREATE TABLE t (\(columns))")
         #expect(table.key == key)

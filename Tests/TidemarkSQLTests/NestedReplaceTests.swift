@@ -34,9 +34,9 @@ import TidemarkTestSupport
         #expect(try file.drain() == ["delete p 1", #"update p 2 {"boss":null}"#, #"update p 3 {"email":"q"}"#])
     }
 
-    @Test(arguments: [false, true]) func `an evicted parent is a deletion under a partial index, too`(
-        recursive: Bool
-    ) throws {
+    @Test(arguments: [false, true]) func `an evicted parent is a deletion under a partial index, too`(recursive: Bool)
+        throws
+    {
         let file = try file(
             """
             CREATE TABLE p (id INTEGER PRIMARY KEY, email TEXT UNIQUE,
@@ -122,9 +122,7 @@ import TidemarkTestSupport
         )
     }
 
-    @Test(arguments: [false, true]) func `a REPLACE in an app's trigger hides no eviction`(
-        recursive: Bool
-    ) throws {
+    @Test(arguments: [false, true]) func `a REPLACE in an app's trigger hides no eviction`(recursive: Bool) throws {
         for moment in ["BEFORE", "AFTER"] {
             let file = try file(
                 """
@@ -241,8 +239,7 @@ import TidemarkTestSupport
             let file = try file(
                 Self.worlds[world],
                 rows: "INSERT OR IGNORE INTO t (id, a) VALUES (1, 1), (2, 2), (3, 3), (4, 4), (5, 5)",
-                recursive: recursive
-            )
+                recursive: recursive)
             var log: [String] = []
             for _ in 0..<4 {
                 let before = try Self.rows(file)
@@ -258,8 +255,7 @@ import TidemarkTestSupport
                 let capturedChanges = try file.changes()
                 #expect(
                     Self.applied(capturedChanges, to: before) == after,
-                    "world \(world), round \(round): \(log) \(capturedChanges)"
-                )
+                    "world \(world), round \(round): \(log) \(capturedChanges)")
                 guard Self.applied(capturedChanges, to: before) == after else { return }
             }
         }
@@ -295,9 +291,7 @@ import TidemarkTestSupport
             let table = try #require(file.schema.byName["t"])
             let columns = table.valueColumns.map(\.name)
             let rows = try Row.fetchAll(
-                db,
-                sql: "SELECT \(RowJSON.key(table)) AS key, \(RowJSON.object(columns)) AS row FROM t"
-            )
+                db, sql: "SELECT \(RowJSON.key(table)) AS key, \(RowJSON.object(columns)) AS row FROM t")
             return try Dictionary(uniqueKeysWithValues: rows.map { ($0["key"], try members($0["row"])) })
         }
     }
@@ -307,10 +301,7 @@ import TidemarkTestSupport
     private static func members(_ json: String) throws -> [String: String] {
         try parser.get().read { db in
             let rows = try Row.fetchAll(
-                db,
-                sql: "SELECT key, json_quote(value) AS value FROM json_each(?)",
-                arguments: [json]
-            )
+                db, sql: "SELECT key, json_quote(value) AS value FROM json_each(?)", arguments: [json])
             return Dictionary(uniqueKeysWithValues: rows.map { ($0["key"], $0["value"]) })
         }
     }

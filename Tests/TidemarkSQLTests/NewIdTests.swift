@@ -9,9 +9,7 @@ import TidemarkCore
     private func file(_ key: String = "INTEGER PRIMARY KEY AUTOINCREMENT") throws -> CapturedFile {
         try CapturedFile(
             "CREATE TABLE cities (id \(key), name TEXT UNIQUE)",
-            rows: "INSERT INTO cities VALUES (7, 'Kiel'), (8, 'Aarhus')",
-            guardsNewIds: true
-        )
+            rows: "INSERT INTO cities VALUES (7, 'Kiel'), (8, 'Aarhus')", guardsNewIds: true)
     }
 
     @Test func `A15: a plain insert draws its id from the reserved range`() throws {
@@ -94,9 +92,7 @@ import TidemarkCore
 
     @Test func `the refusal is correct for names with quotes`() throws {
         let file = try CapturedFile(
-            #"CREATE TABLE "it's" ("the id" INTEGER PRIMARY KEY, name TEXT)"#,
-            guardsNewIds: true
-        )
+            #"CREATE TABLE "it's" ("the id" INTEGER PRIMARY KEY, name TEXT)"#, guardsNewIds: true)
         let error = #expect(throws: DatabaseError.self) {
             try file.write(#"INSERT INTO "it's" VALUES (1 << 53, 'x')"#)
         }

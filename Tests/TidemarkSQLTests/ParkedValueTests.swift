@@ -18,9 +18,7 @@ import TidemarkCore
 
     private func people() throws -> WriterBench {
         try WriterBench(
-            Self.people,
-            rows: "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')"
-        )
+            Self.people, rows: "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')")
     }
 
     @Test func `two records swap a unique value`() throws {
@@ -47,8 +45,7 @@ import TidemarkCore
         let error = #expect(throws: DatabaseError.self) {
             try bench.write(
                 #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":20,"email":"x"}}}}"#,
-                parking: true
-            )
+                parking: true)
         }
         #expect(error?.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE)
         #expect(try bench.rows("SELECT badge FROM people ORDER BY id") == ["10", "20", "30"])
@@ -71,8 +68,7 @@ import TidemarkCore
     func `a swap works in a NOT NULL column of any type`(type: String) throws {
         let bench = try WriterBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE CHECK (v > 0))",
-            rows: "INSERT INTO t VALUES (1, 100), (2, 200)"
-        )
+            rows: "INSERT INTO t VALUES (1, 100), (2, 200)")
         try bench.write(#"{"t":{"update":[1,2],"attributes":{"1":{"v":200},"2":{"v":100}}}}"#, parking: true)
         #expect(try bench.rows("SELECT id, CAST(v AS INTEGER) FROM t ORDER BY id") == ["1 200", "2 100"])
     }
@@ -93,8 +89,7 @@ import TidemarkCore
     @Test func `a swap of values that Unicode calls equivalent works`() throws {
         let bench = try WriterBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE)",
-            rows: "INSERT INTO t VALUES (1, char(0xe9)), (2, 'e' || char(0x301))"
-        )
+            rows: "INSERT INTO t VALUES (1, char(0xe9)), (2, 'e' || char(0x301))")
         let set = "{\"t\":{\"update\":[1,2],\"attributes\":{\"1\":{\"v\":\"e\u{301}\"},\"2\":{\"v\":\"\u{e9}\"}}}}"
         try bench.write(set, parking: true)
         #expect(try bench.rows("SELECT hex(v) FROM t ORDER BY id") == ["65CC81", "C3A9"])
@@ -104,12 +99,10 @@ import TidemarkCore
     func `a record takes a pair of values from one that changes only the second`(taker: Int, holder: Int) throws {
         let bench = try WriterBench(
             "CREATE TABLE seat (id INTEGER PRIMARY KEY, place INTEGER, number INTEGER, UNIQUE (place, number))",
-            rows: "INSERT INTO seat VALUES (\(taker), 1, 2), (\(holder), 3, 2)"
-        )
+            rows: "INSERT INTO seat VALUES (\(taker), 1, 2), (\(holder), 3, 2)")
         try bench.write(
             #"{"seat":{"update":[1,2],"attributes":{"\#(taker)":{"place":3},"\#(holder)":{"number":5}}}}"#,
-            parking: true
-        )
+            parking: true)
         #expect(try bench.rows("SELECT place, number FROM seat WHERE id = \(taker)") == ["3 2"])
         #expect(try bench.rows("SELECT place, number FROM seat WHERE id = \(holder)") == ["3 5"])
     }
@@ -117,8 +110,7 @@ import TidemarkCore
     @Test func `records that share a unique pair swap one half of it`() throws {
         let bench = try WriterBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b TEXT NOT NULL, UNIQUE (a, b))",
-            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 1, 'y')"
-        )
+            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 1, 'y')")
         try bench.write(#"{"t":{"update":[1,2],"attributes":{"1":{"b":"y"},"2":{"b":"x"}}}}"#, parking: true)
         #expect(try bench.rows("SELECT * FROM t ORDER BY id") == ["1 1 y", "2 1 x"])
     }
@@ -185,8 +177,7 @@ import TidemarkCore
     @Test func `a new record takes a name by its column's default`() throws {
         let bench = try WriterBench(
             "CREATE TABLE file (id INTEGER PRIMARY KEY, name TEXT UNIQUE DEFAULT 'a')",
-            rows: "INSERT INTO file VALUES (1, 'a')"
-        )
+            rows: "INSERT INTO file VALUES (1, 'a')")
         try bench.write(#"{"file":{"create":[3],"update":[1],"attributes":{"1":{"name":"c"}}}}"#, parking: true)
         #expect(try bench.rows("SELECT name FROM file ORDER BY id") == ["c", "a"])
     }
@@ -194,13 +185,9 @@ import TidemarkCore
     @Test func `a sum in a unique pair keeps the number it adds to`() throws {
         let bench = try WriterBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, v TEXT NOT NULL, UNIQUE (n, v))",
-            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'x')",
-            policies: ["t.n": .add]
-        )
+            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 2, 'x')", policies: ["t.n": .add])
         try bench.write(
-            #"{"t":{"update":[1,2],"attributes":{"1":{"n":{"$add":1}},"2":{"n":{"$add":5},"v":"y"}}}}"#,
-            parking: true
-        )
+            #"{"t":{"update":[1,2],"attributes":{"1":{"n":{"$add":1}},"2":{"n":{"$add":5},"v":"y"}}}}"#, parking: true)
         #expect(try bench.rows("SELECT * FROM t ORDER BY id") == ["1 2 x", "2 7 y"])
     }
 
@@ -210,8 +197,7 @@ import TidemarkCore
     ]) func `a swap works under a computed unique value`(column: String, index: String) throws {
         let bench = try WriterBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, \(column)); \(index)",
-            rows: "INSERT INTO t (id, v) VALUES (1, 'a'), (2, 'b')"
-        )
+            rows: "INSERT INTO t (id, v) VALUES (1, 'a'), (2, 'b')")
         try bench.write(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#, parking: true)
         #expect(try bench.rows("SELECT v FROM t ORDER BY id") == ["b", "a"])
     }
@@ -228,8 +214,7 @@ import TidemarkCore
         )
         try bench.write(
             #"{"doc":{"update":[1,2],"attributes":{"1":{"place":20,"body":"{\"slug\":\"c\"}"},"2":{"place":10}}}}"#,
-            parking: true
-        )
+            parking: true)
         #expect(try bench.rows("SELECT id, place, slug FROM doc ORDER BY id") == ["1 20 c", "2 10 b"])
     }
 
@@ -247,14 +232,10 @@ import TidemarkCore
 
     @Test func `a parent that goes passes its name on, and keeps it if nobody takes it`() throws {
         let bench = try WriterBench(Self.parents, rows: "INSERT INTO file VALUES (1, 'a'), (2, 'b')")
-        try bench.write(
-            #"{"file":{"create":[3],"delete":[1,2],"attributes":{"3":{"name":"b"}}}}"#,
-            parking: true
-        )
+        try bench.write(#"{"file":{"create":[3],"delete":[1,2],"attributes":{"3":{"name":"b"}}}}"#, parking: true)
         #expect(try bench.rows("SELECT id, name FROM file") == ["3 b"])
         #expect(
-            try bench.rows("SELECT what FROM audit ORDER BY what") == ["delete NULL", "delete a", "update b to NULL"]
-        )
+            try bench.rows("SELECT what FROM audit ORDER BY what") == ["delete NULL", "delete a", "update b to NULL"])
     }
 
     @Test func `triggers see only the new values, where no record takes the value of another`() throws {
@@ -262,8 +243,7 @@ import TidemarkCore
         let attributes = #"{"1":{"name":"x"},"2":{"name":"y"},"3":{"name":"z"},"4":{"name":null}}"#
         try bench.write(#"{"file":{"create":[4],"update":[1,2,3],"attributes":\#(attributes)}}"#, parking: true)
         #expect(
-            try bench.rows("SELECT what FROM audit ORDER BY what") == ["null", "update a to x", "update null to z"]
-        )
+            try bench.rows("SELECT what FROM audit ORDER BY what") == ["null", "update a to x", "update null to z"])
     }
 
     @Test func `a referenced value that is swapped keeps its children`() throws {

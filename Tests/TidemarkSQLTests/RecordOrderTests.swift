@@ -55,21 +55,13 @@ import TidemarkCore
         #expect(
             broken.first
                 == BrokenReference(
-                    table: "items",
-                    key: "10",
-                    column: "list",
-                    parent: "lists",
-                    parentKey: "1",
-                    isToKey: true
-                )
-        )
+                    table: "items", key: "10", column: "list", parent: "lists", parentKey: "1", isToKey: true))
     }
 
     @Test func `one set deletes a tree of any depth`() throws {
         let bench = try StagingBench(
             "CREATE TABLE nodes (id INTEGER PRIMARY KEY, parent INTEGER REFERENCES nodes ON DELETE RESTRICT)",
-            rows: "INSERT INTO nodes VALUES (1, NULL), (2, 1), (3, 2), (4, 3)"
-        )
+            rows: "INSERT INTO nodes VALUES (1, NULL), (2, 1), (3, 2), (4, 3)")
         try bench.apply(#"{"nodes":{"delete":[1,2,3,4]}}"#)
         #expect(try bench.rows("SELECT count(*) FROM nodes") == ["0"])
     }
@@ -118,8 +110,7 @@ import TidemarkCore
     @Test func `updates of different columns leave the other columns unchanged`() throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a, b)",
-            rows: "INSERT INTO t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')"
-        )
+            rows: "INSERT INTO t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"a":null},"2":{"b":"new"}}}}"#)
         #expect(try bench.rows("SELECT quote(a), quote(b) FROM t") == ["NULL 'b1'", "'a2' 'new'"])
     }
@@ -147,8 +138,7 @@ import TidemarkCore
     ) throws {
         let bench = try StagingBench(
             "CREATE TABLE m (a INTEGER, b TEXT, v, PRIMARY KEY (a, b)) \(options)",
-            rows: "INSERT INTO m VALUES (1, 'x', 0), (1, 'y', 0), (2, 'x', 0)"
-        )
+            rows: "INSERT INTO m VALUES (1, 'x', 0), (1, 'y', 0), (2, 'x', 0)")
         try bench.apply(
             """
             {"m":{"create":[[2,"y"]],"update":[[1,"x"]],"delete":[[1,"y"]],

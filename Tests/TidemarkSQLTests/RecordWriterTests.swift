@@ -17,19 +17,14 @@ import TidemarkCore
 
     private func people() throws -> StagingBench {
         try StagingBench(
-            Self.people,
-            rows: "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')"
-        )
+            Self.people, rows: "INSERT INTO people VALUES (1, 'a', 10, 'A'), (2, 'b', 20, 'B'), (3, 'c', 30, 'C')")
     }
 
-    @Test(arguments: StagingBench.Writer.allCases) func `two records swap a unique value`(
-        writer: StagingBench.Writer
-    ) throws {
+    @Test(arguments: StagingBench.Writer.allCases) func `two records swap a unique value`(writer: StagingBench.Writer)
+        throws
+    {
         let bench = try people()
-        try bench.apply(
-            #"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":10}}}}"#,
-            by: writer
-        )
+        try bench.apply(#"{"people":{"update":[1,2],"attributes":{"1":{"badge":20},"2":{"badge":10}}}}"#, by: writer)
         #expect(try bench.rows("SELECT id, badge FROM people ORDER BY id") == ["1 20", "2 10", "3 30"])
     }
 
@@ -63,8 +58,7 @@ import TidemarkCore
             """
         )
         #expect(
-            try bench.rows("SELECT id, email, badge, name FROM people") == ["1 a 10 A", "3 c 30 C", "9 b 20 nobody"]
-        )
+            try bench.rows("SELECT id, email, badge, name FROM people") == ["1 a 10 A", "3 c 30 C", "9 b 20 nobody"])
     }
 
     @Test func `a server refuses to create an existing record`() throws {
@@ -109,8 +103,7 @@ import TidemarkCore
     func `a swap works in a NOT NULL column of any type`(type: String) throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v \(type) NOT NULL UNIQUE)",
-            rows: "INSERT INTO t VALUES (1, 100), (2, 200)"
-        )
+            rows: "INSERT INTO t VALUES (1, 100), (2, 200)")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":200},"2":{"v":100}}}}"#)
         #expect(try bench.rows("SELECT id, CAST(v AS INTEGER) FROM t") == ["1 200", "2 100"])
     }
@@ -130,8 +123,7 @@ import TidemarkCore
     @Test func `a swap works if the unique column is generated`() throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT, folded TEXT AS (lower(v)) STORED UNIQUE)",
-            rows: "INSERT INTO t (id, v) VALUES (1, 'a'), (2, 'b')"
-        )
+            rows: "INSERT INTO t (id, v) VALUES (1, 'a'), (2, 'b')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#)
         #expect(try bench.rows("SELECT id, folded FROM t") == ["1 b", "2 a"])
     }
@@ -204,16 +196,14 @@ import TidemarkCore
                 """#
         )
         try bench.apply(
-            #"{"doc":{"update":[1,2],"attributes":{"1":{"place":20,"body":"{\"slug\":\"c\"}"},"2":{"place":10}}}}"#
-        )
+            #"{"doc":{"update":[1,2],"attributes":{"1":{"place":20,"body":"{\"slug\":\"c\"}"},"2":{"place":10}}}}"#)
         #expect(try bench.rows("SELECT id, place, slug FROM doc") == ["1 20 c", "2 10 b"])
     }
 
     @Test func `a swap works under a unique index on an expression`() throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT); CREATE UNIQUE INDEX i ON t (lower(v))",
-            rows: "INSERT INTO t VALUES (1, 'a'), (2, 'b')"
-        )
+            rows: "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"v":"b"},"2":{"v":"a"}}}}"#)
         #expect(try bench.rows("SELECT id, v FROM t") == ["1 b", "2 a"])
     }
@@ -222,8 +212,7 @@ import TidemarkCore
     func `rule 22: a table's ON CONFLICT clause does not delete another record`(clause: String) throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT UNIQUE ON CONFLICT \(clause))",
-            rows: "INSERT INTO t VALUES (1, 'work')"
-        )
+            rows: "INSERT INTO t VALUES (1, 'work')")
         for writer in StagingBench.Writer.allCases {
             #expect(throws: DatabaseError.self) {
                 try bench.apply(#"{"t":{"create":[-1],"attributes":{"-1":{"v":"work"}}}}"#, by: writer)
@@ -233,9 +222,9 @@ import TidemarkCore
     }
 
     @Test(arguments: StagingBench.Writer.allCases)
-    func `the one primary address changes under a partial unique index, in either order`(
-        writer: StagingBench.Writer
-    ) throws {
+    func `the one primary address changes under a partial unique index, in either order`(writer: StagingBench.Writer)
+        throws
+    {
         for (old, new) in [(1, 2), (2, 1)] {
             let bench = try StagingBench(
                 """
@@ -252,10 +241,7 @@ import TidemarkCore
     }
 
     @Test(arguments: [(1, 2), (2, 1)])
-    func `the one primary address changes under a partial NOCASE index, in either order`(
-        old: Int,
-        new: Int
-    ) throws {
+    func `the one primary address changes under a partial NOCASE index, in either order`(old: Int, new: Int) throws {
         let bench = try StagingBench(
             """
             CREATE TABLE t (id INTEGER PRIMARY KEY, mail TEXT, gone TEXT);
@@ -302,8 +288,7 @@ import TidemarkCore
     @Test func `records that share a unique pair swap one half of it`() throws {
         let bench = try StagingBench(
             "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b TEXT NOT NULL, UNIQUE (a, b))",
-            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 1, 'y')"
-        )
+            rows: "INSERT INTO t VALUES (1, 1, 'x'), (2, 1, 'y')")
         try bench.apply(#"{"t":{"update":[1,2],"attributes":{"1":{"b":"y"},"2":{"b":"x"}}}}"#)
         #expect(try bench.rows("SELECT * FROM t") == ["1 1 y", "2 1 x"])
     }

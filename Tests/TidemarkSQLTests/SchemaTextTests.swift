@@ -44,8 +44,7 @@ import TidemarkCore
         name: String
     ) throws {
         let schema = try schema(
-            "CREATE TABLE \(SQLText.name(name)) (id INTEGER PRIMARY KEY, attached_to TEXT DEFAULT 'ATTACH')"
-        )
+            "CREATE TABLE \(SQLText.name(name)) (id INTEGER PRIMARY KEY, attached_to TEXT DEFAULT 'ATTACH')")
         #expect(try SchemaText.decode(SchemaText.encode(schema)) == schema)
     }
 
@@ -118,9 +117,7 @@ import TidemarkCore
 
     @Test func `an unknown policy of a newer server becomes the default`() throws {
         let json = try forged(["CREATE TABLE t (id INTEGER PRIMARY KEY)"]).replacingOccurrences(
-            of: "reject",
-            with: "ofTheFuture"
-        )
+            of: "reject", with: "ofTheFuture")
         #expect(try SchemaText.decode(json).policy(of: "t") == .reject)
     }
 }

@@ -12,13 +12,8 @@ import TidemarkCore
         let place: TidemarkError.Place
 
         init(
-            _ name: String,
-            _ json: String,
-            _ code: ErrorCode,
-            set: Int? = nil,
-            table: String? = nil,
-            key: String? = nil,
-            column: String? = nil
+            _ name: String, _ json: String, _ code: ErrorCode, set: Int? = nil, table: String? = nil,
+            key: String? = nil, column: String? = nil
         ) {
             testDescription = name
             self.json = json
@@ -54,233 +49,98 @@ import TidemarkCore
         Refused("a table twice", #"[{"teams":{},"teams":{}}]"#, .duplicateName, set: 0),
         Refused("an id twice", #"[{},{"id":"a","id":"b"}]"#, .duplicateName, set: 1),
         Refused(
-            "an operation twice",
-            #"[{"teams":{"create":[-1],"create":[-2]}}]"#,
-            .duplicateName,
-            set: 0,
-            table: "teams"
-        ),
+            "an operation twice", #"[{"teams":{"create":[-1],"create":[-2]}}]"#, .duplicateName, set: 0, table: "teams"),
         Refused(
             "attributes of one key twice",
-            #"[{"teams":{"create":[-1],"attributes":{"-1":{"name":1},"-1":{"name":2}}}}]"#,
-            .duplicateName,
-            set: 0,
-            table: "teams",
-            key: "-1"
-        ),
+            #"[{"teams":{"create":[-1],"attributes":{"-1":{"name":1},"-1":{"name":2}}}}]"#, .duplicateName, set: 0,
+            table: "teams", key: "-1"),
         Refused("a column twice", attributes(#""name":1,"name":2"#), .duplicateName, set: 1, table: "teams", key: "-1"),
         Refused(
-            "a column twice, once escaped",
-            attributes(#""name":1,"n\u0061me":2"#),
-            .malformedRequest,
-            set: 1,
-            table: "teams",
-            key: "-1"
-        ),
+            "a column twice, once escaped", attributes(#""name":1,"n\u0061me":2"#), .malformedRequest, set: 1,
+            table: "teams", key: "-1"),
         Refused(
-            "a revision twice",
-            attributes(#""revision":1,"revision":2"#),
-            .duplicateName,
-            set: 1,
-            table: "teams",
-            key: "-1"
-        ),
+            "a revision twice", attributes(#""revision":1,"revision":2"#), .duplicateName, set: 1, table: "teams",
+            key: "-1"),
         Refused(
-            "a tag twice",
-            attributes(#""name":{"$blob":"AA==","$blob":"AQ=="}"#),
-            .duplicateName,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: "name"
-        ),
+            "a tag twice", attributes(#""name":{"$blob":"AA==","$blob":"AQ=="}"#), .duplicateName, set: 1,
+            table: "teams", key: "-1", column: "name"),
         Refused(
             "one key in two spellings",
-            #"[{"members":{"create":[[1,"A"]],"attributes":{"[1,\"A\"]":{},"[1, \"A\"]":{}}}}]"#,
-            .duplicateName,
-            set: 0,
-            table: "members",
-            key: #"[1,"A"]"#
-        ),
+            #"[{"members":{"create":[[1,"A"]],"attributes":{"[1,\"A\"]":{},"[1, \"A\"]":{}}}}]"#, .duplicateName,
+            set: 0, table: "members", key: #"[1,"A"]"#),
     ]
 
     private static let names: [Refused] = [
         Refused(
-            "a revision spelled with an escape",
-            attributes(#""name":1,"revis\u0069on":5"#),
-            .malformedRequest,
-            set: 1,
-            table: "teams",
-            key: "-1"
-        ),
+            "a revision spelled with an escape", attributes(#""name":1,"revis\u0069on":5"#), .malformedRequest, set: 1,
+            table: "teams", key: "-1"),
         Refused(
-            "attributes spelled with an escape",
-            #"[{"teams":{"create":[-1],"attribut\u0065s":{"-1":{"name":1}}}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams"
-        ), Refused("an unknown table", #"[{"team":{}}]"#, .unknownTable, set: 0, table: "team"),
+            "attributes spelled with an escape", #"[{"teams":{"create":[-1],"attribut\u0065s":{"-1":{"name":1}}}}]"#,
+            .malformedRequest, set: 0, table: "teams"),
+        Refused("an unknown table", #"[{"team":{}}]"#, .unknownTable, set: 0, table: "team"),
         Refused(
-            "a table of the bookkeeping",
-            #"[{"tidemark_capture":{"delete":[1]}}]"#,
-            .unknownTable,
-            set: 0,
-            table: "tidemark_capture"
-        ), Refused("a table spelled in other case", #"[{"Teams":{}}]"#, .unknownTable, set: 0, table: "Teams"),
+            "a table of the bookkeeping", #"[{"tidemark_capture":{"delete":[1]}}]"#, .unknownTable, set: 0,
+            table: "tidemark_capture"),
+        Refused("a table spelled in other case", #"[{"Teams":{}}]"#, .unknownTable, set: 0, table: "Teams"),
         Refused(
-            "types with a table that is not there",
-            #"[{"types":["teams","tags"],"teams":{}}]"#,
-            .unknownTable,
-            set: 0,
-            table: "tags"
-        ),
+            "types with a table that is not there", #"[{"types":["teams","tags"],"teams":{}}]"#, .unknownTable, set: 0,
+            table: "tags"),
         Refused(
-            "an unknown column",
-            attributes(#""nmae":1"#),
-            .unknownColumn,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: "nmae"
-        ),
+            "an unknown column", attributes(#""nmae":1"#), .unknownColumn, set: 1, table: "teams", key: "-1",
+            column: "nmae"),
         Refused(
-            "a generated column",
-            attributes(#""upper_name":"X""#),
-            .unknownColumn,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: "upper_name"
-        ),
+            "a generated column", attributes(#""upper_name":"X""#), .unknownColumn, set: 1, table: "teams", key: "-1",
+            column: "upper_name"),
         Refused(
-            "the key among the attributes",
-            attributes(#""id":-1"#),
-            .unknownColumn,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: "id"
-        ),
+            "the key among the attributes", attributes(#""id":-1"#), .unknownColumn, set: 1, table: "teams", key: "-1",
+            column: "id"),
         Refused(
-            "SQL in a column's name",
-            attributes(#""name\" = 1; --":1"#),
-            .unknownColumn,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: #"name" = 1; --"#
-        ), Refused("an unknown operation", #"[{"teams":{"upsert":[1]}}]"#, .malformedRequest, set: 0, table: "teams"),
+            "SQL in a column's name", attributes(#""name\" = 1; --":1"#), .unknownColumn, set: 1, table: "teams",
+            key: "-1", column: #"name" = 1; --"#),
+        Refused("an unknown operation", #"[{"teams":{"upsert":[1]}}]"#, .malformedRequest, set: 0, table: "teams"),
     ]
 
     private static let keys: [Refused] = [
         Refused(
-            "text for an integer key",
-            #"[{"teams":{"delete":["1"]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "teams",
-            key: "1"
-        ),
+            "text for an integer key", #"[{"teams":{"delete":["1"]}}]"#, .invalidKey, set: 0, table: "teams", key: "1"),
         Refused(
-            "a real for an integer key",
-            #"[{"teams":{"delete":[1.0]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "teams",
-            key: "1.0"
-        ), Refused("NULL for a key", #"[{"teams":{"delete":[null]}}]"#, .invalidKey, set: 0, table: "teams"),
+            "a real for an integer key", #"[{"teams":{"delete":[1.0]}}]"#, .invalidKey, set: 0, table: "teams",
+            key: "1.0"),
+        Refused("NULL for a key", #"[{"teams":{"delete":[null]}}]"#, .invalidKey, set: 0, table: "teams"),
         Refused(
-            "an integer key beyond 64 bits",
-            #"[{"teams":{"delete":[9223372036854775808]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "teams"
-        ),
+            "an integer key beyond 64 bits", #"[{"teams":{"delete":[9223372036854775808]}}]"#, .invalidKey, set: 0,
+            table: "teams"),
         Refused(
-            "an integer for a text key",
-            #"[{"tags":{"delete":[1]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "tags",
-            key: "1"
-        ),
+            "an integer for a text key", #"[{"tags":{"delete":[1]}}]"#, .invalidKey, set: 0, table: "tags", key: "1"),
         Refused(
-            "a text key cut short at an escaped NUL",
-            #"[{"tags":{"delete":["a\u0000b"]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "tags"
-        ),
+            "a text key cut short at an escaped NUL", #"[{"tags":{"delete":["a\u0000b"]}}]"#, .invalidKey, set: 0,
+            table: "tags"),
         Refused(
-            "a text key of half a surrogate pair",
-            #"[{"tags":{"delete":["\ud83d"]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "tags"
-        ),
+            "a text key of half a surrogate pair", #"[{"tags":{"delete":["\ud83d"]}}]"#, .invalidKey, set: 0,
+            table: "tags"),
         Refused(
-            "one part for a key of two",
-            #"[{"members":{"delete":[1]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "members",
-            key: "1"
-        ),
+            "one part for a key of two", #"[{"members":{"delete":[1]}}]"#, .invalidKey, set: 0, table: "members",
+            key: "1"),
         Refused(
-            "three parts for a key of two",
-            #"[{"members":{"delete":[[1,"A",2]]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "members",
-            key: #"[1,"A",2]"#
-        ),
+            "three parts for a key of two", #"[{"members":{"delete":[[1,"A",2]]}}]"#, .invalidKey, set: 0,
+            table: "members", key: #"[1,"A",2]"#),
         Refused(
-            "an array inside a key",
-            #"[{"members":{"delete":[[1,["A"]]]}}]"#,
-            .invalidKey,
-            set: 0,
-            table: "members"
-        ),
+            "an array inside a key", #"[{"members":{"delete":[[1,["A"]]]}}]"#, .invalidKey, set: 0, table: "members"),
         Refused(
-            "a record twice in one list",
-            #"[{"teams":{"delete":[1,1]}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams",
-            key: "1"
-        ),
+            "a record twice in one list", #"[{"teams":{"delete":[1,1]}}]"#, .malformedRequest, set: 0, table: "teams",
+            key: "1"),
         Refused(
-            "a record updated and deleted",
-            #"[{"teams":{"update":[1],"delete":[1]}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams",
-            key: "1"
-        ),
+            "a record updated and deleted", #"[{"teams":{"update":[1],"delete":[1]}}]"#, .malformedRequest, set: 0,
+            table: "teams", key: "1"),
         Refused(
-            "attributes of an unlisted record",
-            #"[{"teams":{"update":[1],"attributes":{"2":{"name":1}}}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams",
-            key: "2"
-        ),
+            "attributes of an unlisted record", #"[{"teams":{"update":[1],"attributes":{"2":{"name":1}}}}]"#,
+            .malformedRequest, set: 0, table: "teams", key: "2"),
         Refused(
-            "attributes of a deleted record",
-            #"[{"teams":{"delete":[1],"attributes":{"1":{"name":1}}}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams",
-            key: "1"
-        ),
+            "attributes of a deleted record", #"[{"teams":{"delete":[1],"attributes":{"1":{"name":1}}}}]"#,
+            .malformedRequest, set: 0, table: "teams", key: "1"),
         Refused(
-            "attributes under a key with zeros",
-            #"[{"teams":{"update":[7],"attributes":{"007":{"name":1}}}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams",
-            key: "007"
-        ),
+            "attributes under a key with zeros", #"[{"teams":{"update":[7],"attributes":{"007":{"name":1}}}}]"#,
+            .malformedRequest, set: 0, table: "teams", key: "007"),
     ]
 
     private static func value(_ name: String, _ json: String) -> Refused {
@@ -297,14 +157,8 @@ import TidemarkCore
         value("an array", "[1]"), value("half a surrogate pair", #""\ud83d""#),
         value("a surrogate pair reversed", #""\ude00\ud83d""#),
         Refused(
-            "a revision that is text",
-            attributes(#""revision":"5""#),
-            .invalidValue,
-            set: 1,
-            table: "teams",
-            key: "-1",
-            column: "revision"
-        ),
+            "a revision that is text", attributes(#""revision":"5""#), .invalidValue, set: 1, table: "teams", key: "-1",
+            column: "revision"),
     ]
 
     private static let shapes: [Refused] = [
@@ -314,13 +168,8 @@ import TidemarkCore
         Refused("create as an object", #"[{"teams":{"create":{}}}]"#, .malformedRequest, set: 0, table: "teams"),
         Refused("attributes as an array", #"[{"teams":{"attributes":[]}}]"#, .malformedRequest, set: 0, table: "teams"),
         Refused(
-            "a record's attributes as text",
-            #"[{"teams":{"create":[-1],"attributes":{"-1":"x"}}}]"#,
-            .malformedRequest,
-            set: 0,
-            table: "teams",
-            key: "-1"
-        ),
+            "a record's attributes as text", #"[{"teams":{"create":[-1],"attributes":{"-1":"x"}}}]"#, .malformedRequest,
+            set: 0, table: "teams", key: "-1"),
     ]
 
     @Test(arguments: duplicates + names + keys + values + shapes)

@@ -13,9 +13,7 @@ import TidemarkSQL
         (.SQLITE_NOTADB, .fileDamaged, "not a SQLite database"), (.SQLITE_CORRUPT, .fileDamaged, "is damaged"),
         (.SQLITE_IOERR_READ, .storageFailed, "does not read or write"), (.SQLITE_BUSY, .unavailable, "locked"),
     ]) func `a full disk, a read-only file and a file of another kind have distinct errors`(
-        _ result: ResultCode,
-        _ code: ErrorCode,
-        _ words: String
+        _ result: ResultCode, _ code: ErrorCode, _ words: String
     ) {
         let error = TidemarkError(storage: DatabaseError(resultCode: result), of: "a.sqlite")
         #expect(error?.code == code)

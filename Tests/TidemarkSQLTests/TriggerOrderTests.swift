@@ -72,9 +72,7 @@ import TidemarkCore
         #expect(changes.first?.before == nil)
     }
 
-    @Test(arguments: [false, true]) func `a new row deleted by an app trigger is not captured`(
-        isLater: Bool
-    ) throws {
+    @Test(arguments: [false, true]) func `a new row deleted by an app trigger is not captured`(isLater: Bool) throws {
         let file = try file(
             """
             CREATE TRIGGER refuse AFTER INSERT ON t WHEN NEW.a = 'no'

@@ -19,9 +19,9 @@ import TidemarkCore
     { try StagingBench(file + Self.audit, rows: Self.rows) }
 
     @Test(arguments: StagingBench.Writer.allCases)
-    func `a trigger sees a deletion whose name a new record takes, and no update before it`(
-        writer: StagingBench.Writer
-    ) throws {
+    func `a trigger sees a deletion whose name a new record takes, and no update before it`(writer: StagingBench.Writer)
+        throws
+    {
         let bench = try bench()
         try bench.apply(#"{"file":{"create":[3],"delete":[1],"attributes":{"3":{"name":"a"}}}}"#, by: writer)
         #expect(try bench.rows("SELECT what FROM audit") == ["delete a"])
@@ -29,9 +29,9 @@ import TidemarkCore
     }
 
     @Test(arguments: StagingBench.Writer.allCases)
-    func `a trigger sees only the new names, where no record takes the name of another`(
-        writer: StagingBench.Writer
-    ) throws {
+    func `a trigger sees only the new names, where no record takes the name of another`(writer: StagingBench.Writer)
+        throws
+    {
         let bench = try bench()
         let set =
             #"{"file":{"create":[3],"update":[1,2],"attributes":{"1":{"name":"x"},"2":{"name":"y"},"3":{"name":"z"}}}}"#
@@ -55,8 +55,7 @@ import TidemarkCore
     @Test func `a record takes a pair of values from one that changes only the second`() throws {
         let bench = try StagingBench(
             "CREATE TABLE seat (id INTEGER PRIMARY KEY, place INTEGER, number INTEGER, UNIQUE (place, number))",
-            rows: "INSERT INTO seat VALUES (1, 1, 2), (2, 3, 2)"
-        )
+            rows: "INSERT INTO seat VALUES (1, 1, 2), (2, 3, 2)")
         try bench.apply(#"{"seat":{"update":[1,2],"attributes":{"1":{"place":3},"2":{"number":5}}}}"#)
         #expect(try bench.rows("SELECT place, number FROM seat ORDER BY id") == ["3 2", "3 5"])
     }

@@ -67,8 +67,7 @@ import TidemarkCore
     private static let columns = ["untyped", "t", "i", "r", "n", "b", "odd 'name'."]
 
     @Test(arguments: Path.allCases, pool) func `a value keeps its bits in every type of column`(
-        path: Path,
-        specimen: Specimen
+        path: Path, specimen: Specimen
     ) throws {
         let source = try StagingBench(Self.table)
         let target = try StagingBench(Self.table)
@@ -112,8 +111,7 @@ import TidemarkCore
             try source.queue.write { db in
                 try db.execute(
                     sql: "INSERT INTO pool (untyped, b) SELECT v, v FROM (SELECT \(specimen.sql) AS v)",
-                    arguments: [specimen.argument]
-                )
+                    arguments: [specimen.argument])
             }
         }
         try send(from: source, to: target, .wire)
@@ -154,10 +152,7 @@ import TidemarkCore
                     try insert.execute(arguments: [image["key"] as String, image["image"] as String])
                 }
                 try StagedImages.stage(
-                    "SELECT 'pool' AS tbl, key, 'create' AS operation, image AS attributes FROM images",
-                    ord: 0,
-                    in: db
-                )
+                    "SELECT 'pool' AS tbl, key, 'create' AS operation, image AS attributes FROM images", ord: 0, in: db)
                 try RecordWriter(db, schema: target.schema).write(ord: 0)
             }
         }

@@ -15,17 +15,13 @@ import TidemarkSQL
         #expect(ZoneTag(entityTag: tag.entityTag) == tag)
         let page = try String(
             contentsOf: URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-                .deletingLastPathComponent().appending(path: "Docs/PROTOCOL.md"),
-            encoding: .utf8
-        )
+                .deletingLastPathComponent().appending(path: "Docs/PROTOCOL.md"), encoding: .utf8)
         for part in [tag.entityTag, Self.epoch, Self.schema, Self.print.hex] { #expect(page.contains(part)) }
     }
 
     @Test func `rule 17: every part of a device's state affects its tag`() {
         func tag(
-            _ epoch: String = Self.epoch,
-            _ schema: String = Self.schema,
-            _ revision: Int64 = 1,
+            _ epoch: String = Self.epoch, _ schema: String = Self.schema, _ revision: Int64 = 1,
             _ fingerprint: Fingerprint = Self.print
         ) -> ZoneTag { ZoneTag(epoch: epoch, schema: schema, revision: revision, fingerprint: fingerprint) }
         var others = [tag("e"), tag(Self.epoch, "s"), tag(Self.epoch, Self.schema, 2)]

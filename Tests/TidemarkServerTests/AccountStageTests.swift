@@ -64,9 +64,7 @@ import Testing
         ] as [(Int?, Int?, [String])]
     )
     func `nobody's edits are adopted, set aside or refused, and no file with edits is removed`(
-        nobodys: Int?,
-        own: Int?,
-        plans: [String]
+        nobodys: Int?, own: Int?, plans: [String]
     ) {
         let facts = SignInPlan.Facts(nobodysEdits: nobodys, ownEdits: own)
         let choices: [EarlierEdits] = [.refused, .adopted, .setAside]

@@ -156,11 +156,7 @@ import TidemarkTestSupport
             // Neither the caller nor the transport names a user.
             for transport in [nil, try HTTPTransport(url: server.url, credentials: credentials[1])] {
                 let engine = try await SyncEngine(
-                    database,
-                    server: server.url,
-                    credentials: credentials[1],
-                    transport: transport
-                )
+                    database, server: server.url, credentials: credentials[1], transport: transport)
                 #expect(try await Self.code { try await engine.sync() } == .accountMismatch)
                 #expect(try await engine.status().pendingChangeSets == 1)
             }

@@ -74,12 +74,8 @@ import TidemarkCore
         let late = audience.join("main", since: revision(5), device: "late") ?? 0
         #expect(audience.base(of: "main") == revision(6))
         let change = ZoneChange(
-            base: revision(6),
-            since: ZoneTag(revision: 6, hash: "0123456789abcdef"),
-            end: revision(7),
-            authors: ["anna"],
-            answer: "{}"
-        )
+            base: revision(6), since: ZoneTag(revision: 6, hash: "0123456789abcdef"), end: revision(7),
+            authors: ["anna"], answer: "{}")
         #expect(audience.publish(revision(7), by: change) == [plain, ben, anna, late])
         #expect(audience.next(for: ben) == .changed(change))
         for listener in [plain, anna, late] { #expect(audience.next(for: listener) == .moved(revision(7))) }

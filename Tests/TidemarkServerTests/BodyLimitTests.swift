@@ -19,10 +19,7 @@ import TidemarkGzip
             let fits = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer(repeating: 32, count: 100_000)))
             #expect(fits.text == "{\"bytes\":100000}\n")
             let tooLarge = try await server.send(
-                .POST,
-                "/sync",
-                body: .bytes(ByteBuffer(repeating: 32, count: 100_001))
-            )
+                .POST, "/sync", body: .bytes(ByteBuffer(repeating: 32, count: 100_001)))
             #expect(tooLarge.status == 413)
             #expect(try tooLarge.error.code == .tooLarge)
             #expect(try tooLarge.error.message.contains("100000 bytes"))
@@ -69,9 +66,7 @@ import TidemarkGzip
     {
         try await TestServer.run(ScriptedService(), limits: limits) { server in
             let answer = try await server.exchange(
-                "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(length)\r\n\r\n{",
-                until: "}\n"
-            )
+                "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(length)\r\n\r\n{", until: "}\n")
             #expect(answer.hasPrefix("HTTP/1.1 413 "))
             #expect(answer.contains("Connection: close"))
         }
@@ -81,9 +76,7 @@ import TidemarkGzip
         try await TestServer.run(ScriptedService(), limits: limits) { server in
             let answer = try await server.exchange(
                 "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n"
-                    + "Expect: 100-continue\r\n\r\n",
-                until: "}\n"
-            )
+                    + "Expect: 100-continue\r\n\r\n", until: "}\n")
             #expect(answer.hasPrefix("HTTP/1.1 413 "))
             #expect(answer.contains("Connection: close"))
         }
@@ -108,11 +101,7 @@ import TidemarkGzip
             let bomb = gzip([UInt8](repeating: 32, count: 20 << 20), level: 9)
             #expect(bomb.count < 100_000)
             let answer = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Content-Encoding": "gzip"],
-                body: .bytes(ByteBuffer(bytes: bomb))
-            )
+                .POST, "/sync", headers: ["Content-Encoding": "gzip"], body: .bytes(ByteBuffer(bytes: bomb)))
             #expect(answer.status == 413)
             #expect(try answer.error.code == .tooLarge)
         }

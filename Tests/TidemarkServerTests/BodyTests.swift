@@ -14,11 +14,8 @@ import TidemarkGzip
         try await TestServer.run(service) { server in
             let compressed = gzip(longJSON)
             let answer = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Content-Encoding": "gzip", "Accept-Encoding": "br, gzip"],
-                body: .bytes(ByteBuffer(bytes: compressed))
-            )
+                .POST, "/sync", headers: ["Content-Encoding": "gzip", "Accept-Encoding": "br, gzip"],
+                body: .bytes(ByteBuffer(bytes: compressed)))
             #expect(answer.status == 200)
             #expect(answer.headers.first(name: "Content-Encoding") == "gzip")
             #expect(answer.headers.first(name: "Content-Type") == "application/json")
@@ -36,11 +33,7 @@ import TidemarkGzip
             let plain = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
             #expect(plain.body == large + [UInt8(ascii: "\n")])
             let compressed = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Accept-Encoding": "gzip"],
-                body: .bytes(ByteBuffer())
-            )
+                .POST, "/sync", headers: ["Accept-Encoding": "gzip"], body: .bytes(ByteBuffer()))
             #expect(try gunzip(compressed.body, bytesMax: 16 << 20) == large)
         }
     }
@@ -49,11 +42,8 @@ import TidemarkGzip
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let answer = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*"],
-                body: .bytes(ByteBuffer(bytes: longJSON))
-            )
+                .POST, "/sync", headers: ["Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*"],
+                body: .bytes(ByteBuffer(bytes: longJSON)))
             #expect(answer.headers.first(name: "Content-Encoding") == nil)
             #expect(answer.body == longJSON + [UInt8(ascii: "\n")])
         }
@@ -63,11 +53,7 @@ import TidemarkGzip
     @Test func `a short answer is not compressed`() async throws {
         try await TestServer.run(ScriptedService { _, _ in Array("{}".utf8) }) { server in
             let answer = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Accept-Encoding": "gzip"],
-                body: .bytes(ByteBuffer())
-            )
+                .POST, "/sync", headers: ["Accept-Encoding": "gzip"], body: .bytes(ByteBuffer()))
             #expect(answer.headers.first(name: "Content-Encoding") == nil)
             #expect(answer.text == "{}")
         }
@@ -88,11 +74,7 @@ import TidemarkGzip
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let answer = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Content-Encoding": encoding],
-                body: .bytes(ByteBuffer(bytes: longJSON))
-            )
+                .POST, "/sync", headers: ["Content-Encoding": encoding], body: .bytes(ByteBuffer(bytes: longJSON)))
             #expect(answer.status == 415)
             #expect(answer.headers.first(name: "Accept-Encoding") == "gzip")
             #expect(try answer.error.code == .unsupportedEncoding)
@@ -109,11 +91,7 @@ import TidemarkGzip
             damaged[whole.count / 2] ^= 0xFF
             for body in [[], Array(whole.dropLast()), damaged, whole + [0], longJSON] {
                 let answer = try await server.send(
-                    .POST,
-                    "/sync",
-                    headers: ["Content-Encoding": "gzip"],
-                    body: .bytes(ByteBuffer(bytes: body))
-                )
+                    .POST, "/sync", headers: ["Content-Encoding": "gzip"], body: .bytes(ByteBuffer(bytes: body)))
                 #expect(answer.status == 400)
                 #expect(try answer.error.code == .malformedRequest)
             }

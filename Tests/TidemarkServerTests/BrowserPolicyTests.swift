@@ -9,10 +9,7 @@ import TidemarkCore
     typealias Verdict = BrowserPolicy.Verdict
 
     private func verdict(
-        host: String?,
-        origin: String? = nil,
-        site: String? = nil,
-        by policy: BrowserPolicy = .standard,
+        host: String?, origin: String? = nil, site: String? = nil, by policy: BrowserPolicy = .standard,
         isLoopback: Bool = true
     ) -> Verdict { policy.verdict(on: Headers(host: host, origin: origin, fetchSite: site), isLoopback: isLoopback) }
 

@@ -12,10 +12,7 @@ struct CannedServer {
     ///
     /// It waits for the head of a request, or, without `afterHead`, for any bytes.
     static func run(
-        _ bytes: [UInt8],
-        hangsUp: Bool = true,
-        afterHead: Bool = true,
-        body: (CannedServer) async throws -> Void
+        _ bytes: [UInt8], hangsUp: Bool = true, afterHead: Bool = true, body: (CannedServer) async throws -> Void
     ) async throws {
         try await run(inPiecesOf: .max, hangsUp: hangsUp, afterHead: afterHead, answer: { _ in bytes }, body: body)
     }
@@ -23,18 +20,14 @@ struct CannedServer {
     /// Runs `body` against a server that sends its answers in pieces of this many bytes, each after
     /// the one before was sent.
     static func run(
-        inPiecesOf pieceBytes: Int,
-        hangsUp: Bool = true,
-        afterHead: Bool = true,
-        answer: @escaping @Sendable (_ head: String) -> [UInt8],
-        body: (CannedServer) async throws -> Void
+        inPiecesOf pieceBytes: Int, hangsUp: Bool = true, afterHead: Bool = true,
+        answer: @escaping @Sendable (_ head: String) -> [UInt8], body: (CannedServer) async throws -> Void
     ) async throws {
         let listener = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton).childChannelInitializer {
             channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHandler(
-                    Handler(answer, pieceBytes: pieceBytes, hangsUp: hangsUp, afterHead: afterHead)
-                )
+                    Handler(answer, pieceBytes: pieceBytes, hangsUp: hangsUp, afterHead: afterHead))
             }
         }.bind(host: "127.0.0.1", port: 0).get()
         let server = CannedServer(listener: listener)
@@ -73,18 +66,11 @@ struct CannedServer {
             request += String(buffer: unwrapInboundIn(data))
             guard !afterHead || request.contains("\r\n\r\n") else { return }
             Self.write(
-                ByteBuffer(bytes: answer(request)),
-                inPiecesOf: pieceBytes,
-                to: context.channel,
-                hangsUp: hangsUp
-            )
+                ByteBuffer(bytes: answer(request)), inPiecesOf: pieceBytes, to: context.channel, hangsUp: hangsUp)
         }
 
         private static func write(
-            _ bytes: ByteBuffer,
-            inPiecesOf pieceBytes: Int,
-            to channel: any Channel,
-            hangsUp: Bool
+            _ bytes: ByteBuffer, inPiecesOf pieceBytes: Int, to channel: any Channel, hangsUp: Bool
         ) {
             var rest = bytes
             guard let piece = rest.readSlice(length: min(pieceBytes, rest.readableBytes)), piece.readableBytes > 0

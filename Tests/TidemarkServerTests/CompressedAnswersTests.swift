@@ -49,11 +49,8 @@ import TidemarkGzip
                     let revision = 1 + number % 2
                     tasks.addTask {
                         let answer = try await server.send(
-                            .POST,
-                            "/sync",
-                            headers: ["Accept-Encoding": "gzip"],
-                            body: .bytes(ByteBuffer(string: "{\"maxRevision\":\(revision)}"))
-                        )
+                            .POST, "/sync", headers: ["Accept-Encoding": "gzip"],
+                            body: .bytes(ByteBuffer(string: "{\"maxRevision\":\(revision)}")))
                         #expect(answer.headers.first(name: "Content-Encoding") == "gzip")
                         return (revision, answer.body)
                     }

@@ -69,15 +69,10 @@ import TidemarkTestSupport
         (401, "bearer", .signInNeeded, "does not accept the token"),
         (403, "", .notAllowed, "does not let this device in"),
     ]) func `401 and 403 of any proxy are distinguished, and pages for browsers are ignored`(
-        status: Int,
-        challenge: String,
-        code: ErrorCode,
-        words: String
+        status: Int, challenge: String, code: ErrorCode, words: String
     ) async throws {
         let dismissal = Gate.Dismissal(
-            status: .init(code: status),
-            headers: challenge.isEmpty ? [:] : [.wwwAuthenticate: challenge]
-        )
+            status: .init(code: status), headers: challenge.isEmpty ? [:] : [.wwwAuthenticate: challenge])
         try await Gate.run(token: nil, otherwise: dismissal) { gate in
             let transport = try HTTPTransport(url: gate.url, credentials: .token(Self.secret))
             let error = await failure { _ = try await transport.digest(zone: "main") }
@@ -120,9 +115,7 @@ import TidemarkTestSupport
         }
     }
 
-    @Test(arguments: ["old", "other", nil]) func `a token refused twice is not retried`(
-        fresh: String?
-    ) async throws {
+    @Test(arguments: ["old", "other", nil]) func `a token refused twice is not retried`(fresh: String?) async throws {
         try await Gate.run(token: "right") { gate in
             let transport = try HTTPTransport(url: gate.url, credentials: .provider { $0 == .refused ? fresh : "old" })
             let error = await failure { _ = try await transport.digest(zone: "main") }

@@ -24,8 +24,7 @@ import TidemarkTestSupport
                 let database = try DatabaseQueue(path: path)
                 try await database.write {
                     try $0.execute(
-                        sql: "CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT)"
-                    )
+                        sql: "CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY AUTOINCREMENT, text TEXT)")
                 }
                 let engine = try await SyncEngine(database, server: server.url, name: name)
                 try await engine.sync()
@@ -59,11 +58,8 @@ import TidemarkTestSupport
             ]
             for (header, name) in names {
                 let answer = try await server.send(
-                    .POST,
-                    "/sync",
-                    headers: HTTPHeaders([("Tidemark-Device-Name", header)]),
-                    body: .bytes(Array(#"{"maxRevision":1,"device":"phone","changeSets":[]}"#.utf8))
-                )
+                    .POST, "/sync", headers: HTTPHeaders([("Tidemark-Device-Name", header)]),
+                    body: .bytes(Array(#"{"maxRevision":1,"device":"phone","changeSets":[]}"#.utf8)))
                 #expect(answer.status == 200)
                 #expect(cluster.store.contacts.take().map(\.name) == [name], "\(header)")
             }

@@ -20,8 +20,7 @@ import TidemarkCore
     ]
 
     @Test(arguments: statuses) func `every error keeps its code, text, recovery and place in the answer`(
-        code: ErrorCode,
-        status: Int
+        code: ErrorCode, status: Int
     ) async throws {
         let place = TidemarkError.Place(changeSet: 2, id: "c0ffee", table: "cities", key: "[1,\"é\"]", column: "name")
         let thrown = TidemarkError(code, "What happened.", fix: "What to do.", place: place)
@@ -39,11 +38,7 @@ import TidemarkCore
 
     @Test func `a place has only known members`() async throws {
         let thrown = TidemarkError(
-            .unknownTable,
-            "No table tems.",
-            fix: "Write teams.",
-            place: .init(changeSet: 0, table: "tems")
-        )
+            .unknownTable, "No table tems.", fix: "Write teams.", place: .init(changeSet: 0, table: "tems"))
         try await TestServer.run(ScriptedService { _, _ in throw thrown }) { server in
             let answer = try await server.send(.POST, "/sync", body: .bytes(ByteBuffer()))
             #expect(
@@ -100,8 +95,7 @@ import TidemarkCore
             let record = try await server.send(.POST, "/tables/note/5", body: .bytes(ByteBuffer(string: "{}")))
             #expect(record.headers["Content-Type"] == ["application/problem+json"])
             #expect(
-                try record.error.fix == "It answers to GET, HEAD, PATCH, PUT, DELETE. POST a new record to its table."
-            )
+                try record.error.fix == "It answers to GET, HEAD, PATCH, PUT, DELETE. POST a new record to its table.")
             let table = try await server.send(.PATCH, "/tables/note", body: .bytes(ByteBuffer(string: "{}")))
             #expect(try table.error.fix.hasSuffix("Add the key of the record.") == true)
         }
@@ -180,10 +174,7 @@ import TidemarkCore
     @Test func `a port in use is a typed error, not a crash`() async throws {
         try await TestServer.run(ScriptedService()) { server in
             let second = TidemarkServerApplication(
-                service: ScriptedService(),
-                port: server.port,
-                logger: server.log.logger
-            )
+                service: ScriptedService(), port: server.port, logger: server.log.logger)
             let error = await #expect(throws: TidemarkError.self) { try await second.run(stopsOnSignals: false) }
             #expect(error?.code == .invalidArgument)
             #expect(error?.message.contains("127.0.0.1:\(server.port)") == true)

@@ -17,8 +17,7 @@ import TidemarkTestSupport
     }
 
     private static let edit = Array(
-        #"{"maxRevision":1,"changeSets":[{"notes":{"create":[-1],"attributes":{"-1":{}}}}]}"#.utf8
-    )
+        #"{"maxRevision":1,"changeSets":[{"notes":{"create":[-1],"attributes":{"-1":{}}}}]}"#.utf8)
 
     @Test func `D2: a commit sends the zone's revision to every listener`() async throws {
         let cluster = try cluster()
@@ -32,8 +31,7 @@ import TidemarkTestSupport
             for listener in [a, b] {
                 #expect(await listener.line("id: ") == "id: \(start.epoch):2")
                 #expect(
-                    await listener.line("data: ") == #"data: {"zone":"main","epoch":"\#(start.epoch)","revision":2}"#
-                )
+                    await listener.line("data: ") == #"data: {"zone":"main","epoch":"\#(start.epoch)","revision":2}"#)
             }
         }
     }
@@ -202,9 +200,7 @@ import TidemarkTestSupport
         (1_048_576, 14_096, 10_000), (20_000, 14_096, 10_000), (10_240, 10_112, 6_016), (1_024, 896, 448),
         (256, 128, 64), (64, 2, 1), (Int.max, 14_096, 10_000),
     ]) func `rule 21: under any limit of open files, listeners leave room for syncs`(
-        files: Int,
-        connections: Int,
-        listeners: Int
+        files: Int, connections: Int, listeners: Int
     ) {
         let room = ConnectionRoom(syncs: 4_096, listeners: 10_000, files: files)
         #expect(room.connections == connections)

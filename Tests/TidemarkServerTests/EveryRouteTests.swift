@@ -47,10 +47,8 @@ import TidemarkTestSupport
             [
                 listing,
                 Listing(
-                    route: listing.route.replacing(" /", with: " /zones/{zone}/"),
-                    decision: listing.decision,
-                    status: listing.status
-                ),
+                    route: listing.route.replacing(" /", with: " /zones/{zone}/"), decision: listing.decision,
+                    status: listing.status),
             ]
         } + [
             Listing(route: "POST /token", decision: .holders, status: 400),
@@ -139,11 +137,9 @@ import TidemarkTestSupport
                             status = refusal
                         }
                         let answer = try await server.send(
-                            HTTPMethod(rawValue: method.rawValue),
-                            Self.path(route),
+                            HTTPMethod(rawValue: method.rawValue), Self.path(route),
                             headers: stranger.authorization.map { ["Authorization": $0] } ?? [:],
-                            body: method == .post ? .bytes(.init(string: Self.edit)) : nil
-                        )
+                            body: method == .post ? .bytes(.init(string: Self.edit)) : nil)
                         let what = "\(method) \(route.path) by \(stranger.name)"
                         #expect(answer.status == status, "\(what)")
                         let challenge = answer.headers.first(name: "WWW-Authenticate")
@@ -187,15 +183,10 @@ import TidemarkTestSupport
                 for method in route.methods {
                     for stranger in strangers {
                         let there = try await server.wire(
-                            method.rawValue,
-                            Self.path(route, zone: "main"),
-                            authorization: stranger.authorization
-                        )
+                            method.rawValue, Self.path(route, zone: "main"), authorization: stranger.authorization)
                         let absent = try await server.wire(
-                            method.rawValue,
-                            Self.path(route, zone: "nowhere%2Fat%00all"),
-                            authorization: stranger.authorization
-                        )
+                            method.rawValue, Self.path(route, zone: "nowhere%2Fat%00all"),
+                            authorization: stranger.authorization)
                         #expect(there == absent, "\(method) \(route.path) by \(stranger.name)")
                         #expect(there.hasPrefix("HTTP/1.1 \(stranger.statuses.members) "))
                     }
@@ -223,11 +214,8 @@ import TidemarkTestSupport
                 case .members, .users, .anybody: token = reader
                 }
                 let status = try await server.head(
-                    HTTPMethod(rawValue: route.method.rawValue),
-                    Self.path(route),
-                    authorization: "bearer \(token)",
-                    body: route.method == .post ? #"{"maxRevision":1}"# : nil
-                )
+                    HTTPMethod(rawValue: route.method.rawValue), Self.path(route), authorization: "bearer \(token)",
+                    body: route.method == .post ? #"{"maxRevision":1}"# : nil)
                 #expect(status == listing.status, "\(listing.route)")
             }
             for policy in [AccessPolicy.ownUsers, AccessPolicy(hasOwnUsers: false)] {
@@ -263,11 +251,7 @@ import TidemarkTestSupport
         try await TestServer.run(guarded.service, gate: guarded.bench.gate) { server in
             func exchange(_ token: String, _ body: String) async throws -> TestServer.Answer {
                 try await server.send(
-                    .POST,
-                    "/token",
-                    headers: ["Authorization": "Bearer \(token)"],
-                    body: .bytes(.init(string: body))
-                )
+                    .POST, "/token", headers: ["Authorization": "Bearer \(token)"], body: .bytes(.init(string: body)))
             }
             func token(_ answer: TestServer.Answer) throws -> String {
                 let pattern = /{"expires":(\d+),"token":"(tmd_\w+)","user":"anna"}\n/

@@ -11,9 +11,9 @@ import TidemarkTestSupport
 /// A device without rows that asks for them while the server still writes the file.
 @Suite struct FirstSnapshotTests {
     /// Runs `body` with a zone whose transactions a test can hold up, behind a server whose clock stands still.
-    private static func run(
-        _ body: @Sendable (TestServer, Latch, StoppedClock, _ file: String) async throws -> Void
-    ) async throws {
+    private static func run(_ body: @Sendable (TestServer, Latch, StoppedClock, _ file: String) async throws -> Void)
+        async throws
+    {
         let folder = FileManager.default.temporaryDirectory.appending(path: "tidemark-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         // A folder left behind in the system's temporary folder harms no other test.
@@ -23,9 +23,7 @@ import TidemarkTestSupport
         let store = try EmbeddedStore(
             path: folder.appending(path: "zone.sqlite").path,
             schemaSQL: "CREATE TABLE note (id INTEGER PRIMARY KEY, v TEXT); INSERT INTO note (v) VALUES ('x')",
-            newEpoch: UUID(),
-            now: latch.passing
-        )
+            newEpoch: UUID(), now: latch.passing)
         try await TestServer.run(store, clock: clock) { server in
             try await body(server, latch, clock, folder.appending(path: "device.sqlite").path)
         }

@@ -31,9 +31,7 @@ struct Gate: Sendable {
 
     /// Runs `body` against a gate that accepts one token, or none.
     static func run(
-        token: String?,
-        otherwise dismissal: Dismissal = Dismissal(),
-        body: @Sendable (Gate) async throws -> Void
+        token: String?, otherwise dismissal: Dismissal = Dismissal(), body: @Sendable (Gate) async throws -> Void
     ) async throws {
         let visitLog = NIOLockedValueBox<[Visit]>([])
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
@@ -41,8 +39,7 @@ struct Gate: Sendable {
             responder: Guard(token: token, dismissal: dismissal, visitLog: visitLog),
             configuration: ApplicationConfiguration(address: .hostname("127.0.0.1", port: 0)),
             onServerRunning: { channel in listening.yield(channel.localAddress?.port ?? 0) },
-            logger: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() }
-        )
+            logger: Logger(label: "gate") { _ in SwiftLogNoOpLogHandler() })
         let running = Task {
             defer { listening.finish() }
             try await application.run()
@@ -70,24 +67,17 @@ struct Gate: Sendable {
         func respond(to request: Request, context: Context) async throws -> Response {
             let body = try await request.body.collect(upTo: 64 << 20)
             let visit = Visit(
-                path: request.uri.path,
-                authorization: request.headers[.authorization],
-                bodyBytes: body.readableBytes
-            )
+                path: request.uri.path, authorization: request.headers[.authorization], bodyBytes: body.readableBytes)
             visitLog.withLockedValue { $0.append(visit) }
             guard let token, visit.authorization == "Bearer \(token)" else {
                 return Response(
-                    status: dismissal.status,
-                    headers: dismissal.headers,
-                    body: ResponseBody(byteBuffer: ByteBuffer(string: dismissal.text))
-                )
+                    status: dismissal.status, headers: dismissal.headers,
+                    body: ResponseBody(byteBuffer: ByteBuffer(string: dismissal.text)))
             }
             let json = try JSONEncoder().encode(ScriptedService.digest(of: "main"))
             return Response(
-                status: .ok,
-                headers: [.contentType: "application/json"],
-                body: ResponseBody(byteBuffer: ByteBuffer(bytes: json))
-            )
+                status: .ok, headers: [.contentType: "application/json"],
+                body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
         }
     }
 }

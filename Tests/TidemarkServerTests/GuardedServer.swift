@@ -23,8 +23,7 @@ final class GuardedServer: Sendable {
     init() async throws {
         cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
-            seed: "INSERT INTO notes VALUES (1, 'first')"
-        )
+            seed: "INSERT INTO notes VALUES (1, 'first')")
         path = cluster.folder.appending(path: "access.sqlite").path
         users = try AccessFile(path: path)
         service = ZoneDirectory(main: cluster.store, folder: cluster.folder.appending(path: "zones"))
@@ -104,8 +103,7 @@ extension TestServer {
         let upload = method == "POST" ? "Content-Length: 1000000\r\nExpect: 100-continue\r\n" : ""
         let answer = try await exchange(
             "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(header)\(upload)\r\n",
-            until: method == "HEAD" ? "\r\n\r\n" : "}\n"
-        )
+            until: method == "HEAD" ? "\r\n\r\n" : "}\n")
         return answer.replacing(/Date: [^\r]*\r\n/, with: "")
     }
 }

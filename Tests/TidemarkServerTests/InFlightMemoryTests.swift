@@ -37,10 +37,7 @@ import TidemarkGzip
                 for _ in 0..<30 {
                     tasks.addTask {
                         let answer = try await server.send(
-                            .POST,
-                            "/sync",
-                            headers: ["Content-Encoding": "gzip"],
-                            body: .bytes(ByteBuffer(bytes: bomb))
+                            .POST, "/sync", headers: ["Content-Encoding": "gzip"], body: .bytes(ByteBuffer(bytes: bomb))
                         )
                         if answer.status != 200 { crowd.arrived(holding: 0) }
                         return answer
@@ -96,8 +93,7 @@ import TidemarkGzip
         let registry = PrometheusRegistry()
         try await TestServer.run(service, limits: limits, registry: registry) { server in
             let channel = try await server.connectWithoutReading(
-                sending: "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n123"
-            )
+                sending: "POST /sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n123")
             try await Self.until(server) { try Self.held(registry) >= 2 * Self.mebibyte }
             let post = { @Sendable (bytes: Int) in
                 let body = ByteBuffer(repeating: 32, count: bytes)
@@ -132,11 +128,7 @@ import TidemarkGzip
             }
             let damaged = gzip([UInt8](repeating: 32, count: 500_000)).dropLast(4)
             let answer = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Content-Encoding": "gzip"],
-                body: .bytes(ByteBuffer(bytes: damaged))
-            )
+                .POST, "/sync", headers: ["Content-Encoding": "gzip"], body: .bytes(ByteBuffer(bytes: damaged)))
             #expect(answer.status == 400)
             try await Self.untilNothingIsHeld(registry, server)
         }
@@ -147,11 +139,7 @@ import TidemarkGzip
         limits.inFlightBytesMax = 2 * Self.mebibyte
         let error = await #expect(throws: TidemarkError.self) {
             let application = TidemarkServerApplication(
-                service: ScriptedService(),
-                port: 0,
-                limits: limits,
-                logger: LogLines().logger
-            )
+                service: ScriptedService(), port: 0, limits: limits, logger: LogLines().logger)
             try await application.run(stopsOnSignals: false)
         }
         #expect(error?.code == .invalidArgument)

@@ -112,8 +112,7 @@ import TidemarkTestSupport
 
     @Test(arguments: ["disabled", "removed", "revoked"], ["/events", "/events?device=d", "/changes"])
     func `nothing that is committed after the acknowledged end of a right reaches an open stream`(
-        change: String,
-        path: String
+        change: String, path: String
     ) async throws {
         let site = try Site(tickMilliseconds: Self.never)
         let anna = try await site.add("anna")
@@ -192,8 +191,7 @@ import TidemarkTestSupport
             let request = try await RawListener.connect(
                 server,
                 sending: "POST /sync HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(anna)\r\n"
-                    + "Content-Length: \(body.utf8.count)\r\nExpect: 100-continue\r\n\r\n"
-            )
+                    + "Content-Length: \(body.utf8.count)\r\nExpect: 100-continue\r\n\r\n")
             // The server has admitted the sender.
             #expect(await request.line("HTTP/1.1") == "HTTP/1.1 100 Continue")
             try await site.end("anna", by: "removed", token: anna)

@@ -57,8 +57,7 @@ import TidemarkTestSupport
     func `F5: a sync without news is one request of at most 300 bytes in both directions`(revision: Int) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try cluster.writeOutside(
-            "UPDATE tidemark_zone SET revision = \(revision), horizon = \(revision), adopted = \(revision)"
-        )
+            "UPDATE tidemark_zone SET revision = \(revision), horizon = \(revision), adopted = \(revision)")
         try await place(cluster) { place in
             for _ in 0..<3 {
                 let cost = try await place.sync()
@@ -106,9 +105,9 @@ import TidemarkTestSupport
 
     // MARK: No false 304
 
-    @Test(arguments: [false, true]) func `A10: a server restored from a backup never answers 304`(
-        isSaid: Bool
-    ) async throws {
+    @Test(arguments: [false, true]) func `A10: a server restored from a backup never answers 304`(isSaid: Bool)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         try await place(cluster) { place in
             let backup = try await place.cluster.backUp()
@@ -182,11 +181,7 @@ import TidemarkTestSupport
             #expect(short.headers.first(name: "Cache-Control") == "no-store")
             let body = #"{"maxRevision":\#(first.revision),"device":"other","settled":true}"#
             let full = try await server.send(
-                .POST,
-                "/sync",
-                headers: ["Accept-Encoding": "gzip"],
-                body: .bytes(ByteBuffer(string: body))
-            )
+                .POST, "/sync", headers: ["Accept-Encoding": "gzip"], body: .bytes(ByteBuffer(string: body)))
             #expect(short.body == full.body)
             let tag = try #require(short.headers.first(name: "ETag"))
             try await anna.engine.sync()
@@ -197,9 +192,7 @@ import TidemarkTestSupport
             let head = "Host: localhost\r\nIf-None-Match: \(tag)\r\n\r\n"
             for method in ["GET", "HEAD"] {
                 let text = try await server.exchange(
-                    "\(method) /zones/main/sync?device=o%20ther HTTP/1.1\r\n\(head)",
-                    until: "\r\n\r\n"
-                )
+                    "\(method) /zones/main/sync?device=o%20ther HTTP/1.1\r\n\(head)", until: "\r\n\r\n")
                 let lines = text.split(separator: "\r\n").map(String.init)
                 #expect(lines.first == "HTTP/1.1 304 Not Modified")
                 #expect(

@@ -142,11 +142,7 @@ import TidemarkTestSupport
             RouteTable.isAboutRecords(route.path) && !route.path.hasPrefix("/zones/")
         }
         let served = Set(routes.map { "\($0.method.rawValue) \($0.path)" })
-        let json = OpenAPIDocument(
-            SyncSchema(tables: []),
-            prefix: "",
-            routes: served
-        ).json
+        let json = OpenAPIDocument(SyncSchema(tables: []), prefix: "", routes: served).json
         let paths = try object(try Self.parse(json), "paths")
         let zone = routes.filter { !$0.path.contains("{table}") }
         for route in zone {
@@ -163,16 +159,8 @@ import TidemarkTestSupport
             }
             let id = SyncedTable.Column(name: "id", type: "INTEGER", isNotNull: true, defaultSQL: nil)
             return SyncedTable(
-                name: "t\(number)",
-                columns: [id] + columns,
-                key: ["id"],
-                keyKind: .integer,
-                isAutoincrement: false,
-                references: [],
-                uniques: [],
-                sql: "CREATE TABLE t\(number) (id INTEGER PRIMARY KEY)",
-                indexSQL: []
-            )
+                name: "t\(number)", columns: [id] + columns, key: ["id"], keyKind: .integer, isAutoincrement: false,
+                references: [], uniques: [], sql: "CREATE TABLE t\(number) (id INTEGER PRIMARY KEY)", indexSQL: [])
         }
         let schema = SyncSchema(tables: tables)
         let documents = OpenAPIDocuments()

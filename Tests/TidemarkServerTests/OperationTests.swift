@@ -139,8 +139,7 @@ import TidemarkTestSupport
         try await TestServer.run(bench.store, registry: bench.registry) { server in
             bench.latch.close()
             let answers = try await withThrowingTaskGroup(
-                of: (Int, TestServer.Answer).self,
-                returning: [Int: TestServer.Answer].self
+                of: (Int, TestServer.Answer).self, returning: [Int: TestServer.Answer].self
             ) { tasks in
                 for number in 1...50 {
                     tasks.addTask { (number, try await Self.post(server, "/sync", GroupBench.push(number))) }
@@ -197,11 +196,7 @@ import TidemarkTestSupport
             let answer = try await Self.post(server, "/sync", #"{"maxRevision":2}"#)
             let end = try JSONDecoder().decode(End.self, from: Data(answer.body))
             let tag = ZoneTag(
-                epoch: end.epoch,
-                schema: end.schema,
-                revision: end.maxRevision,
-                fingerprint: end.fingerprint
-            )
+                epoch: end.epoch, schema: end.schema, revision: end.maxRevision, fingerprint: end.fingerprint)
             let before = try await server.page()
             for _ in 1...10 {
                 let news = try await server.send(.GET, "/sync?device=x", headers: ["If-None-Match": tag.entityTag])

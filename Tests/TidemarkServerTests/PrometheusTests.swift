@@ -70,8 +70,7 @@ import TidemarkEngine
         let nasty = "quote \" slash \\ line \n end"
         Counter(
             label: "http.server-requests_total",
-            dimensions: [("path.of", nasty), ("__name", "x"), ("1", "y"), ("le", "z"), ("1", "2")],
-            factory: registry
+            dimensions: [("path.of", nasty), ("__name", "x"), ("1", "y"), ("le", "z"), ("1", "2")], factory: registry
         ).increment()
         let page = try PrometheusPage(registry.text())
         let labels = ["path_of": nasty, "x__name": "x", "_1": "y"]

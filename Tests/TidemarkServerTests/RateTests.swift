@@ -29,11 +29,9 @@ import TidemarkEngine
 
         func remembers(token: String) -> Bool { known.withLock { $0.contains(token) } }
 
-        func access(
-            to zone: String,
-            token: String?,
-            admitting admit: @Sendable (Caller) throws -> Void
-        ) async throws -> ZoneAccess {
+        func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
+            -> ZoneAccess
+        {
             let caller = try await caller(token: token)
             try admit(caller)
             return ZoneAccess(zone: zone, caller: caller, role: .writer)
@@ -58,8 +56,7 @@ import TidemarkEngine
     }
 
     private static func run(
-        _ change: (inout RateLimits) -> Void = { _ in },
-        random: Double = 0,
+        _ change: (inout RateLimits) -> Void = { _ in }, random: Double = 0,
         body: @escaping @Sendable (TestServer, ScriptedService, CountingGate, Time) async throws -> Void
     ) async throws {
         var limits = RateLimits.standard
@@ -80,11 +77,7 @@ import TidemarkEngine
         try await Self.run(limit) { server, service, _, time in
             let post = { @Sendable in
                 try await server.send(
-                    .POST,
-                    "/sync",
-                    headers: Self.headers("good"),
-                    body: .bytes(ByteBuffer(string: "{}"))
-                )
+                    .POST, "/sync", headers: Self.headers("good"), body: .bytes(ByteBuffer(string: "{}")))
             }
             #expect(try await post().status == 200)
             #expect(try await post().status == 200)
@@ -232,11 +225,7 @@ import TidemarkEngine
                 continuation.finish()
             }
             let long = try await server.send(
-                .POST,
-                "/sync",
-                headers: Self.headers("good"),
-                body: .stream(pieces, length: .unknown)
-            )
+                .POST, "/sync", headers: Self.headers("good"), body: .stream(pieces, length: .unknown))
             #expect(long.status == 429)
             #expect(service.calls.isEmpty)
             // A burst is due in a second, so a debt of one ends after another.
@@ -306,9 +295,7 @@ import TidemarkEngine
         try await TestServer.run(ScriptedService()) { server in
             _ = try await server.send(.GET, "/schema", headers: [name: value])
             #expect(
-                !server.log.all.contains { $0.contains("--behind-proxy") },
-                "a server without limits has none to share"
-            )
+                !server.log.all.contains { $0.contains("--behind-proxy") }, "a server without limits has none to share")
         }
     }
 

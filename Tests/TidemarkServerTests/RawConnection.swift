@@ -6,8 +6,7 @@ extension TestServer {
     /// Sends bytes and hangs up.
     func send(_ request: String) async throws {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connect(
-            host: "127.0.0.1",
-            port: port
+            host: "127.0.0.1", port: port
         ).get()
         try await channel.writeAndFlush(ByteBuffer(string: request))
         try await channel.close()
@@ -35,8 +34,7 @@ extension TestServer {
     /// Sends bytes, and never reads the answer.
     func connectWithoutReading(sending request: String) async throws -> any Channel {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelOption(
-            .autoRead,
-            value: false
+            .autoRead, value: false
         ).channelOption(.socketOption(.so_rcvbuf), value: 16 << 10).connect(host: "127.0.0.1", port: port).get()
         try await channel.writeAndFlush(ByteBuffer(string: request))
         return channel

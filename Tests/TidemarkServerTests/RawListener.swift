@@ -14,10 +14,7 @@ final class RawListener {
 
     /// Requests events, and reads them unless the test delays that.
     static func open(
-        _ server: TestServer,
-        path: String = "/events",
-        lastEventID: String? = nil,
-        token: String? = nil,
+        _ server: TestServer, path: String = "/events", lastEventID: String? = nil, token: String? = nil,
         reads: Bool = true
     ) async throws -> RawListener {
         let id = lastEventID.map { "Last-Event-ID: \($0)\r\n" } ?? ""
@@ -30,8 +27,7 @@ final class RawListener {
     static func connect(_ server: TestServer, sending request: String, reads: Bool = true) async throws -> RawListener {
         let (pieces, continuation) = AsyncStream.makeStream(of: String.self)
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).channelOption(
-            ChannelOptions.autoRead,
-            value: reads
+            ChannelOptions.autoRead, value: reads
         ).channelOption(ChannelOptions.socketOption(.so_rcvbuf), value: 4_096).channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture {
                 try channel.pipeline.syncOperations.addHandler(Collector(continuation))

@@ -75,8 +75,7 @@ import TidemarkTestSupport
             try await device.engine.sync()
             #expect(
                 try await server.rows("SELECT text FROM notes ORDER BY text") == Self.edits + ["first", "second"],
-                "request \(number)"
-            )
+                "request \(number)")
             #expect(try await device.engine.conflicts().isEmpty)
             #expect(try await device.engine.status().pendingChangeSets == 0)
             #expect(refusals.withLockedValue { $0 } <= 1, "the credentials are asked once")

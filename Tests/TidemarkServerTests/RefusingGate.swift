@@ -34,11 +34,9 @@ final class RefusingGate: AccessGate, TokenIssuer {
         return try await real.caller(token: token)
     }
 
-    func access(
-        to zone: String,
-        token: String?,
-        admitting admit: @Sendable (Caller) throws -> Void
-    ) async throws -> ZoneAccess {
+    func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
+        -> ZoneAccess
+    {
         try count(token)
         return try await real.access(to: zone, token: token, admitting: admit)
     }

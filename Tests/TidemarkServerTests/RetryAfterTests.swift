@@ -33,10 +33,8 @@ import TidemarkCore
             let database = try DatabaseQueue()
             try await database.write { try $0.execute(sql: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)") }
             let engine = try await SyncEngine(
-                database,
-                server: server.url,
-                environment: .init(now: { clock.withLockedValue { $0 } }, newID: { UUID() })
-            )
+                database, server: server.url,
+                environment: .init(now: { clock.withLockedValue { $0 } }, newID: { UUID() }))
             try await database.write { try $0.execute(sql: "INSERT INTO notes (text) VALUES ('mine')") }
             let first = await #expect(throws: TidemarkError.self) { try await engine.sync() }
             #expect(first?.code.rawValue == code)
@@ -65,8 +63,7 @@ import TidemarkCore
 
     @Test func `the 429 of a proxy is understood by its status alone`() async throws {
         try await CannedServer.run(
-            status: "429 Too Many Requests",
-            headers: ["Content-Type: text/html", "Retry-After: 7"],
+            status: "429 Too Many Requests", headers: ["Content-Type: text/html", "Retry-After: 7"],
             content: "<h1>nginx</h1>"
         ) { server in
             let transport = try HTTPTransport(url: server.url)

@@ -51,10 +51,7 @@ import TidemarkTestSupport
                 var generator = SeededGenerator(seed: 7)
                 try Members(statements, now: start).add("anna")
                 return try Tokens(statements, now: start).issue(
-                    .signIn,
-                    to: "anna",
-                    duration: Tokens.signInDuration,
-                    using: &generator
+                    .signIn, to: "anna", duration: Tokens.signInDuration, using: &generator
                 ).text
             }
         }
@@ -141,9 +138,9 @@ import TidemarkTestSupport
         #expect(try await world.send(keeper) != first)
     }
 
-    @Test(arguments: Kill.allCases) private func `a process that ends at any step leaves a usable token`(
-        kill: Kill
-    ) async throws {
+    @Test(arguments: Kill.allCases) private func `a process that ends at any step leaves a usable token`(kill: Kill)
+        async throws
+    {
         let world = try await World()
         // At the sign-in: the person's token can be exchanged again.
         world.kill.withLockedValue { $0 = kill }
@@ -231,10 +228,7 @@ import TidemarkTestSupport
         let second = try await world.access.transaction { statements in
             var generator = SeededGenerator(seed: 8)
             return try Tokens(statements, now: 1_800_000_000_000).issue(
-                .signIn,
-                to: "anna",
-                duration: Tokens.signInDuration,
-                using: &generator
+                .signIn, to: "anna", duration: Tokens.signInDuration, using: &generator
             ).text
         }
         try await world.send(try world.process(offering: second))

@@ -15,11 +15,8 @@ import Testing
 
         func send(_ method: HTTPMethod, _ path: String, _ body: String? = nil) async throws -> TestServer.Answer {
             try await server.send(
-                method,
-                path,
-                headers: ["Authorization": "Bearer \(token)"],
-                body: body.map { .bytes(.init(string: $0)) }
-            )
+                method, path, headers: ["Authorization": "Bearer \(token)"],
+                body: body.map { .bytes(.init(string: $0)) })
         }
 
         /// Sends a request that must succeed, and returns a text member of the answer.
@@ -95,11 +92,7 @@ import Testing
     @Test func `nobody becomes a member unasked, and the answer does not tell who is a user`() async throws {
         try await Self.run { anna, ben, server in
             let zone = try await anna.member(
-                "zone",
-                of: .POST,
-                "/zones",
-                #"{"kind":"shared","title":"A","request":"1"}"#
-            )
+                "zone", of: .POST, "/zones", #"{"kind":"shared","title":"A","request":"1"}"#)
             var answers: [String] = []
             for name in ["ben", "nobody-at-all"] {
                 for role in ["reader", "writer", "owner"] {
@@ -113,11 +106,7 @@ import Testing
             #expect(try await !ben.send(.GET, "/zones").text.contains(zone))
             // A former member is asked again, too.
             let secret = try await anna.member(
-                "invitation",
-                of: .POST,
-                "/zones/\(zone)/invitations",
-                #"{"role":"reader"}"#
-            )
+                "invitation", of: .POST, "/zones/\(zone)/invitations", #"{"role":"reader"}"#)
             #expect(try await ben.send(.POST, "/invitations", #"{"invitation":"\#(secret)"}"#).status == 200)
             #expect(try await anna.send(.PUT, "/zones/\(zone)/members/ben", #"{"role":"writer"}"#).status == 204)
             #expect(try await anna.send(.DELETE, "/zones/\(zone)/members/ben").status == 204)
@@ -132,11 +121,7 @@ import Testing
             let creation = try await anna.send(.POST, "/zones", #"{"kind":"shared","title":\#(text),"request":"2"}"#)
             #expect(creation.status == 400)
             let zone = try await anna.member(
-                "zone",
-                of: .POST,
-                "/zones",
-                #"{"kind":"shared","title":"A","request":"3"}"#
-            )
+                "zone", of: .POST, "/zones", #"{"kind":"shared","title":"A","request":"3"}"#)
             let change = try await anna.send(.PATCH, "/zones/\(zone)", #"{"title":\#(text)}"#)
             #expect(change.status == 400 && change.text.contains("control characters"))
         }

@@ -102,8 +102,7 @@ import TidemarkTestSupport
         // Its header says what no disk holds.
         (gzip(database(pages: .max, bytes: 4_096)), .storageFailed),
     ]) func `a snapshot that would fill the disk is refused as soon as that shows, and removed`(
-        file: [UInt8],
-        code: ErrorCode
+        file: [UInt8], code: ErrorCode
     ) async throws {
         try await withSnapshot(file) { service, directory in
             try await TestServer.run(service) { server in
@@ -161,8 +160,7 @@ import TidemarkTestSupport
     }
 
     private func withSnapshot(
-        _ bytes: [UInt8],
-        body: (_ service: ScriptedService, _ directory: String) async throws -> Void
+        _ bytes: [UInt8], body: (_ service: ScriptedService, _ directory: String) async throws -> Void
     ) async throws {
         try await withTemporaryDirectory { directory in
             let snapshot = try snapshotFile(bytes, in: directory)

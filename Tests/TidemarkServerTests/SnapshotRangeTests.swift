@@ -10,10 +10,7 @@ import TidemarkEngine
     @Test func `case 59: a range request with the file's tag gets the rest of the file`() async throws {
         try await withServer { server, snapshot in
             let answer = try await server.send(
-                .GET,
-                "/snapshot",
-                headers: ["Range": "bytes=150000-", "If-Range": "\"\(snapshot.tag)\""]
-            )
+                .GET, "/snapshot", headers: ["Range": "bytes=150000-", "If-Range": "\"\(snapshot.tag)\""])
             #expect(answer.status == 206)
             #expect(answer.body == Array(content[150_000...]))
             let headers = answer.headers
@@ -31,10 +28,7 @@ import TidemarkEngine
     ]) func `a range includes its last byte`(range: String, part: ClosedRange<Int>) async throws {
         try await withServer { server, snapshot in
             let answer = try await server.send(
-                .GET,
-                "/snapshot",
-                headers: ["Range": range, "If-Range": "\"\(snapshot.tag)\""]
-            )
+                .GET, "/snapshot", headers: ["Range": range, "If-Range": "\"\(snapshot.tag)\""])
             #expect(answer.status == 206)
             #expect(answer.body == Array(content[part]))
         }
@@ -65,10 +59,7 @@ import TidemarkEngine
     func `a range after the end is refused with the file's length`(range: String) async throws {
         try await withServer { server, snapshot in
             let answer = try await server.send(
-                .GET,
-                "/snapshot",
-                headers: ["Range": range, "If-Range": "\"\(snapshot.tag)\""]
-            )
+                .GET, "/snapshot", headers: ["Range": range, "If-Range": "\"\(snapshot.tag)\""])
             #expect(answer.status == 416)
             #expect(answer.headers.first(name: "Content-Range") == "bytes */200000")
             #expect(try answer.error.code == .rangeNotSatisfiable)
@@ -78,10 +69,7 @@ import TidemarkEngine
     @Test func `HEAD ignores ranges`() async throws {
         try await withServer { server, snapshot in
             let answer = try await server.send(
-                .HEAD,
-                "/snapshot",
-                headers: ["Range": "bytes=5-", "If-Range": "\"\(snapshot.tag)\""]
-            )
+                .HEAD, "/snapshot", headers: ["Range": "bytes=5-", "If-Range": "\"\(snapshot.tag)\""])
             #expect(answer.status == 200)
             #expect(answer.headers.first(name: "Content-Length") == "200000")
             #expect(answer.headers.first(name: "Accept-Ranges") == "bytes")

@@ -50,8 +50,7 @@ import TidemarkTestSupport
         let later = noise(count: 800_000, seed: 7)
         try await withRelay([Self.content, later]) { _, relay, files, directory in
             relay.follow(
-                RelayPlan([.cut(.down, after: 500_000), .cut(.down, after: 200_000), .cut(.down, after: 200_000)])
-            )
+                RelayPlan([.cut(.down, after: 500_000), .cut(.down, after: 200_000), .cut(.down, after: 200_000)]))
             let totals = NIOLockedValueBox<[Int64?]>([])
             let path = directory + "/device.sqlite"
             try await transport(relay).snapshot(zone: "main", since: nil, to: path) { _, total in
@@ -90,10 +89,7 @@ import TidemarkTestSupport
 
         private static func part(_ fields: [String], _ body: ArraySlice<UInt8>) -> CannedReply {
             CannedReply(
-                status: "206 Partial Content",
-                headers: ["Content-Type: application/gzip"] + fields,
-                body: Array(body)
-            )
+                status: "206 Partial Content", headers: ["Content-Type: application/gzip"] + fields, body: Array(body))
         }
 
         static let all = [
@@ -137,8 +133,7 @@ import TidemarkTestSupport
                 CannedReply(
                     status: "206 Partial Content",
                     headers: ["Content-Type: multipart/byteranges; boundary=x", "ETag: \(tag)"],
-                    body: Array(file[start...])
-                )
+                    body: Array(file[start...]))
             },
             Lie(testDescription: "more than its range, in chunks") { tag, file, start in
                 let range = "bytes \(start)-\(file.count - 1)/\(file.count)"
@@ -163,8 +158,7 @@ import TidemarkTestSupport
             let reply = CannedReply(
                 status: "206 Partial Content",
                 headers: ["Content-Type: application/gzip", "Content-Range: bytes 0-9/10"],
-                body: Array(repeating: 0, count: 10)
-            )
+                body: Array(repeating: 0, count: 10))
             relay.follow(RelayPlan([.reply(reply)]))
             let error = await #expect(throws: TidemarkError.self) {
                 try await transport(relay).snapshot(zone: "main", since: nil, to: directory + "/device.sqlite") {
@@ -204,11 +198,8 @@ import TidemarkTestSupport
     }
 
     private static let withoutTag = CannedReply(
-        status: "200 OK",
-        headers: ["Content-Type: application/gzip", "ETag: W/\"1\""],
-        body: Array(file.prefix(100_000)),
-        declared: 200_000
-    )
+        status: "200 OK", headers: ["Content-Type: application/gzip", "ETag: W/\"1\""],
+        body: Array(file.prefix(100_000)), declared: 200_000)
 
     @Test func `rule 21: a download with 1 MiB of progress for each connection may take any time`() {
         var budget = ResumeBudget()
@@ -263,9 +254,7 @@ import TidemarkTestSupport
         var fields = ["Content-Type: application/gzip", "ETag: \"trickle\""]
         if start > 0 { fields.append("Content-Range: bytes \(start)-\(file.count - 1)/\(file.count)") }
         return CannedReply(
-            status: start > 0 ? "206 Partial Content" : "200 OK",
-            headers: fields,
-            body: Array(file[start...])
+            status: start > 0 ? "206 Partial Content" : "200 OK", headers: fields, body: Array(file[start...])
         ).bytes
     }
 

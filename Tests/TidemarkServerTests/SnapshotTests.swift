@@ -78,8 +78,7 @@ import TidemarkTestSupport
     @Test func `a deleted snapshot file is built again for the next request`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
-            seed: "INSERT INTO notes VALUES (1, 'first')"
-        )
+            seed: "INSERT INTO notes VALUES (1, 'first')")
         try await TestServer.run(cluster.service) { server in
             #expect(try await server.send(.GET, "/snapshot").status == 200)
             let names = try FileManager.default.contentsOfDirectory(atPath: cluster.folder.path).filter {
@@ -113,12 +112,7 @@ func snapshotFile(_ bytes: [UInt8], in directory: String, name: String = "snapsh
     let path = directory + "/" + name
     try Data(bytes).write(to: URL(fileURLWithPath: path))
     return SnapshotFile(
-        path: path,
-        byteCount: Int64(bytes.count),
-        epoch: "e1",
-        revision: revision,
-        hash: "\(bytes.hashValue)"
-    )
+        path: path, byteCount: Int64(bytes.count), epoch: "e1", revision: revision, hash: "\(bytes.hashValue)")
 }
 
 /// Runs `body` with a temporary directory.

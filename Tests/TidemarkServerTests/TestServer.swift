@@ -19,35 +19,19 @@ struct TestServer: Sendable {
 
     /// Runs `body` against a server, and stops the server afterwards.
     static func run(
-        _ service: any SyncService,
-        gate: any AccessGate = LocalGate(),
-        rates: RequestRates? = nil,
-        browsers: BrowserPolicy = .standard,
-        pages: WebPages = .embedded,
-        limits: Limits = .standard,
-        drain: Duration = .zero,
-        clock: any Clock<Duration> = ContinuousClock(),
-        registry: PrometheusRegistry = PrometheusRegistry(),
-        logLevel: Logger.Level = .info,
+        _ service: any SyncService, gate: any AccessGate = LocalGate(), rates: RequestRates? = nil,
+        browsers: BrowserPolicy = .standard, pages: WebPages = .embedded, limits: Limits = .standard,
+        drain: Duration = .zero, clock: any Clock<Duration> = ContinuousClock(),
+        registry: PrometheusRegistry = PrometheusRegistry(), logLevel: Logger.Level = .info,
         body: @Sendable (TestServer) async throws -> Void
     ) async throws {
         let log = LogLines()
         var logger = log.logger
         logger.logLevel = logLevel
         let application = TidemarkServerApplication(
-            service: service,
-            gate: gate,
-            rates: rates,
-            port: 0,
-            browsers: browsers,
-            pages: pages,
-            limits: limits,
-            drain: drain,
-            clock: clock,
-            metrics: ServerMetrics(factory: registry),
-            exposition: registry.text,
-            logger: logger
-        )
+            service: service, gate: gate, rates: rates, port: 0, browsers: browsers, pages: pages, limits: limits,
+            drain: drain, clock: clock, metrics: ServerMetrics(factory: registry), exposition: registry.text,
+            logger: logger)
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let running = Task {
             defer { listening.finish() }
@@ -78,10 +62,7 @@ struct TestServer: Sendable {
         let response = try await plainClient.execute(request, timeout: .minutes(10))
         let content = try await response.body.collect(upTo: 256 << 20)
         return Answer(
-            status: Int(response.status.code),
-            headers: response.headers,
-            body: Array(content.readableBytesView)
-        )
+            status: Int(response.status.code), headers: response.headers, body: Array(content.readableBytesView))
     }
 
     /// An answer, still compressed if it arrived so.
@@ -115,9 +96,7 @@ private let plainClient = HTTPClient(
     eventLoopGroup: HTTPClient.defaultEventLoopGroup,
     configuration: .init(
         redirectConfiguration: .disallow,
-        connectionPool: .init(idleTimeout: .seconds(60), concurrentHTTP1ConnectionsPerHostSoftLimit: 100)
-    )
-)
+        connectionPool: .init(idleTimeout: .seconds(60), concurrentHTTP1ConnectionsPerHostSoftLimit: 100)))
 
 /// A server's log.
 struct LogLines: Sendable {

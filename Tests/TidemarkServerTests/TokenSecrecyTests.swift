@@ -19,21 +19,15 @@ import TidemarkTestSupport
         let device = try await guarded.bench.device("phone", of: "anna")
         let good = [device, root, signIn].map { "Bearer \($0)" }
         let registry = PrometheusRegistry()
-        try await TestServer.run(
-            guarded.service,
-            gate: guarded.bench.gate,
-            registry: registry,
-            logLevel: .trace
-        ) { server in
+        try await TestServer.run(guarded.service, gate: guarded.bench.gate, registry: registry, logLevel: .trace) {
+            server in
             var answers = ""
             for authorization in strangers.compactMap(\.authorization) + good {
                 for route in guarded.routes() where !route.path.hasSuffix("/events") && route.method != .delete {
                     let answer = try await server.send(
-                        HTTPMethod(rawValue: route.method.rawValue),
-                        route.path.replacing("{zone}", with: "main"),
+                        HTTPMethod(rawValue: route.method.rawValue), route.path.replacing("{zone}", with: "main"),
                         headers: ["Authorization": authorization],
-                        body: route.method == .post ? .bytes(.init(string: "no JSON")) : nil
-                    )
+                        body: route.method == .post ? .bytes(.init(string: "no JSON")) : nil)
                     answers += "\(answer.headers) \(answer.text)"
                 }
             }

@@ -26,9 +26,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ["main", "team-a", "nö / 50 %?#&", "../main", "🌊"])
-    func `a zone's name is encoded and arrives unchanged`(
-        zone: String
-    ) async throws {
+    func `a zone's name is encoded and arrives unchanged`(zone: String) async throws {
         let service = ScriptedService()
         try await TestServer.run(service) { server in
             let transport = try HTTPTransport(url: server.url + "/")
@@ -63,11 +61,8 @@ import TidemarkTestSupport
 
     @Test func `the server's errors reach the device unchanged`() async throws {
         let thrown = TidemarkError(
-            .unknownColumn,
-            "Table cities has no column nmae.",
-            fix: "Write name.",
-            place: .init(changeSet: 3, id: "c0ffee", table: "cities", key: "12", column: "nmae")
-        )
+            .unknownColumn, "Table cities has no column nmae.", fix: "Write name.",
+            place: .init(changeSet: 3, id: "c0ffee", table: "cities", key: "12", column: "nmae"))
         try await TestServer.run(ScriptedService { _, _ in throw thrown }) { server in
             let transport = try HTTPTransport(url: server.url)
             await #expect(throws: thrown) { try await transport.sync(zone: "main", body: request) }
@@ -150,10 +145,7 @@ import TidemarkTestSupport
         ), ("404 Not Found", ["Content-Type: application/json"], #"{"error":"no"}"#, "404 Not Found"),
         ("204 No Content", [], "", "204"),
     ]) func `a page of another program is never taken for an answer`(
-        status: String,
-        headers: [String],
-        content: String,
-        hint: String
+        status: String, headers: [String], content: String, hint: String
     ) async throws {
         try await CannedServer.run(status: status, headers: headers, content: content) { server in
             let transport = try HTTPTransport(url: server.url)

@@ -34,8 +34,7 @@ import TidemarkTestSupport
     private func cluster() throws -> Cluster {
         try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
-            seed: "INSERT INTO notes VALUES (1, 'first')"
-        )
+            seed: "INSERT INTO notes VALUES (1, 'first')")
     }
 
     private func send(_ method: HTTPMethod, _ path: String, _ headers: HTTPHeaders, to server: TestServer) async throws
@@ -45,11 +44,7 @@ import TidemarkTestSupport
         var headers = headers
         if method == .POST { headers.add(name: "Content-Type", value: "text/plain") }
         return try await server.send(
-            method,
-            path,
-            headers: headers,
-            body: method == .POST ? .bytes(ByteBuffer(string: Self.edit)) : nil
-        )
+            method, path, headers: headers, body: method == .POST ? .bytes(ByteBuffer(string: Self.edit)) : nil)
     }
 
     @Test func `a web page of a foreign origin gets nothing from any route, and writes nothing`() async throws {
@@ -159,9 +154,7 @@ import TidemarkTestSupport
         try await TestServer.run(service) { server in
             let answer = try await server.exchange(
                 "POST /sync HTTP/1.1\r\nHost: localhost\r\nOrigin: null\r\n"
-                    + "Expect: 100-continue\r\nContent-Length: 1000000\r\n\r\n",
-                until: "}\n"
-            )
+                    + "Expect: 100-continue\r\nContent-Length: 1000000\r\n\r\n", until: "}\n")
             #expect(answer.hasPrefix("HTTP/1.1 403 Forbidden\r\n"))
             #expect(!answer.contains("100 Continue"))
             #expect(answer.lowercased().contains("connection: close"))

@@ -39,11 +39,9 @@ import TidemarkTestSupport
             #expect(record.text == answer.text)
             #expect(record.headers.first(name: "ETag") == answer.headers.first(name: "ETag"))
             let composite = try await server.send(
-                .POST,
-                "/zones/main/tables/state",
+                .POST, "/zones/main/tables/state",
                 headers: ["Content-Type": "application/merge-patch+json; charset=utf-8"],
-                body: .bytes(.init(string: #"{"country":"D,E","code":"S/H"}"#))
-            )
+                body: .bytes(.init(string: #"{"country":"D,E","code":"S/H"}"#)))
             #expect(composite.headers.first(name: "Location") == "/zones/main/tables/state/D%2CE,S%2FH")
             let there = try await server.send(.GET, "/zones/main/tables/state/D%2CE,S%2FH")
             #expect(there.text == composite.text)
@@ -53,11 +51,8 @@ import TidemarkTestSupport
     @Test func `PATCH, PUT and DELETE answer 200, 201, 204 and 412 by their preconditions`() async throws {
         try await Self.run { server, epoch in
             let patch = try await server.send(
-                .PATCH,
-                "/tables/team/1",
-                headers: ["If-Match": "\"1-\(epoch)\""],
-                body: .bytes(.init(string: #"{"name":"THW"}"#))
-            )
+                .PATCH, "/tables/team/1", headers: ["If-Match": "\"1-\(epoch)\""],
+                body: .bytes(.init(string: #"{"name":"THW"}"#)))
             #expect(patch.status == 200)
             #expect(patch.text == #"{"id":1,"name":"THW","$revision":2}"# + "\n")
             let stale = try await server.send(.DELETE, "/tables/team/1", headers: ["If-Match": "\"1-\(epoch)\""])
@@ -72,11 +67,8 @@ import TidemarkTestSupport
             #expect((problem["place"] as? [String: Any])?["table"] as? String == "team")
             #expect(problem["index"] == nil)
             let put = try await server.send(
-                .PUT,
-                "/tables/state/DE,SH",
-                headers: ["If-None-Match": "*"],
-                body: .bytes(.init(string: #"{"size":9.5}"#))
-            )
+                .PUT, "/tables/state/DE,SH", headers: ["If-None-Match": "*"],
+                body: .bytes(.init(string: #"{"size":9.5}"#)))
             #expect(put.status == 201)
             #expect(put.headers.first(name: "Location") == "/tables/state/DE,SH")
             let gone = try await server.send(.DELETE, "/tables/team/1", headers: ["If-Match": "\"2-\(epoch)\""])
@@ -131,11 +123,7 @@ import TidemarkTestSupport
             for accept in ["*/*", "text/html, application/*;q=0.5", "application/json"] {
                 let name = #"{"name":"\#(accept)"}"#
                 let answer = try await server.send(
-                    .POST,
-                    "/tables/team",
-                    headers: ["Accept": accept],
-                    body: .bytes(.init(string: name))
-                )
+                    .POST, "/tables/team", headers: ["Accept": accept], body: .bytes(.init(string: name)))
                 #expect(answer.status == 201, "\(accept)")
             }
         }
@@ -152,10 +140,7 @@ import TidemarkTestSupport
             #expect(zone.status == 404)
             #expect(try Self.problem(zone)["code"] as? String == "unknownZone")
             let sync = try await server.send(
-                .POST,
-                "/sync",
-                body: .bytes(.init(string: #"{"maxRevision":1,"changeSets":[{"tems":{}}]}"#))
-            )
+                .POST, "/sync", body: .bytes(.init(string: #"{"maxRevision":1,"changeSets":[{"tems":{}}]}"#)))
             #expect(sync.status == 400)
             #expect(try sync.error.code == .unknownTable)
             let method = try await server.send(.PUT, "/tables/team", body: .bytes(.init(string: "{}")))

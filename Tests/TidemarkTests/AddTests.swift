@@ -107,8 +107,7 @@ import TidemarkTestSupport
         let cluster = try Cluster(
             schema: "CREATE TABLE item (id INTEGER PRIMARY KEY, stock INTEGER)",
             seed: "INSERT INTO item VALUES (1, 10), (2, NULL), (3, 1.5), (4, 'many'), (5, -9223372036854775808)",
-            policies: ["item.stock": .add]
-        )
+            policies: ["item.stock": .add])
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write(
@@ -367,10 +366,8 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(
-            schema: Self.schema + "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);",
-            seed: Self.seed,
-            policies: Self.policies
-        )
+            schema: Self.schema + "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT);", seed: Self.seed,
+            policies: Self.policies)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try anna.writeOutside(Self.sell(2))
@@ -389,11 +386,8 @@ import TidemarkTestSupport
         try anna.writeOutside(Self.sell(2))
         try anna.writeOutside("ALTER TABLE item RENAME COLUMN stock TO amount")
         let later = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: anna.transport,
-            renames: ["item.stock": "item.amount"]
-        )
+            anna.database, server: "http://cluster.test", transport: anna.transport,
+            renames: ["item.stock": "item.amount"])
         try await ben.write(Self.sell(2))
         try await ben.engine.sync()
         try await later.sync()
@@ -406,11 +400,8 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await Self.pair()
         try anna.writeOutside("ALTER TABLE item RENAME COLUMN stock TO amount")
         let later = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: anna.transport,
-            renames: ["item.stock": "item.amount"]
-        )
+            anna.database, server: "http://cluster.test", transport: anna.transport,
+            renames: ["item.stock": "item.amount"])
         try await anna.write("UPDATE item SET amount = amount - 2 WHERE id = 1")
         try await ben.write(Self.sell(3))
         try await ben.engine.sync()

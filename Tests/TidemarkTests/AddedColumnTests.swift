@@ -9,20 +9,15 @@ import TidemarkTestSupport
     @Test func `F1: values that a migration writes into its new column reach the server`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
-            seed: "INSERT INTO notes VALUES (1, 'one'), (2, 'two')"
-        )
+            seed: "INSERT INTO notes VALUES (1, 'one'), (2, 'two')")
         let anna = try await cluster.device("anna")
         // The app's migration, before the engine sees the file again.
         try anna.writeOutside(
-            "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3; UPDATE notes SET stars = 5 WHERE id = 2"
-        )
+            "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3; UPDATE notes SET stars = 5 WHERE id = 2")
         try cluster.writeOutside("ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 3")
         let server = try EmbeddedStore(path: cluster.zonePath, newEpoch: UUID())
         let engine = try await SyncEngine(
-            DatabasePool(path: anna.path),
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: server)
-        )
+            DatabasePool(path: anna.path), server: "http://cluster.test", transport: InProcessTransport(to: server))
         try await engine.sync()
         let rows = try await DatabaseQueue(path: cluster.zonePath).read { db in
             try String.fetchAll(db, sql: "SELECT id || ':' || stars FROM notes ORDER BY id")

@@ -35,17 +35,11 @@ import TidemarkTestSupport
         return database
     }
 
-    private static func engine(
-        _ database: any DatabaseWriter,
-        _ cluster: Cluster,
-        limits: Limits = .standard
-    ) async throws -> SyncEngine {
+    private static func engine(_ database: any DatabaseWriter, _ cluster: Cluster, limits: Limits = .standard)
+        async throws -> SyncEngine
+    {
         try await SyncEngine(
-            database,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.store),
-            limits: limits
-        )
+            database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.store), limits: limits)
     }
 
     @Test func `A3: the first sync fills a migrated, empty app database`() async throws {
@@ -70,8 +64,7 @@ import TidemarkTestSupport
         }
         try await engine.sync()
         #expect(
-            try await cluster.rows("SELECT id, text FROM notes ORDER BY id") == ["1|milk", "2|written on the plane"]
-        )
+            try await cluster.rows("SELECT id, text FROM notes ORDER BY id") == ["1|milk", "2|written on the plane"])
         #expect(try await database.read { try Note.fetchCount($0) } == 2)
     }
 

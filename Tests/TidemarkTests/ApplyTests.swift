@@ -52,17 +52,14 @@ import TidemarkTestSupport
         let before = try await Self.everything(in: ben)
 
         let spoilt = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: SpoilingTransport(wrapping: ben.transport, offersSnapshots: false) { damage.spoil($0) }
-        )
+            ben.database, server: "http://cluster.test",
+            transport: SpoilingTransport(wrapping: ben.transport, offersSnapshots: false) { damage.spoil($0) })
         await #expect { try await spoilt.sync() } throws: { error in (error as? TidemarkError)?.code == .invalidResponse
         }
         #expect(try await Self.everything(in: ben) == before)
         try await cluster.converge(ben, anna)
         #expect(
-            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id") == ["Anna|60", "Ben|40", "Carla|0"]
-        )
+            try await ben.rows("SELECT owner, balance FROM accounts ORDER BY id") == ["Anna|60", "Ben|40", "Carla|0"])
     }
 
     /// The rows, the outbox and the revision of a device's file.

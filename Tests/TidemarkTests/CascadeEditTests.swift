@@ -122,9 +122,7 @@ import TidemarkTestSupport
 
     @Test func `case 50: a unique value moves to a record created again in the same set`() async throws {
         let cluster = try Cluster(
-            schema: Self.slots,
-            seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two')"
-        )
+            schema: Self.slots, seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two')")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write(
@@ -140,9 +138,7 @@ import TidemarkTestSupport
 
     @Test func `rule 18: half of a unique pair changes, and the conflict names the pair's holder`() async throws {
         let cluster = try Cluster(
-            schema: Self.slots,
-            seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two'), (3, 2, 2, 'three')"
-        )
+            schema: Self.slots, seed: "INSERT INTO slots VALUES (1, 1, 1, 'one'), (2, 1, 2, 'two'), (3, 2, 2, 'three')")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("UPDATE slots SET position = 3 WHERE id = 1")

@@ -60,8 +60,7 @@ import TidemarkTestSupport
         let answer = try #require(ben.transport.faults.answers.last)
         #expect(
             try SentChangeSet.all(in: answer).map(\.records)
-                == ([1, 2, 3, 4, 5, 99].map { ["update words \($0) (count)"] })
-        )
+                == ([1, 2, 3, 4, 5, 99].map { ["update words \($0) (count)"] }))
         try await cluster.converge(anna, ben)
     }
 
@@ -81,8 +80,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await ben.engine.sync()
         #expect(
-            try await ben.rows("SELECT id, word FROM words WHERE id < 3 OR id > 1000") == ["1|changed", "1001|stays"]
-        )
+            try await ben.rows("SELECT id, word FROM words WHERE id < 3 OR id > 1000") == ["1|changed", "1001|stays"])
         try await cluster.converge(anna, ben)
     }
 
@@ -100,8 +98,7 @@ import TidemarkTestSupport
     @Test func `E6: a deleted word comes back under its id, also under a text key`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
-            seed: "INSERT INTO tags VALUES ('red', 'ff0000')"
-        )
+            seed: "INSERT INTO tags VALUES ('red', 'ff0000')")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("DELETE FROM tags")
@@ -140,7 +137,6 @@ import TidemarkTestSupport
         #expect(
             try await cluster.rows("SELECT count(*) = max(revision) - min(revision) + 1 FROM tidemark_revision") == [
                 "1"
-            ]
-        )
+            ])
     }
 }

@@ -112,8 +112,7 @@ import TidemarkTestSupport
         let sent = try #require(try anna.sent.last { !$0.isEmpty })
         #expect(sent.map(\.after) == [[], [], [sent[0].id], [sent[1].id], []])
         #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["rice milk|1", "bread|0", "salt|1"]
-        )
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["rice milk|1", "bread|0", "salt|1"])
     }
 
     @Test func `B5: a transaction without a net effect among others makes no change set`() async throws {

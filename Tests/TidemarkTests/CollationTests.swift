@@ -35,10 +35,7 @@ import TidemarkTestSupport
     {
         let path = try Self.file(sql + "; INSERT INTO tag VALUES ('b', 1), ('A', 2)")
         let first = try EmbeddedStore(
-            path: path,
-            newEpoch: UUID(),
-            objects: ObjectDeclarations(collations: ["unicase": "NOCASE"])
-        )
+            path: path, newEpoch: UUID(), objects: ObjectDeclarations(collations: ["unicase": "NOCASE"]))
         try await first.close()
         let store = try EmbeddedStore(path: path, newEpoch: UUID())
         let transport = InProcessTransport(to: store)
@@ -63,10 +60,7 @@ import TidemarkTestSupport
         let path = try Self.file(Self.tags + "; INSERT INTO tag VALUES ('B', 1), ('a', 2)")
         let error = try #require(throws: TidemarkError.self) {
             try EmbeddedStore(
-                path: path,
-                newEpoch: UUID(),
-                objects: ObjectDeclarations(collations: ["unicase": "BINARY"])
-            )
+                path: path, newEpoch: UUID(), objects: ObjectDeclarations(collations: ["unicase": "BINARY"]))
         }
         #expect(error.code == .unusableFile)
         #expect(error.message.contains("unicase=BINARY"))

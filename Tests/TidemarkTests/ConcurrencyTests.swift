@@ -151,11 +151,7 @@ import TidemarkTestSupport
     /// An engine on a device's file with another transport, which ignores the lock.
     private static func engine(on device: TestDevice, over transport: any Transport) async throws -> SyncEngine {
         try await SyncEngine(
-            device.database,
-            server: "http://cluster.test",
-            transport: transport,
-            environment: .ignoringLocks
-        )
+            device.database, server: "http://cluster.test", transport: transport, environment: .ignoringLocks)
     }
 
     @Test func `A15: of edits made during rounds none is lost or doubled`() async throws {
@@ -227,9 +223,7 @@ private final class OvertakenTransport: ForwardingTransport {
     func whileSnapshotTravels(_ body: @escaping @Sendable () async throws -> Void) { meanwhile.withLock { $0 = body } }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         try await real.snapshot(zone: zone, since: base, to: path, progress: progress)

@@ -53,8 +53,7 @@ import TidemarkTestSupport
         #expect(short(anna) == 1)
         #expect(anna.transport.faults.requests.count == 1)
         #expect(
-            events.contains { if case .identitiesAssigned("player", let ids) = $0 { ids.count == 2 } else { false } }
-        )
+            events.contains { if case .identitiesAssigned("player", let ids) = $0 { ids.count == 2 } else { false } })
         let family = """
             SELECT t.id || ' ' || t.lead || ' ' || p.id || ' ' || p.name || ' ' || ifnull(p.boss, '-') || ' '
                 || ifnull((SELECT game FROM plays WHERE player = p.id), '-') || ' '
@@ -217,9 +216,7 @@ private final class Lying: ForwardingTransport {
     }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         guard !isLying else { throw TidemarkError(.invalidResponse, "No snapshot of Tidemark.", fix: "f") }

@@ -85,9 +85,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ConflictPolicy.allCases.filter { $0 != .add })
-    func `A6, rule 1: an edit of a note that was deleted is a conflict`(
-        policy: ConflictPolicy
-    ) async throws {
+    func `A6, rule 1: an edit of a note that was deleted is a conflict`(policy: ConflictPolicy) async throws {
         let (cluster, anna, ben) = try await Self.offlinePair(policy)
         try await anna.write("DELETE FROM notes WHERE id = 1")
         try await ben.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -136,8 +134,7 @@ import TidemarkTestSupport
         #expect(events.contains(.changedWhileEdited(RecordName("notes", 1), isDeleted: false)))
         #expect(events.contains(.changedWhileEdited(RecordName("notes", 2), isDeleted: true)))
         let changes = try #require(
-            events.compactMap { if case .changed(let changes) = $0 { changes } else { nil } }.first
-        )
+            events.compactMap { if case .changed(let changes) = $0 { changes } else { nil } }.first)
         #expect(changes.revision == 3)
         #expect(changes.change(of: RecordName("notes", 1)) == .written)
         #expect(changes.change(of: RecordName("notes", 2)) == .deleted)
@@ -155,13 +152,11 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: ConflictPolicy.asking)
-    func `A6: if both create the same text key, the later one sees the earlier one's row`(
-        policy: ConflictPolicy
-    ) async throws {
+    func `A6: if both create the same text key, the later one sees the earlier one's row`(policy: ConflictPolicy)
+        async throws
+    {
         let cluster = try Cluster(
-            schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
-            policies: ["tags": policy]
-        )
+            schema: "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)", policies: ["tags": policy])
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO tags VALUES ('urgent', 'red')")

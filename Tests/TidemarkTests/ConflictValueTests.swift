@@ -59,8 +59,7 @@ import TidemarkTestSupport
     {
         let conflict = try await Self.conflict(
             anna: "UPDATE players SET name = 'Anja' WHERE id = 1",
-            ben: "UPDATE players SET name = 'Annika', photo = x'' WHERE id = 1"
-        )
+            ben: "UPDATE players SET name = 'Annika', photo = x'' WHERE id = 1")
         let record = try #require(conflict.records.first)
         #expect(record.name == RecordName("players", 1))
         let versions = try record.versions(as: Player.self)
@@ -81,15 +80,13 @@ import TidemarkTestSupport
         async throws
     {
         let deletion = try await Self.conflict(
-            anna: "UPDATE players SET name = 'Bo' WHERE id = 2",
-            ben: "DELETE FROM players WHERE id = 2"
+            anna: "UPDATE players SET name = 'Bo' WHERE id = 2", ben: "DELETE FROM players WHERE id = 2"
         ).records[0].versions(as: Player.self)
         #expect(deletion.mine == nil)
         #expect(try deletion.base?.record().name == "Ben")
         #expect(try deletion.theirs?.record().name == "Bo")
         let update = try await Self.conflict(
-            anna: "DELETE FROM players WHERE id = 2",
-            ben: "UPDATE players SET name = NULL WHERE id = 2"
+            anna: "DELETE FROM players WHERE id = 2", ben: "UPDATE players SET name = NULL WHERE id = 2"
         ).records[0].versions(as: Player.self)
         #expect(update.mine?[Player.name] == .present(nil))
         #expect(update.theirs == nil)

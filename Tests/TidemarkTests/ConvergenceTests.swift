@@ -22,8 +22,7 @@ import TidemarkTestSupport
         #expect(
             try await ben.rows("SELECT p.id, t.id, t.name, p.name FROM players p JOIN teams t ON t.id = p.team_id") == [
                 "1|1|Kiel|Anna"
-            ]
-        )
+            ])
     }
 
     @Test func `A3: a plain insert draws a temporary id, also with a separate unique index`() async throws {

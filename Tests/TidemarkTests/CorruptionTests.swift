@@ -77,8 +77,7 @@ import TidemarkTestSupport
         let team = Int.random(in: 1...3, using: &random)
         let value =
             ["NULL", "''", "'x'", "x''", "x'00ff'", "0", "-1", "1e300", "0.1", "9223372036854775807"].randomElement(
-                using: &random
-            ) ?? "0"
+                using: &random) ?? "0"
         let columns = ["team_id", "name", "score", "photo", "note", "born"]
         let column = columns.randomElement(using: &random) ?? "name"
         switch Int.random(in: 0..<12, using: &random) {

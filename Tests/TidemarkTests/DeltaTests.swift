@@ -184,9 +184,7 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         let base = try await cluster.store.state()
         let file = try await cluster.store.snapshot(
-            zone: "main",
-            since: DeltaBase(epoch: base.epoch, revision: 1, schema: "another")
-        )
+            zone: "main", since: DeltaBase(epoch: base.epoch, revision: 1, schema: "another"))
         #expect(file.since == nil)
         await cluster.store.releaseSnapshot(file)
         try await cluster.converge(ben, anna)

@@ -82,8 +82,7 @@ import TidemarkTestSupport
     @Test func `a refused creation keeps its local-only columns`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE, done INTEGER);",
-            seed: Self.seed
-        )
+            seed: Self.seed)
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try anna.writeOutside(Self.grow)
@@ -189,15 +188,11 @@ import TidemarkTestSupport
             var store = cluster.store
             if serverFirst { store = try await Self.renameServer(cluster) }
             try anna.writeOutside(
-                "ALTER TABLE notes RENAME COLUMN text TO body; UPDATE notes SET body = 'after' WHERE id = 3"
-            )
+                "ALTER TABLE notes RENAME COLUMN text TO body; UPDATE notes SET body = 'after' WHERE id = 3")
             let new = try await Self.renamed(anna, to: store)
             try await new.sync()
             let old = try await SyncEngine(
-                DatabasePool(path: ben.path),
-                server: "http://cluster.test",
-                transport: InProcessTransport(to: store)
-            )
+                DatabasePool(path: ben.path), server: "http://cluster.test", transport: InProcessTransport(to: store))
             try await old.sync()
             #expect(
                 try await ben.rows("SELECT text FROM notes ORDER BY id") == [
@@ -239,19 +234,13 @@ import TidemarkTestSupport
     private static func renameServer(_ cluster: Cluster) async throws -> EmbeddedStore {
         try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body")
         return try EmbeddedStore(
-            path: cluster.zonePath,
-            newEpoch: UUID(),
-            renames: [ColumnRename(table: "notes", old: "text", new: "body")]
-        )
+            path: cluster.zonePath, newEpoch: UUID(), renames: [ColumnRename(table: "notes", old: "text", new: "body")])
     }
 
     private static func renamed(_ device: TestDevice, to store: EmbeddedStore) async throws -> SyncEngine {
         try await SyncEngine(
-            DatabasePool(path: device.path),
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: store),
-            renames: ["notes.text": "notes.body"]
-        )
+            DatabasePool(path: device.path), server: "http://cluster.test", transport: InProcessTransport(to: store),
+            renames: ["notes.text": "notes.body"])
     }
 
     @Test func `rule 10: an edit of a column that the app dropped is still sent`() async throws {

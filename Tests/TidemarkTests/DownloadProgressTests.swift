@@ -101,9 +101,7 @@ private struct Restarting: ForwardingTransport {
     let real: InProcessTransport
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         for bytes in [0, 50, 90, 0, 10, 100] as [Int64] { progress(bytes, 100) }
@@ -118,9 +116,7 @@ private struct Unreachable: ForwardingTransport {
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] { throw FaultPlan.lost }
     func schema(zone: String) async throws -> [UInt8] { throw FaultPlan.lost }
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws { throw FaultPlan.lost }
 }

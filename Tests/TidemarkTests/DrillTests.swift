@@ -25,9 +25,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Disaster.allCases)
-    func `rules 10 14: combinations of disasters lose and double nothing`(
-        disaster: Disaster
-    ) async throws {
+    func `rules 10 14: combinations of disasters lose and double nothing`(disaster: Disaster) async throws {
         for seed in 1...Self.seeds {
             var drill = try await Drill(seed: seed, disaster)
             for _ in 0..<14 { try await drill.step() }
@@ -73,11 +71,8 @@ private struct Drill {
             limits.compactionStepMax = 4
         }
         cluster = try Cluster(
-            schema: Self.schema,
-            seed: "INSERT INTO lists (name) VALUES ('home'); INSERT INTO tags VALUES ('red', 1)",
-            policies: seed.isMultiple(of: 2) ? ["notes": .columns, "tags": .columns] : [:],
-            limits: limits
-        )
+            schema: Self.schema, seed: "INSERT INTO lists (name) VALUES ('home'); INSERT INTO tags VALUES ('red', 1)",
+            policies: seed.isMultiple(of: 2) ? ["notes": .columns, "tags": .columns] : [:], limits: limits)
         for name in ["anna", "ben", "carla"] { devices.append(try await cluster.device(name)) }
     }
 
@@ -172,8 +167,7 @@ private struct Drill {
         for _ in 0..<3 { for index in devices.indices { try await settleOne(index) } }
         do { try await cluster.converge(devices) } catch { Issue.record("\(name): \(error)") }
         let texts = try await cluster.rows(
-            "SELECT name FROM lists UNION ALL SELECT text FROM notes UNION ALL SELECT name FROM tags"
-        )
+            "SELECT name FROM lists UNION ALL SELECT text FROM notes UNION ALL SELECT name FROM tags")
         #expect(Set(texts).count == texts.count, "\(name): something is there twice")
         var parked = gone
         for device in devices { parked += try await Self.conflicts(of: device) }

@@ -63,8 +63,7 @@ import TidemarkTestSupport
     @Test func `a conflict that nothing has changed since does not say so`() async throws {
         let (cluster, anna, _) = try await Self.pair()
         try cluster.writeOutside(
-            "CREATE TRIGGER bound BEFORE UPDATE ON note WHEN new.n > 50 BEGIN SELECT raise(ABORT, 'no'); END"
-        )
+            "CREATE TRIGGER bound BEFORE UPDATE ON note WHEN new.n > 50 BEGIN SELECT raise(ABORT, 'no'); END")
         try await anna.write("UPDATE note SET n = 60 WHERE id = 1")
         try await anna.write("UPDATE note SET v = 'later' WHERE id = 1")
         try await anna.engine.sync()

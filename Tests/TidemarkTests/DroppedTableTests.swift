@@ -34,9 +34,7 @@ import TidemarkTestSupport
 
     @Test func `rule 11: an edit in flight to a dropped table is parked, others continue`() async throws {
         let (cluster, anna) = try await Self.sync(
-            "INSERT INTO tags VALUES ('urgent', 'blue')",
-            "INSERT INTO notes (text) VALUES ('rake')"
-        )
+            "INSERT INTO tags VALUES ('urgent', 'blue')", "INSERT INTO notes (text) VALUES ('rake')")
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["milk", "rake"])
         let conflicts = try await anna.engine.conflicts()
         #expect(conflicts.map(\.reasons.first?.rule) == ["serverBehind"])
@@ -48,8 +46,7 @@ import TidemarkTestSupport
     @Test func `rule 2: edits of the same transaction are parked with it`() async throws {
         let (cluster, anna) = try await Self.sync(
             "UPDATE notes SET text = 'oat milk'; UPDATE tags SET colour = 'blue'",
-            "INSERT INTO notes (text) VALUES ('rake')"
-        )
+            "INSERT INTO notes (text) VALUES ('rake')")
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["milk", "rake"])
         let records = try await anna.engine.conflicts().flatMap(\.records)
         #expect(records.map(\.table) == ["notes", "tags"])

@@ -48,9 +48,9 @@ import TidemarkTestSupport
     ]
 
     @Test(arguments: corruptions)
-    func `rule 17: after rows changed behind the triggers, the next sync restores the server's`(
-        corruption: String
-    ) async throws {
+    func `rule 17: after rows changed behind the triggers, the next sync restores the server's`(corruption: String)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")

@@ -15,10 +15,7 @@ import TidemarkTestSupport
         var limits = Limits.standard
         limits.snapshotRevisionsBehindMax = 100
         let cluster = try Cluster(
-            schema: schema,
-            seed: "INSERT INTO note (text) VALUES ('milk'), ('bread')",
-            limits: limits
-        )
+            schema: schema, seed: "INSERT INTO note (text) VALUES ('milk'), ('bread')", limits: limits)
         let anna = try await cluster.device("anna")
         for sql in ["UPDATE note SET text = 'oats' WHERE id = 1", "DELETE FROM note WHERE id = 2"] {
             try await anna.write(sql)
@@ -101,8 +98,7 @@ import TidemarkTestSupport
         #expect(try await new.conflicts() == [])
         #expect(
             try await cluster.rows("SELECT text, stars FROM note ORDER BY text")
-                == (rebuilds ? ["TEA|5", "rye|3"] : ["tea|5"])
-        )
+                == (rebuilds ? ["TEA|5", "rye|3"] : ["tea|5"]))
         #expect(try await cluster.rows("SELECT who, name FROM member JOIN club ON club.id = club_id") == ["Anna|Kiel"])
         #expect(try await cluster.rows("SELECT name FROM club ORDER BY id") == ["Lemgo", "Kiel"])
         #expect(try await file.read { try Int.fetchOne($0, sql: "SELECT max(stars) FROM note") } == 5)

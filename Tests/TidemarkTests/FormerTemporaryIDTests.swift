@@ -39,8 +39,7 @@ import TidemarkTestSupport
         try await anna.engine.resolve(conflict.id, with: .retry)
         let id = try await anna.rows("SELECT id FROM book WHERE title = 'refused'")
         #expect(
-            try await anna.rows("SELECT id < \(TemporaryID.reservedMin) FROM book WHERE title = 'refused'") == ["1"]
-        )
+            try await anna.rows("SELECT id < \(TemporaryID.reservedMin) FROM book WHERE title = 'refused'") == ["1"])
         try await cluster.converge(anna)
         #expect(try await cluster.rows("SELECT id FROM book WHERE title = 'refused'") == id)
     }

@@ -15,9 +15,7 @@ import TidemarkTestSupport
     static let seeds = UInt64(Effort.count("TIDEMARK_FUZZ_SEEDS", short: 2, long: 6))
 
     @Test(arguments: 1...FuzzTests.seeds)
-    func `A1 A6 A7: after random offline edits of three devices, all files end up equal`(
-        seed: UInt64
-    ) async throws {
+    func `A1 A6 A7: after random offline edits of three devices, all files end up equal`(seed: UInt64) async throws {
         var story = try await Story(seed: seed, policy: seed.isMultiple(of: 2) ? .columns : .reject)
         for _ in 0..<60 { try await story.step() }
         try await story.settle()

@@ -25,11 +25,7 @@ import TidemarkTestSupport
         limits.compactionStepMin = 1
         limits.compactionStepMax = 3
         let cluster = try Cluster(
-            schema: schema,
-            seed: seed,
-            policies: ["notes": policy, "tags": policy],
-            limits: limits
-        )
+            schema: schema, seed: seed, policies: ["notes": policy, "tags": policy], limits: limits)
         let anna = try await cluster.device("anna", limits: ofDevices)
         let ben = try await cluster.device("ben", limits: ofDevices)
         for device in [anna, ben] { try await device.engine.sync() }

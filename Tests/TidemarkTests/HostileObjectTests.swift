@@ -9,10 +9,7 @@ import TidemarkTestSupport
 /// more than create its object.
 @Suite struct HostileObjectTests {
     private static let table = FileObjects.Object(
-        kind: .table,
-        name: "t",
-        sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)"
-    )
+        kind: .table, name: "t", sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)")
 
     private static func reason(_ kind: FileObjects.Object.Kind, _ name: String, _ sql: String) throws -> String? {
         let object = FileObjects.Object(kind: kind, name: name, sql: sql)
@@ -52,20 +49,14 @@ import TidemarkTestSupport
         let objects: [FileObjects.Object] = [
             .init(kind: .trigger, name: "deep", sql: "CREATE TRIGGER deep AFTER INSERT ON l BEGIN DELETE FROM t; END"),
             .init(
-                kind: .trigger,
-                name: "far",
-                sql: "CREATE TRIGGER far AFTER UPDATE OF a ON t BEGIN INSERT INTO l VALUES (1); END"
-            ),
+                kind: .trigger, name: "far",
+                sql: "CREATE TRIGGER far AFTER UPDATE OF a ON t BEGIN INSERT INTO l VALUES (1); END"),
             .init(
-                kind: .trigger,
-                name: "near",
-                sql: "CREATE TRIGGER near AFTER DELETE ON t BEGIN INSERT INTO m VALUES (f(1)); END"
-            ),
+                kind: .trigger, name: "near",
+                sql: "CREATE TRIGGER near AFTER DELETE ON t BEGIN INSERT INTO m VALUES (f(1)); END"),
             .init(
-                kind: .trigger,
-                name: "rule",
-                sql: "CREATE TRIGGER rule BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, 'no'); END"
-            ),
+                kind: .trigger, name: "rule",
+                sql: "CREATE TRIGGER rule BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, 'no'); END"),
             .init(kind: .table, name: "l", sql: "CREATE TABLE l (a)"),
             .init(kind: .table, name: "m", sql: "CREATE TABLE m (a)"),
             .init(kind: .view, name: "v", sql: "CREATE VIEW v AS SELECT g(a) FROM t"),
@@ -84,10 +75,7 @@ import TidemarkTestSupport
     @Test(arguments: [
         ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END", "insert"),
         ("CREATE TRIGGER begin AFTER INSERT ON t WHEN NEW.a = 'BEGIN' OR 1 -- begin\nBEGIN SELECT 1; END", "insert"),
-        (
-            "CREATE TRIGGER \"when\" /* BEGIN */ AFTER INSERT ON [t] WHEN CASE WHEN 1 THEN 1 END BEGIN SELECT 1; END",
-            ""
-        ),
+        ("CREATE TRIGGER \"when\" /* BEGIN */ AFTER INSERT ON [t] WHEN CASE WHEN 1 THEN 1 END BEGIN SELECT 1; END", ""),
     ])
     func `a guarded trigger is the same trigger with one more condition`(sql: String, name: String) throws {
         let guarded = try #require(TriggerGuard.guarded(sql))
@@ -106,8 +94,7 @@ import TidemarkTestSupport
         async throws
     {
         let cluster = try Cluster(
-            schema: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); CREATE VIEW fine AS SELECT * FROM note"
-        )
+            schema: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); CREATE VIEW fine AS SELECT * FROM note")
         let anna = try await cluster.device("anna")
         try await anna.write("INSERT INTO note (text) VALUES ('kept')")
         let evil =

@@ -57,30 +57,21 @@ import TidemarkTestSupport
         Reply("an old id of Int64.min", #":-10,"#, #":-9223372036854775808,"#),
         Reply("an old id on an update", #""1":{"revision":5"#, #""1":{"__oldId__":-10,"revision":5"#),
         Reply(
-            "the id of another device's team",
-            #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
-            #"[1],"update":[],"delete":[],"attributes":{"1":{"__oldId__":-10"#
-        ),
+            "the id of another device's team", #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
+            #"[1],"update":[],"delete":[],"attributes":{"1":{"__oldId__":-10"#),
         Reply(
-            "the id of a team in the same answer",
-            #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
-            #"[3],"update":[],"delete":[],"attributes":{"3":{"__oldId__":-10"#
-        ),
+            "the id of a team in the same answer", #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
+            #"[3],"update":[],"delete":[],"attributes":{"3":{"__oldId__":-10"#),
         Reply(
-            "two teams, one id",
-            #"[5],"update":[],"delete":[],"attributes":{"5":{"__oldId__":-13"#,
-            #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-13"#
-        ), Reply("one team, two ids", #""__oldId__":-13"#, #""__oldId__":-10"#),
+            "two teams, one id", #"[5],"update":[],"delete":[],"attributes":{"5":{"__oldId__":-13"#,
+            #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-13"#),
+        Reply("one team, two ids", #""__oldId__":-13"#, #""__oldId__":-10"#),
         Reply(
-            "a temporary id as the permanent one",
-            #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
-            #"[-4],"update":[],"delete":[],"attributes":{"-4":{"__oldId__":-10"#
-        ),
+            "a temporary id as the permanent one", #"[4],"update":[],"delete":[],"attributes":{"4":{"__oldId__":-10"#,
+            #"[-4],"update":[],"delete":[],"attributes":{"-4":{"__oldId__":-10"#),
         Reply(
-            "an id of the reserved region",
-            #"[3],"update":[],"delete":[],"attributes":{"3":"#,
-            #"[4503599627370497],"update":[],"delete":[],"attributes":{"4503599627370497":"#
-        ),
+            "an id of the reserved region", #"[3],"update":[],"delete":[],"attributes":{"3":"#,
+            #"[4503599627370497],"update":[],"delete":[],"attributes":{"4503599627370497":"#),
     ]
 
     static let sets = [
@@ -94,20 +85,17 @@ import TidemarkTestSupport
         Reply("reasons that are none", #""reasons":["#, #""reasons":[5,"#),
         Reply("reasons that are text", #""rule":"changed""#, #""rule":5"#),
         Reply(
-            "a note on a table that is a number",
-            top,
-            #"{"overruled":[{"number":1,"revision":2,"records":[{"table":5,"key":7,"lost":{}}]}],"maxRevision":7,"#
-        ), Reply("a note without records", top, #"{"overruled":[{"number":1,"revision":2}],"maxRevision":7,"#),
+            "a note on a table that is a number", top,
+            #"{"overruled":[{"number":1,"revision":2,"records":[{"table":5,"key":7,"lost":{}}]}],"maxRevision":7,"#),
+        Reply("a note without records", top, #"{"overruled":[{"number":1,"revision":2}],"maxRevision":7,"#),
         Reply(
-            "overruled values in a table that is a number",
-            #""revision":5,"conflict":false"#,
-            #""overruled":[{"table":5,"key":7,"lost":{}}],"revision":5,"conflict":false"#
-        ), Reply("a reference to nothing", #""team_id":4"#, #""team_id":777"#),
+            "overruled values in a table that is a number", #""revision":5,"conflict":false"#,
+            #""overruled":[{"table":5,"key":7,"lost":{}}],"revision":5,"conflict":false"#),
+        Reply("a reference to nothing", #""team_id":4"#, #""team_id":777"#),
         Reply(
-            "a parent deleted under its children",
-            #""create":[3],"update":[],"delete":[]"#,
-            #""create":[3],"update":[],"delete":[1]"#
-        ), Reply("NULL where there can be none", #""name":"Jena""#, #""name":null"#),
+            "a parent deleted under its children", #""create":[3],"update":[],"delete":[]"#,
+            #""create":[3],"update":[],"delete":[1]"#),
+        Reply("NULL where there can be none", #""name":"Jena""#, #""name":null"#),
         Reply("an update of an unknown record", #""update":[3]"#, #""update":[333]"#),
         Reply("keys that are an object", #""create":[3]"#, #""create":{"3":1}"#),
         Reply("keys that are text", #""create":[3]"#, #""create":["3"]"#),
@@ -120,10 +108,9 @@ import TidemarkTestSupport
         Reply("an epoch that is a number", #""epoch":""#, #""epoch":7,"was":""#),
         Reply("an epoch twice", #""epoch":""#, #""epoch":"x","epoch":""#), Reply("a NUL", #""Jena""#, "\"Je\u{0}na\""),
         Reply(
-            "nested a hundred deep",
-            top,
-            #"{"x":"# + String(repeating: "[", count: 100) + String(repeating: "]", count: 100) + #","maxRevision":7,"#
-        ), Reply("nested a million deep", top, String(repeating: "[", count: 1_000_000)),
+            "nested a hundred deep", top,
+            #"{"x":"# + String(repeating: "[", count: 100) + String(repeating: "]", count: 100) + #","maxRevision":7,"#),
+        Reply("nested a million deep", top, String(repeating: "[", count: 1_000_000)),
     ]
 
     private static let replies = revisions + identities + sets
@@ -205,8 +192,7 @@ import TidemarkTestSupport
         _ = await scene.sync { answer in
             answer.replacing(
                 #""tags":{"create":["blue"],"update":[],"delete":[],"attributes":{"blue":{"revision":7,"colour":"0000ff"}}}"#,
-                with: #""tags":{"create":[],"update":[],"delete":[],"attributes":{}}"#
-            )
+                with: #""tags":{"create":[],"update":[],"delete":[],"attributes":{}}"#)
         }
         let records = try await scene.anna.engine.conflicts().flatMap(\.records)
         #expect(records.contains { $0.table == "tags" && $0.key == #""blue""# && $0.mine != nil })
@@ -369,13 +355,12 @@ struct Scene: Sendable {
     func expectGoodEnd() async throws {
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows("SELECT name FROM teams ORDER BY id") == ["Kiel", "Bonn", "Jena", "Lemgo", "Gotha"]
-        )
+            try await cluster.rows("SELECT name FROM teams ORDER BY id") == ["Kiel", "Bonn", "Jena", "Lemgo", "Gotha"])
         #expect(
             try await ben.rows(
-                "SELECT p.name, goals, t.name FROM players AS p JOIN teams AS t ON t.id = team_id ORDER BY p.id"
-            ) == ["Anna|7|Kiel", "Ben|0|Kiel", "Carla|5|Bonn", "Dora|0|Lemgo", "Emil|0|Kiel"]
-        )
+                "SELECT p.name, goals, t.name FROM players AS p JOIN teams AS t ON t.id = team_id ORDER BY p.id") == [
+                    "Anna|7|Kiel", "Ben|0|Kiel", "Carla|5|Bonn", "Dora|0|Lemgo", "Emil|0|Kiel",
+                ])
         #expect(try await ben.rows("SELECT name FROM tags ORDER BY name") == ["blue", "red"])
         let conflicts = try await anna.engine.conflicts()
         #expect(conflicts.map(\.id) == [ids[2]])

@@ -31,9 +31,7 @@ import TidemarkTestSupport
             Harm(name: name) { path in
                 try DatabaseQueue(path: path).write { db in
                     try db.execute(
-                        sql: "UPDATE tidemark_snapshot SET schema = replace(schema, ?, ?)",
-                        arguments: [old, new]
-                    )
+                        sql: "UPDATE tidemark_snapshot SET schema = replace(schema, ?, ?)", arguments: [old, new])
                     #expect(db.changesCount == 1)
                 }
             }
@@ -73,10 +71,9 @@ import TidemarkTestSupport
         .schema("with a second statement", "NOT NULL)", "NOT NULL); DROP TABLE players"),
         .schema("with a statement of another kind", "CREATE TABLE teams", "ATTACH 'x' AS"),
         .schema(
-            "with a table that never ends",
-            "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
-            "CREATE TABLE tags AS WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i+1 FROM n) SELECT i FROM n"
-        ), .schema("with a table that cannot be synced", "name TEXT PRIMARY KEY, colour", "rowid, oid, _rowid_"),
+            "with a table that never ends", "CREATE TABLE tags (name TEXT PRIMARY KEY, colour TEXT)",
+            "CREATE TABLE tags AS WITH RECURSIVE n(i) AS (VALUES(1) UNION ALL SELECT i+1 FROM n) SELECT i FROM n"),
+        .schema("with a table that cannot be synced", "name TEXT PRIMARY KEY, colour", "rowid, oid, _rowid_"),
         .sql("with a reference to nothing", "UPDATE players SET team_id = 777"),
         .sql("with NULL where there can be none", "UPDATE teams SET name = NULL"),
         .sql("with a record twice", "INSERT INTO teams SELECT * FROM teams"),
@@ -174,9 +171,7 @@ private final class HarmfulTransport: ForwardingTransport {
     }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         try await real.snapshot(zone: zone, since: base, to: path, progress: progress)

@@ -90,11 +90,7 @@ import TidemarkTestSupport
         // Reopened, so that the recorder sees its connections and no statement is cached.
         try await cluster.store.close()
         cluster.service.store = try EmbeddedStore(
-            path: cluster.zonePath,
-            newEpoch: UUID(),
-            policies: policies,
-            limits: serverLimits
-        )
+            path: cluster.zonePath, newEpoch: UUID(), policies: policies, limits: serverLimits)
         // With so few rows a device would compute their fingerprint at each sync.
         var limits = Limits.standard
         limits.fingerprintRowsMax = 1

@@ -128,8 +128,7 @@ import TidemarkTestSupport
         for device in [twin, anna, twin] { try await device.engine.sync() }
         try await cluster.converge(anna, twin)
         #expect(
-            try await cluster.rows(Self.all) == ["1|anna|", "1|bread|", "1|milk|0", "1|salt|", "1|tea|1", "1|twin|"]
-        )
+            try await cluster.rows(Self.all) == ["1|anna|", "1|bread|", "1|milk|0", "1|salt|", "1|tea|1", "1|twin|"])
         for device in [anna, twin] { #expect(try await device.engine.conflicts().isEmpty) }
     }
 

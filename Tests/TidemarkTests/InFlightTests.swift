@@ -32,8 +32,7 @@ import TidemarkTestSupport
         anna.transport.faults.whileInFlight { try await anna.write("UPDATE players SET goals = 3 WHERE id = 1") }
         try await anna.engine.sync()
         #expect(
-            try anna.sent.map { $0.map(\.records) } == [[["update players 1 (name)"]], [["update players 1 (goals)"]]]
-        )
+            try anna.sent.map { $0.map(\.records) } == [[["update players 1 (name)"]], [["update players 1 (goals)"]]])
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name, goals FROM players") == ["Annika|3"])
         #expect(try await anna.engine.conflicts().isEmpty)
@@ -157,8 +156,7 @@ import TidemarkTestSupport
         #expect(try await anna.rows("SELECT name FROM teams") == ["THW Kiel"])
         // The later edit of the same record depends on the refused one, and is parked with it.
         #expect(
-            try await ben.engine.conflicts().flatMap(\.records).map(\.mine) == [#"{"name":"Anja"}"#, #"{"goals":9}"#]
-        )
+            try await ben.engine.conflicts().flatMap(\.records).map(\.mine) == [#"{"name":"Anja"}"#, #"{"goals":9}"#])
     }
 
     @Test func `F1, C4: another program writes during a request`() async throws {
@@ -178,8 +176,7 @@ import TidemarkTestSupport
         #expect(
             try await ben.rows("SELECT t.name, p.name FROM players AS p JOIN teams AS t ON t.id = team_id") == [
                 "FC Jena|Ida"
-            ]
-        )
+            ])
     }
 
     @Test func `rule 15: an edit's base is the confirmed row, not the sent one`() async throws {
@@ -258,8 +255,7 @@ import TidemarkTestSupport
         #expect(
             try await ben.rows("SELECT count(*), count(DISTINCT name), min(team_id) FROM players WHERE id > 1") == [
                 "20|20|2"
-            ]
-        )
+            ])
         #expect(try await ben.rows("SELECT count(*) FROM teams") == ["2"])
     }
 
@@ -312,8 +308,7 @@ import TidemarkTestSupport
         let sent = try anna.sent
         #expect(sent[1].first == sent[0].first)
         #expect(
-            sent[1].map(\.records) == [["create players new (goals, name, team_id)"], ["update players new (goals)"]]
-        )
+            sent[1].map(\.records) == [["create players new (goals, name, team_id)"], ["update players new (goals)"]])
         #expect(sent[1].last?.after == sent[0].map(\.id))
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name, goals FROM players WHERE id = 2") == ["Emma|4"])

@@ -32,11 +32,7 @@ import TidemarkTestSupport
     /// Declares tables of a device's file independent, as an app does when it opens the file.
     private func declare(_ tables: IndependentTables, _ device: TestDevice) async throws {
         _ = try await SyncEngine(
-            device.database,
-            server: "http://cluster.test",
-            transport: device.transport,
-            independent: tables
-        )
+            device.database, server: "http://cluster.test", transport: device.transport, independent: tables)
     }
 
     /// The pending change sets, each as its records.
@@ -124,9 +120,7 @@ import TidemarkTestSupport
 
     @Test func `a deleted parent stays with the children that its deletion cascades to`() async throws {
         let cluster = try Cluster(
-            schema: Self.schema,
-            seed: "\(Self.seed) UPDATE note SET over = 1 WHERE id = 2; DELETE FROM mark;"
-        )
+            schema: Self.schema, seed: "\(Self.seed) UPDATE note SET over = 1 WHERE id = 2; DELETE FROM mark;")
         let anna = try await cluster.device("anna")
         try await declare(.all, anna)
         try anna.writeOutside("DELETE FROM note WHERE id = 1; UPDATE note SET v = 'x' WHERE id = 3")
@@ -195,8 +189,7 @@ import TidemarkTestSupport
         #expect(
             try await cluster.rows("SELECT v FROM note JOIN mark ON note = note.id WHERE name = 'of new'") == [
                 "new, collides with nobody"
-            ]
-        )
+            ])
         await #expect(throws: TidemarkError.self) { try await anna.engine.divide(parked.id) }
         try await anna.engine.resolve(parked.id, with: .retry)
         try await cluster.converge(anna)

@@ -30,8 +30,7 @@ import TidemarkTestSupport
     ) async throws {
         let cluster = try Cluster(
             schema: schema,
-            seed: "INSERT INTO a (k, j) VALUES ('x', '1'), ('y', '2'); INSERT INTO b (k, j) VALUES ('x', '1')"
-        )
+            seed: "INSERT INTO a (k, j) VALUES ('x', '1'), ('y', '2'); INSERT INTO b (k, j) VALUES ('x', '1')")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO a (k, j) VALUES ('z', '3'); INSERT INTO b (k, j) VALUES ('z', '3')")

@@ -197,9 +197,7 @@ import TidemarkTestSupport
 
     @Test func `a table whose columns are called rowid and oid is known by the third name`() async throws {
         let cluster = try Cluster(
-            schema: "CREATE TABLE t (rowid TEXT, oid TEXT)",
-            seed: "INSERT INTO t VALUES ('a', 'b')"
-        )
+            schema: "CREATE TABLE t (rowid TEXT, oid TEXT)", seed: "INSERT INTO t VALUES ('a', 'b')")
         #expect(cluster.store.schema.tables.map(\.key) == [["_rowid_"]])
         let anna = try await cluster.device("anna")
         try await anna.write("INSERT INTO t VALUES ('c', 'd'); UPDATE t SET oid = 'e' WHERE rowid = 'a'")

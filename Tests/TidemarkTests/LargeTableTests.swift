@@ -172,11 +172,7 @@ import TidemarkTestSupport
 
     private static func declareIndependent(_ device: TestDevice) async throws {
         _ = try await SyncEngine(
-            device.database,
-            server: "http://cluster.test",
-            transport: device.transport,
-            independent: .all
-        )
+            device.database, server: "http://cluster.test", transport: device.transport, independent: .all)
     }
 
     @Test func `a conflict of 20,000 records is divided in linear time, whatever does not fit among them`() async throws

@@ -27,10 +27,7 @@ private let day: Int64 = 86_400_000
     private static let seed = "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
 
     private static func pair(
-        _ policy: ConflictPolicy = .latest,
-        annas: Wall = Wall(),
-        bens: Wall = Wall(),
-        server: Wall = Wall()
+        _ policy: ConflictPolicy = .latest, annas: Wall = Wall(), bens: Wall = Wall(), server: Wall = Wall()
     ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
         let cluster = try Cluster(schema: schema, seed: seed, policies: ["notes": policy], now: server.read)
         let anna = try await cluster.device("anna", clock: annas.read)
@@ -39,11 +36,8 @@ private let day: Int64 = 86_400_000
 
     @Test func `B11: a device's overruled value and a program's replaced value are both kept`() async throws {
         let cluster = try Cluster(
-            schema: Self.schema,
-            seed: Self.seed,
-            policies: ["notes": .lastWriter, "notes.done": .latest],
-            now: Wall(noon + 60_000).read
-        )
+            schema: Self.schema, seed: Self.seed, policies: ["notes": .lastWriter, "notes.done": .latest],
+            now: Wall(noon + 60_000).read)
         let anna = try await cluster.device("anna", clock: Wall().read)
         try cluster.writeOutside("UPDATE notes SET text = 'shell', done = 7 WHERE id = 1")
         try await anna.write("UPDATE notes SET text = 'goat milk', done = 1 WHERE id = 1")
@@ -151,12 +145,7 @@ private let day: Int64 = 86_400_000
         var limits = Limits.standard
         limits.deltaBytesMin = 1
         let cluster = try Cluster(
-            schema: schema,
-            seed: seed,
-            policies: ["notes": .latest],
-            limits: limits,
-            now: Wall().read
-        )
+            schema: schema, seed: seed, policies: ["notes": .latest], limits: limits, now: Wall().read)
         let cleo = try await cluster.device("cleo", clock: Wall(noon - 3_600_000).read)
         let anna = try await cluster.device("anna", clock: Wall().read)
         let ben = try await cluster.device("ben", clock: Wall(noon - day).read)

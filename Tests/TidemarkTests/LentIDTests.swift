@@ -156,10 +156,7 @@ import TidemarkTestSupport
                 try db.execute(sql: Self.schema.replacing("PRIMARY KEY, title", with: "PRIMARY KEY\(keyword), title"))
             }
             let sync = try await SyncEngine(
-                database,
-                server: "http://cluster.test",
-                transport: InProcessTransport(to: cluster.service)
-            )
+                database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.service))
             try await sync.sync()
             apps.append((database, sync))
         }
@@ -273,9 +270,9 @@ import TidemarkTestSupport
         #expect(try await cluster.rows(idsOfBen) == before)
         #expect(
             try await cluster.rows(
-                "SELECT count(*) FROM book JOIN page ON book_id = book.id WHERE title LIKE '% ' || number"
-            ) == ["\(2 * (room + 4_000))"]
-        )
+                "SELECT count(*) FROM book JOIN page ON book_id = book.id WHERE title LIKE '% ' || number") == [
+                    "\(2 * (room + 4_000))"
+                ])
         #expect(try await cluster.rows("SELECT id - 1795440614030 FROM book WHERE title LIKE 'chosen%'") == ["0", "8"])
         let next = try await Self.insert("next", on: devices[0])
         #expect(try await Self.insert("next of ben", on: devices[1]) != next)

@@ -29,17 +29,9 @@ import TidemarkTestSupport
             let time = time
             let running = running
             let environment = SyncEngine.Environment(
-                now: { time },
-                newID: { UUID() },
-                process: number,
-                isRunning: running
-            )
+                now: { time }, newID: { UUID() }, process: number, isRunning: running)
             return try await SyncEngine(
-                device.database,
-                server: "http://cluster.test",
-                transport: device.transport,
-                environment: environment
-            )
+                device.database, server: "http://cluster.test", transport: device.transport, environment: environment)
         }
     }
 
@@ -97,11 +89,8 @@ import TidemarkTestSupport
             #expect(error?.code == .syncInProgress)
         }
         let first = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: transport,
-            environment: .init(now: { transport.now }, newID: { UUID() }, process: 1) { _ in true }
-        )
+            anna.database, server: "http://cluster.test", transport: transport,
+            environment: .init(now: { transport.now }, newID: { UUID() }, process: 1) { _ in true })
         try await anna.write("UPDATE tidemark_device SET stale = 1")
         try await first.sync()
         #expect(transport.now > Self.noon)
@@ -133,9 +122,7 @@ private final class SlowTransport: ForwardingTransport {
     var now: Date { time.withLock { $0 } }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         time.withLock { $0 += 40 }

@@ -65,10 +65,9 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(
             try await ben.rows(
-                "SELECT text FROM notes WHERE text IN ('first', 'second', 'third', 'fourth') ORDER BY id"
-            ) == [
-                "first", "second", "third", "fourth",
-            ]
+                "SELECT text FROM notes WHERE text IN ('first', 'second', 'third', 'fourth') ORDER BY id") == [
+                    "first", "second", "third", "fourth",
+                ]
         )
     }
 

@@ -34,8 +34,7 @@ import TidemarkTestSupport
 
     @Test func `rule 1: a page does not become a stranger's by leaving its own book out`() async throws {
         let (cluster, anna, ben) = try await Self.refused(
-            "INSERT INTO book VALUES (500, 'of Anna'); INSERT INTO page (book_id, text) VALUES (500, 'a page of Anna')"
-        )
+            "INSERT INTO book VALUES (500, 'of Anna'); INSERT INTO page (book_id, text) VALUES (500, 'a page of Anna')")
         let conflict = try #require(try await anna.engine.conflicts().first)
         let page = try #require(conflict.records.first { $0.table == "page" })
         let book = MergedRecord(table: "book", key: "500", columns: nil)
@@ -54,8 +53,7 @@ import TidemarkTestSupport
     @Test func `rule 1: a page does not become a stranger's by giving its own book up first`() async throws {
         let (cluster, anna, ben) = try await Self.refused(
             "INSERT INTO book VALUES (500, 'of Anna')",
-            "INSERT INTO page (book_id, text) VALUES (500, 'a page of Anna')"
-        )
+            "INSERT INTO page (book_id, text) VALUES (500, 'a page of Anna')")
         let first = try #require(try await anna.engine.conflicts().first)
         try await anna.engine.resolve(first, with: .accept)
         let second = try #require(try await anna.engine.conflicts().first)

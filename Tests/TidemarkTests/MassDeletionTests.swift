@@ -52,10 +52,7 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         try await ben.write("UPDATE note SET text = 'mine' WHERE id = 170")
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: Emptying(real: ben.transport)
-        )
+            ben.database, server: "http://cluster.test", transport: Emptying(real: ben.transport))
         await #expect { try await engine.sync() } throws: {
             let error = $0 as? TidemarkError
             return error?.code == .massDeletion && error?.message.contains("150 of the 200 records here") == true
@@ -148,9 +145,7 @@ private struct Emptying: ForwardingTransport {
 
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         let answer = String(
-            decoding: try await real.sync(zone: zone, body: Array(#"{"maxRevision":1}"#.utf8)),
-            as: UTF8.self
-        )
+            decoding: try await real.sync(zone: zone, body: Array(#"{"maxRevision":1}"#.utf8)), as: UTF8.self)
         let epoch = answer.firstMatch(of: /"epoch":"([0-9a-f-]+)"/)?.output.1 ?? ""
         let keys = (1...150).map(String.init).joined(separator: ",")
         let text = """

@@ -65,15 +65,11 @@ import TidemarkTestSupport
         #expect(
             inputs.withLock { $0 } == [
                 MergeInput(
-                    table: "notes",
-                    key: "1",
-                    base: ["text": "milk".databaseValue, "done": 0.databaseValue],
+                    table: "notes", key: "1", base: ["text": "milk".databaseValue, "done": 0.databaseValue],
                     mine: ["text": .null, "done": 0.databaseValue],
-                    theirs: ["text": "milk".databaseValue, "done": 2.databaseValue],
-                    keyColumns: ["id": 1.databaseValue]
+                    theirs: ["text": "milk".databaseValue, "done": 2.databaseValue], keyColumns: ["id": 1.databaseValue]
                 )
-            ]
-        )
+            ])
         #expect(try await ben.engine.conflicts().map(\.reasons.first?.rule) == ["changed"])
         try await ben.engine.sync()
         #expect(inputs.withLock { $0.count } == 1, "a function that says nothing is asked once")
@@ -111,11 +107,8 @@ import TidemarkTestSupport
             try cluster.writeOutside("UPDATE notes SET text = 'faster \(round)' WHERE id = 1")
         }
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: overtaking,
-            merges: [TableMerge("notes", Self.joined)]
-        )
+            ben.database, server: "http://cluster.test", transport: overtaking,
+            merges: [TableMerge("notes", Self.joined)])
         try await engine.sync()
         #expect(rounds.withLock { $0 } <= Limits.standard.mergesMax + 2)
         let conflict = try #require(try await engine.conflicts().first)
@@ -169,11 +162,8 @@ import TidemarkTestSupport
         try await cluster.converge(anna, ben)
         #expect(try await ben.engine.conflicts().count == 1)
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: ben.transport,
-            merges: [TableMerge("notes", Self.joined)]
-        )
+            ben.database, server: "http://cluster.test", transport: ben.transport,
+            merges: [TableMerge("notes", Self.joined)])
         try await engine.sync()
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["goat milk + oat milk"])

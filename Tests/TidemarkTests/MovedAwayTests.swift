@@ -43,9 +43,7 @@ import TidemarkTestSupport
             "DELETE FROM country WHERE code = 'DD'", "UPDATE country SET name = 'b' WHERE code = 'DE'"
         ),
     ]) func `a child that was moved away or deleted first survives the refusal of that`(
-        move: String,
-        deletion: String,
-        other: String
+        move: String, deletion: String, other: String
     ) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")

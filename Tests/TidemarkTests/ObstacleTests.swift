@@ -37,11 +37,7 @@ import TidemarkCore
             (.unavailable, 5, .pauseRequested), (.unavailable, 0, .failed), (.unavailable, nil, .failed),
             (.notAllowed, 5, .failed), (.unreachable, nil, .failed), (.massDeletion, nil, .failed),
         ] as [(ErrorCode, Int?, Obstacle.Event)]
-    ) func `an error is the event of its code`(
-        code: ErrorCode,
-        seconds: Int?,
-        event: Obstacle.Event
-    ) {
+    ) func `an error is the event of its code`(code: ErrorCode, seconds: Int?, event: Obstacle.Event) {
         #expect(Obstacle.Event(Self.error(code, after: seconds)) == event)
     }
 

@@ -67,8 +67,7 @@ import TidemarkTestSupport
                             for number in 0..<250 {
                                 try db.execute(
                                     sql: "INSERT INTO notes (text) VALUES (?)",
-                                    arguments: ["\(name) plain \(part) \(number)"]
-                                )
+                                    arguments: ["\(name) plain \(part) \(number)"])
                                 var note = Note(text: "\(name) drawn \(part) \(number)")
                                 try note.insert(db)
                             }
@@ -79,9 +78,7 @@ import TidemarkTestSupport
             try await group.waitForAll()
         }
         try await cluster.converge(anna)
-        #expect(
-            try await cluster.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20000|20000"]
-        )
+        #expect(try await cluster.rows("SELECT count(*), count(DISTINCT text) FROM notes") == ["20000|20000"])
     }
 
     private static let teams = """

@@ -26,10 +26,7 @@ import Tidemark
     ]
 
     @Test(arguments: cases) func `C2: two parts join as the table says`(
-        mine: Presence<String?>,
-        other: Presence<String?>,
-        overriding: Bool,
-        joined: Presence<String?>
+        mine: Presence<String?>, other: Presence<String?>, overriding: Bool, joined: Presence<String?>
     ) {
         var left = Partial<Player>()
         left[Player.name] = mine

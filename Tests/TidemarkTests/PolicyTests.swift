@@ -136,8 +136,7 @@ import TidemarkTestSupport
     @Test func `B11: of two edits of one setting, the later prevails`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
-            policies: ["settings": .lastWriter]
-        )
+            policies: ["settings": .lastWriter])
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO settings VALUES ('colour', 'red', 1), ('size', 3, 1)")
@@ -153,8 +152,7 @@ import TidemarkTestSupport
     {
         let cluster = try Cluster(
             schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value, at INTEGER)",
-            policies: ["settings": .lastWriter]
-        )
+            policies: ["settings": .lastWriter])
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO settings VALUES ('colour', 'red', 1)")
@@ -182,9 +180,7 @@ import TidemarkTestSupport
 
     @Test func `B11: a device that sets an existing key twice is not refused`() async throws {
         let cluster = try Cluster(
-            schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value)",
-            policies: ["settings": .lastWriter]
-        )
+            schema: "CREATE TABLE settings (name TEXT PRIMARY KEY, value)", policies: ["settings": .lastWriter])
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await anna.write("INSERT INTO settings VALUES ('colour', 'red')")
@@ -231,10 +227,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: [ConflictPolicy.lastWriter, .latest], 1...UInt64(Effort.count(short: 3, long: 12)))
-    func `I2: every written value stands or is kept on a device`(
-        policy: ConflictPolicy,
-        seed: UInt64
-    ) async throws {
+    func `I2: every written value stands or is kept on a device`(policy: ConflictPolicy, seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed, policies: ["notes": policy])
         var devices: [TestDevice] = []
@@ -248,8 +241,7 @@ import TidemarkTestSupport
                 let isDeletion = policy == .lastWriter && id == 2 && round == 3 && index == 2
                 try await device.write(
                     isDeletion
-                        ? "DELETE FROM notes WHERE id = 2" : "UPDATE notes SET text = '\(value)' WHERE id = \(id)"
-                )
+                        ? "DELETE FROM notes WHERE id = 2" : "UPDATE notes SET text = '\(value)' WHERE id = \(id)")
                 if isDeletion { texts.removeLast() }
             }
             for device in devices.shuffled(using: &random) { try await device.engine.sync() }

@@ -24,11 +24,7 @@ import TidemarkTestSupport
         + "AND name NOT LIKE 'tidemark%' ORDER BY name"
 
     private static func cluster() throws -> Cluster {
-        try Cluster(
-            schema: schema,
-            excluding: ["log"],
-            objects: ObjectDeclarations(triggers: ["logs": true])
-        )
+        try Cluster(schema: schema, excluding: ["log"], objects: ObjectDeclarations(triggers: ["logs": true]))
     }
 
     /// Joins a file that permits functions, and returns the names of its views and triggers.
@@ -45,8 +41,7 @@ import TidemarkTestSupport
     {
         let cluster = try Self.cluster()
         #expect(
-            cluster.store.programCalls == ["view nice (edit)", "view sorted (title_sort)", "trigger logs (title_sort)"]
-        )
+            cluster.store.programCalls == ["view nice (edit)", "view sorted (title_sort)", "trigger logs (title_sort)"])
         let anna = try await cluster.device("anna")
         #expect(try await anna.rows(Self.objects) == ["plain"])
         let reasons = try await anna.database.read { try SchemaReport($0) }.leftOut
@@ -65,10 +60,7 @@ import TidemarkTestSupport
         let file = try await Self.join(cluster, permitting: ["Title_Sort", "edit"])
         #expect(try await file.read { try $0.textRows(Self.objects) } == ["logs", "plain", "sorted", "writes"])
         let engine = try await SyncEngine(
-            file,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.service)
-        )
+            file, server: "http://cluster.test", transport: InProcessTransport(to: cluster.service))
         // The permission stays with the file.
         try cluster.writeOutside("CREATE VIEW later AS SELECT title_sort('x'), text FROM note")
         try await engine.sync()
@@ -84,10 +76,7 @@ import TidemarkTestSupport
         }
         let file = try DatabaseQueue(path: anna.path, configuration: configuration)
         let engine = try await SyncEngine(
-            file,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.service)
-        )
+            file, server: "http://cluster.test", transport: InProcessTransport(to: cluster.service))
         // Two rounds: a stand-in of an earlier one is no function of the program's.
         for view in ["first", "second"] {
             try cluster.writeOutside("CREATE VIEW \(view) AS SELECT title_sort(text), edit(text) FROM note")
@@ -118,8 +107,7 @@ import TidemarkTestSupport
         let path = cluster.folder.appending(path: "new.sqlite").path
         let join = DeviceFileJoin(
             transport: ForgedTable(real: InProcessTransport(to: cluster.service), column: column),
-            server: "http://cluster.test"
-        )
+            server: "http://cluster.test")
         let error = await #expect(throws: TidemarkError.self) { _ = try await join.join(path: path) }
         #expect(error?.message.contains("edit") == true)
         #expect(!FileManager.default.fileExists(atPath: path))
@@ -129,10 +117,8 @@ import TidemarkTestSupport
         let objects: [FileObjects.Object] = [
             .init(kind: .virtual, name: "found", sql: "CREATE VIRTUAL TABLE found USING fts5(text)"),
             .init(
-                kind: .trigger,
-                name: "deep",
-                sql: "CREATE TRIGGER deep AFTER INSERT ON found_data BEGIN DELETE FROM note; END"
-            ),
+                kind: .trigger, name: "deep",
+                sql: "CREATE TRIGGER deep AFTER INSERT ON found_data BEGIN DELETE FROM note; END"),
         ]
         let note = FileObjects.Object(kind: .table, name: "note", sql: "CREATE TABLE note (id INTEGER PRIMARY KEY)")
         let trial = try ObjectTrial(objects, beside: [note], synced: ["note"])
@@ -146,18 +132,13 @@ private struct ForgedTable: ForwardingTransport {
     let real: InProcessTransport
     let column: String
 
-    func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
-        progress: @Sendable (Int64, Int64?) -> Void
-    ) async throws {
+    func snapshot(zone: String, since base: DeltaBase?, to path: String, progress: @Sendable (Int64, Int64?) -> Void)
+        async throws
+    {
         try await real.snapshot(zone: zone, since: base, to: path, progress: progress)
         try await DatabaseQueue(path: path).write { db in
             try db.execute(
-                sql: "UPDATE tidemark_snapshot SET schema = replace(schema, 'text TEXT', ?)",
-                arguments: [column]
-            )
+                sql: "UPDATE tidemark_snapshot SET schema = replace(schema, 'text TEXT', ?)", arguments: [column])
         }
     }
 }

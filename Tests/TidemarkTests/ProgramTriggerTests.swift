@@ -75,15 +75,11 @@ import TidemarkTestSupport
                 UPDATE book SET sort = sort || '+' WHERE id = NEW.id; END
             """
         let cluster = try Cluster(
-            schema: "CREATE TABLE book (id INTEGER PRIMARY KEY, sort TEXT); CREATE VIEW v AS SELECT 1; \(sorts)"
-        )
+            schema: "CREATE TABLE book (id INTEGER PRIMARY KEY, sort TEXT); CREATE VIEW v AS SELECT 1; \(sorts)")
         let anna = try await cluster.device("anna")
         try await anna.write("DROP TRIGGER sorts; \(sorts)")
         _ = try EmbeddedStore(
-            path: cluster.zonePath,
-            newEpoch: UUID(),
-            objects: ObjectDeclarations(triggers: ["sorts": true])
-        )
+            path: cluster.zonePath, newEpoch: UUID(), objects: ObjectDeclarations(triggers: ["sorts": true]))
         try await anna.engine.sync()
         try await anna.write("INSERT INTO book (sort) VALUES ('a')")
         try cluster.writeOutside("INSERT INTO book (sort) VALUES ('b')")
@@ -178,10 +174,8 @@ import TidemarkTestSupport
 
     @Test func `a function that the server lost parks the change set that needs it, and the rest flows`() async throws {
         let cluster = try Cluster(
-            schema:
-                "CREATE TABLE book (id INTEGER PRIMARY KEY, title); CREATE TABLE other (id INTEGER PRIMARY KEY, x)",
-            seed: "INSERT INTO other VALUES (1, 1)"
-        )
+            schema: "CREATE TABLE book (id INTEGER PRIMARY KEY, title); CREATE TABLE other (id INTEGER PRIMARY KEY, x)",
+            seed: "INSERT INTO other VALUES (1, 1)")
         let anna = try await cluster.device("anna")
         try cluster.writeOutside(
             """

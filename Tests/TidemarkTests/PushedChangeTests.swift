@@ -98,10 +98,8 @@ import TidemarkTestSupport
         let change = try #require(try await place.hear("UPDATE notes SET text = 'one' WHERE id = 1"))
         let text = String(decoding: change.answer, as: UTF8.self)
         let other = PushedChange(
-            end: change.end,
-            since: change.since,
-            answer: Array(text.replacing(#""text":"one""#, with: #""text":"uno""#).utf8)
-        )
+            end: change.end, since: change.since,
+            answer: Array(text.replacing(#""text":"one""#, with: #""text":"uno""#).utf8))
         try await place.ben.engine.sync(pushedChange: other)
         try await place.ben.engine.sync()
         #expect(try await place.ben.rows("SELECT text FROM notes WHERE id = 1") == ["one"])

@@ -128,13 +128,11 @@ import TidemarkTestSupport
         #expect(records.map(\.key) == ["1"], "the rest of the migration is sent")
         #expect(records.compactMap(\.mine) == [#"{"body":"anna"}"#])
         #expect(
-            try await cluster.rows(Self.rows) == ["1|ben|ben|10", "2|ben|no|20", "3|three|no|31", "4|four|anna|40"]
-        )
+            try await cluster.rows(Self.rows) == ["1|ben|ben|10", "2|ben|no|20", "3|three|no|31", "4|four|anna|40"])
         try await Self.expectEqual(cluster, ben, anna)
         try await Self.retryAll(anna)
         #expect(
-            try await cluster.rows(Self.rows) == ["1|anna|ben|10", "2|ben|no|20", "3|three|no|31", "4|four|anna|40"]
-        )
+            try await cluster.rows(Self.rows) == ["1|anna|ben|10", "2|ben|no|20", "3|three|no|31", "4|four|anna|40"])
         #expect(try await cluster.rows("SELECT old FROM note ORDER BY id") == ["o1", "b", "o3", "o4"])
         try await Self.expectEqual(cluster, ben, anna)
     }
@@ -161,16 +159,11 @@ import TidemarkTestSupport
     func `edits of other columns of one record are merged under the policy for columns`(shape: Shape) async throws {
         let (cluster, anna, ben) = try await Self.start(["note": .columns])
         try await Self.meet(
-            anna,
-            shape.rebuild + "UPDATE note SET body = upper(body)",
-            ben,
-            "UPDATE note SET done = 'yes', old = 'b' WHERE id IN (1, 3)"
-        )
+            anna, shape.rebuild + "UPDATE note SET body = upper(body)", ben,
+            "UPDATE note SET done = 'yes', old = 'b' WHERE id IN (1, 3)")
         #expect(try await anna.engine.conflicts().isEmpty)
         try await Self.expectEqual(cluster, ben, anna)
-        #expect(
-            try await cluster.rows(Self.rows) == ["1|ONE|yes|10", "2|TWO|no|20", "3|THREE|yes|30", "4|FOUR|no|40"]
-        )
+        #expect(try await cluster.rows(Self.rows) == ["1|ONE|yes|10", "2|TWO|no|20", "3|THREE|yes|30", "4|FOUR|no|40"])
     }
 
     @Test func `rule 1: a migration's edit stands where the policy lets the later one stand, and the other is kept`()
@@ -180,9 +173,7 @@ import TidemarkTestSupport
         try await Self.meet(
             anna,
             Shape.droppedColumn.rebuild + "UPDATE note SET body = 'anna' WHERE id = 1; DELETE FROM note WHERE id = 2",
-            ben,
-            "UPDATE note SET body = 'ben', done = 'ben' WHERE id < 3"
-        )
+            ben, "UPDATE note SET body = 'ben', done = 'ben' WHERE id < 3")
         try await Self.expectEqual(cluster, ben, anna)
         #expect(try await cluster.rows(Self.rows) == ["1|anna|ben|10", "3|three|no|30", "4|four|no|40"])
         let parked = try await ben.engine.conflicts().flatMap(\.records).compactMap(\.mine)
@@ -193,28 +184,22 @@ import TidemarkTestSupport
     func `rule 39: what a migration adds and what others added meanwhile add up`(shape: Shape) async throws {
         let (cluster, anna, ben) = try await Self.start(["note.n": .add])
         try await Self.meet(
-            anna,
-            shape.rebuild + "UPDATE note SET n = n + 100 WHERE id < 3",
-            ben,
-            "UPDATE note SET n = n + 3 WHERE id IN (1, 3)"
-        )
+            anna, shape.rebuild + "UPDATE note SET n = n + 100 WHERE id < 3", ben,
+            "UPDATE note SET n = n + 3 WHERE id IN (1, 3)")
         #expect(try await anna.engine.conflicts().isEmpty)
         try await Self.expectEqual(cluster, ben, anna)
         #expect(try await cluster.rows("SELECT n FROM note ORDER BY id") == ["113", "120", "33", "40"])
     }
 
     @Test(arguments: Shape.allCases)
-    func `rule 39: an addition that waited before the migration is added once, and so is the migration's`(
-        shape: Shape
-    ) async throws {
+    func `rule 39: an addition that waited before the migration is added once, and so is the migration's`(shape: Shape)
+        async throws
+    {
         let (cluster, anna, ben) = try await Self.start(["note.n": .add])
         try await anna.write("UPDATE note SET n = n + 1 WHERE id = 1")
         try await Self.meet(
-            anna,
-            shape.rebuild + "UPDATE note SET n = n + 100 WHERE id < 3",
-            ben,
-            "UPDATE note SET n = n + 3 WHERE id = 1"
-        )
+            anna, shape.rebuild + "UPDATE note SET n = n + 100 WHERE id < 3", ben,
+            "UPDATE note SET n = n + 3 WHERE id = 1")
         #expect(try await anna.engine.conflicts().isEmpty)
         try await Self.expectEqual(cluster, ben, anna)
         #expect(try await cluster.rows("SELECT n FROM note ORDER BY id") == ["114", "120", "30", "40"])
@@ -225,11 +210,8 @@ import TidemarkTestSupport
         shape: Shape
     ) async throws {
         try await Self.meet(
-            anna,
-            shape.rebuild + "DELETE FROM note WHERE id IN (2, 4)",
-            ben,
-            "UPDATE note SET body = 'ben' WHERE id = 2; UPDATE note SET body = 'b' WHERE id = 3"
-        )
+            anna, shape.rebuild + "DELETE FROM note WHERE id IN (2, 4)", ben,
+            "UPDATE note SET body = 'ben' WHERE id = 2; UPDATE note SET body = 'b' WHERE id = 3")
         let records = try await anna.engine.conflicts().flatMap(\.records)
         #expect(records.map(\.key) == ["2"])
         #expect(records.map(\.operation) == ["delete"])
@@ -243,16 +225,11 @@ import TidemarkTestSupport
     @Test(arguments: Shape.allCases)
     func `a migration's deletion of other records than those that others changed is sent`(shape: Shape) async throws {
         try await Self.meet(
-            anna,
-            shape.rebuild + "DELETE FROM note WHERE id = 2; INSERT INTO note (body) VALUES ('anna')",
-            ben,
-            "UPDATE note SET body = 'ben' WHERE id = 3; INSERT INTO note (body) VALUES ('ben')"
-        )
+            anna, shape.rebuild + "DELETE FROM note WHERE id = 2; INSERT INTO note (body) VALUES ('anna')", ben,
+            "UPDATE note SET body = 'ben' WHERE id = 3; INSERT INTO note (body) VALUES ('ben')")
         #expect(try await anna.engine.conflicts().isEmpty)
         try await Self.expectEqual(cluster, ben, anna)
-        #expect(
-            try await cluster.rows("SELECT body FROM note ORDER BY body") == ["anna", "ben", "ben", "four", "one"]
-        )
+        #expect(try await cluster.rows("SELECT body FROM note ORDER BY body") == ["anna", "ben", "ben", "four", "one"])
     }
 
     @Test(arguments: Shape.allCases)
@@ -260,11 +237,8 @@ import TidemarkTestSupport
         shape: Shape
     ) async throws {
         try await Self.meet(
-            anna,
-            shape.rebuild + "UPDATE note SET body = 'anna' WHERE id = 3",
-            ben,
-            "DELETE FROM note WHERE id IN (2, 3)"
-        )
+            anna, shape.rebuild + "UPDATE note SET body = 'anna' WHERE id = 3", ben,
+            "DELETE FROM note WHERE id IN (2, 3)")
         let records = try await anna.engine.conflicts().flatMap(\.records)
         #expect(records.map(\.key) == ["3"])
         #expect(records.map(\.mine) == [#"{"body":"anna"}"#])
@@ -370,8 +344,7 @@ import TidemarkTestSupport
             try await Self.expectEqual(cluster, ben, anna)
             #expect(
                 try await cluster.rows("SELECT body, done, n FROM note").sorted() == game.expected,
-                "seed \(seed): \(game.story)"
-            )
+                "seed \(seed): \(game.story)")
             let parked = try await anna.engine.conflicts().flatMap(\.records)
             #expect(Set(parked.map(\.key)) == game.contended, "seed \(seed): \(game.story)")
             for value in game.parkedValues {
@@ -388,11 +361,8 @@ import TidemarkTestSupport
         let cara = try await cluster.device("cara", over: WithoutHistory(real: anna.transport))
         try await cara.engine.sync()
         try await Self.meet(
-            cara,
-            shape.rebuild + "UPDATE note SET body = 'cara', n = 11 WHERE id = 1",
-            ben,
-            "UPDATE note SET body = 'ben', n = n + 3 WHERE id = 1; DELETE FROM note WHERE id = 2"
-        )
+            cara, shape.rebuild + "UPDATE note SET body = 'cara', n = 11 WHERE id = 1", ben,
+            "UPDATE note SET body = 'ben', n = n + 3 WHERE id = 1; DELETE FROM note WHERE id = 2")
         let records = try await cara.engine.conflicts().flatMap(\.records).sorted { $0.key < $1.key }
         #expect(records.map(\.key) == ["1", "2"])
         #expect(records.first?.mine == #"{"body":"cara","n":11}"#)

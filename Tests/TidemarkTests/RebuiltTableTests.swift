@@ -104,9 +104,7 @@ import TidemarkTestSupport
         var anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try rebuild(
-            anna,
-            then: "INSERT INTO team (name) VALUES ('Jena'), ('Gera'); UPDATE team SET name = 'KIEL' WHERE id = 1"
-        )
+            anna, then: "INSERT INTO team (name) VALUES ('Jena'), ('Gera'); UPDATE team SET name = 'KIEL' WHERE id = 1")
         anna = try await anna.reopened()
         anna.transport.faults.add(.requestLost)
         await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }
@@ -190,8 +188,7 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try anna.writeOutside(
-            Self.dropColumn + "INSERT INTO note (body) VALUES ('plain'); INSERT INTO note VALUES (77, 'chosen')"
-        )
+            Self.dropColumn + "INSERT INTO note (body) VALUES ('plain'); INSERT INTO note VALUES (77, 'chosen')")
         if !isAlone {
             try await ben.write("UPDATE note SET old = 'O3' WHERE id = 3; INSERT INTO note (body) VALUES ('ben')")
             try await ben.engine.sync()

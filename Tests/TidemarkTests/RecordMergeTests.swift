@@ -62,10 +62,8 @@ import TidemarkTestSupport
             return merged
         }
         let outcome = try await Self.players(
-            after: "UPDATE players SET name = 'Anja', note = 'theirs'",
-            "UPDATE players SET name = 'Annika', goals = 3",
-            merge: merge
-        )
+            after: "UPDATE players SET name = 'Anja', note = 'theirs'", "UPDATE players SET name = 'Annika', goals = 3",
+            merge: merge)
         #expect(outcome.rows == ["1|Anja or Annika|3|theirs"])
         #expect(outcome.conflicts == 0)
     }
@@ -73,10 +71,7 @@ import TidemarkTestSupport
     @Test func `without an outcome, a person decides`() async throws {
         let merge = RecordMerge<Player> { _, _, _ in nil }
         let outcome = try await Self.players(
-            after: "UPDATE players SET name = 'Anja'",
-            "UPDATE players SET name = 'Annika'",
-            merge: merge
-        )
+            after: "UPDATE players SET name = 'Anja'", "UPDATE players SET name = 'Annika'", merge: merge)
         #expect(outcome.rows == ["1|Anja|0|base"])
         #expect(outcome.conflicts == 1)
     }
@@ -87,10 +82,7 @@ import TidemarkTestSupport
             return mine
         }
         let outcome = try await Self.players(
-            after: "UPDATE players SET name = 'Anja'",
-            "UPDATE players SET name = 'Annika'",
-            merge: merge
-        )
+            after: "UPDATE players SET name = 'Anja'", "UPDATE players SET name = 'Annika'", merge: merge)
         #expect(outcome.conflicts == 1)
     }
 
@@ -101,11 +93,8 @@ import TidemarkTestSupport
         let merge = RecordMerge<Player> { _, mine, _ in mine }
         let error = await #expect(throws: TidemarkError.self) {
             _ = try await SyncEngine(
-                database,
-                server: "http://cluster.test",
-                transport: InProcessTransport(to: cluster.store),
-                merges: [merge, TableMerge("players") { _ in nil }]
-            )
+                database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.store),
+                merges: [merge, TableMerge("players") { _ in nil }])
         }
         #expect(error?.code == .invalidArgument)
         #expect(try await database.read { try !$0.tableExists("tidemark_device") })

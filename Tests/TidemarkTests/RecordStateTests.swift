@@ -116,8 +116,7 @@ import TidemarkTestSupport
         #expect(
             try await anna.rows("SELECT id, state, conflict FROM tidemark_state_players") == [
                 "1|conflict|\(conflicts[0].id)"
-            ]
-        )
+            ])
         for conflict in conflicts { try await anna.engine.resolve(conflict.id, with: .accept) }
         #expect(try await !anna.engine.state(of: Self.first).isSynced)
         try await anna.engine.sync()
@@ -146,10 +145,7 @@ import TidemarkTestSupport
         let database = try DatabaseQueue(path: cluster.folder.appendingPathComponent("app.sqlite").path)
         try await database.write { try $0.execute(sql: Self.schema) }
         let engine = try await SyncEngine(
-            database,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.store)
-        )
+            database, server: "http://cluster.test", transport: InProcessTransport(to: cluster.store))
         #expect(try await engine.state(of: Self.first) == .waiting(since: nil))
         try await engine.sync()
         #expect(try await engine.state(of: Self.first) == .synced(revision: 1))
@@ -173,9 +169,9 @@ import TidemarkTestSupport
         #expect(try await anna.engine.state(of: player) == .waiting(since: nil))
     }
 
-    @Test(arguments: [false, true]) func `C6: keys of all kinds, and key columns named as a view's own`(
-        isDrained: Bool
-    ) async throws {
+    @Test(arguments: [false, true]) func `C6: keys of all kinds, and key columns named as a view's own`(isDrained: Bool)
+        async throws
+    {
         let (_, anna) = try await Self.device()
         try await anna.write(
             """
@@ -335,8 +331,7 @@ import TidemarkTestSupport
         }
         for (table, columns) in [("players", "id"), ("tags", "name"), ("regions", "state, since")] {
             let lines = try await plan(
-                "SELECT * FROM \(table) LEFT JOIN tidemark_state_\(table) AS s USING (\(columns))"
-            )
+                "SELECT * FROM \(table) LEFT JOIN tidemark_state_\(table) AS s USING (\(columns))")
             #expect(lines.contains { $0.hasPrefix("SEARCH s USING AUTOMATIC") }, "\(lines)")
         }
         let lines = try await plan("SELECT state FROM tidemark_state_players WHERE tidemark_key = '1'")
@@ -361,11 +356,8 @@ import TidemarkTestSupport
         )
         #expect(try await !anna.engine.state(of: RecordName("tags", "plain")).isSynced)
         let again = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: anna.transport,
-            renames: ["tags.note": "tags.remark"]
-        )
+            anna.database, server: "http://cluster.test", transport: anna.transport,
+            renames: ["tags.note": "tags.remark"])
         #expect(try await anna.rows(views) == all.filter { $0 != "tidemark_state_lines" })
         #expect(try await !again.state(of: RecordName("tags", "plain")).isSynced)
         try await anna.write("ALTER TABLE players RENAME COLUMN club TO team")
@@ -388,8 +380,7 @@ import TidemarkTestSupport
     {
         let (_, anna) = try await Self.device()
         try anna.writeOutside(
-            "DROP TABLE players; ALTER TABLE tags RENAME TO labels; ALTER TABLE labels RENAME COLUMN note TO remark"
-        )
+            "DROP TABLE players; ALTER TABLE tags RENAME TO labels; ALTER TABLE labels RENAME COLUMN note TO remark")
         #expect(try await anna.rows("SELECT * FROM tidemark_state_players") == [])
     }
 }

@@ -47,9 +47,7 @@ import TidemarkTestSupport
                 player.points = points
                 try player.save(db)
                 try db.execute(
-                    sql: "INSERT INTO badge (player_id, text) VALUES (?, ?)",
-                    arguments: [player.id, "badge \(points)"]
-                )
+                    sql: "INSERT INTO badge (player_id, text) VALUES (?, ?)", arguments: [player.id, "badge \(points)"])
             }
         }
         try await cluster.converge(anna, ben)

@@ -42,8 +42,7 @@ import TidemarkTestSupport
         #expect(try await ben.rows("SELECT population FROM city WHERE id = 17") == ["120"])
         let healed = try await ben.events { try await ben.engine.sync() }
         let repaired = healed.compactMap { if case .repaired(let records) = $0 { records } else { nil } }.flatMap(
-            \.self
-        )
+            \.self)
         #expect((1...3).contains(repaired.count))
         #expect(!healed.contains { if case .snapshotTaken = $0 { true } else { false } })
         try await cluster.converge(ben)
@@ -65,12 +64,8 @@ import TidemarkTestSupport
         limits.fingerprintRowsMax = 100
         let clockOfEngine = SyncEngine.Environment(now: { clock.time.withLock { $0 } }, newID: { UUID() })
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: ben.transport,
-            environment: clockOfEngine,
-            limits: limits
-        )
+            ben.database, server: "http://cluster.test", transport: ben.transport, environment: clockOfEngine,
+            limits: limits)
         try await engine.sync()
         try ben.corrupt("UPDATE city SET name = 'x' WHERE id = 17")
         try await engine.sync()
@@ -122,10 +117,7 @@ import TidemarkTestSupport
         try await anna.write("UPDATE city SET name = 'Kiel' WHERE id = 17")
         try await anna.engine.sync()
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: Misprint(real: ben.transport)
-        )
+            ben.database, server: "http://cluster.test", transport: Misprint(real: ben.transport))
         try await engine.sync()
         #expect(ben.transport.faults.comparisons.count > 1)
         #expect(try await ben.rows("SELECT name FROM city WHERE id = 17") == ["Kiel"])
@@ -171,10 +163,8 @@ import TidemarkTestSupport
         try await ben.engine.sync()
         try ben.corrupt("UPDATE city SET name = 'flipped' WHERE id = 17")
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: Stowaway(real: InProcessTransport(to: cluster.service))
-        )
+            ben.database, server: "http://cluster.test",
+            transport: Stowaway(real: InProcessTransport(to: cluster.service)))
         await #expect { try await engine.verify(repairing: true) } throws: {
             ($0 as? TidemarkError)?.code == .invalidResponse
         }
@@ -193,10 +183,8 @@ import TidemarkTestSupport
             (#""revision":"#, #""revision":99999999999999999999,"was":"#),
         ] {
             let engine = try await SyncEngine(
-                ben.database,
-                server: "http://cluster.test",
-                transport: Mistyped(real: InProcessTransport(to: cluster.service), old: old, new: new)
-            )
+                ben.database, server: "http://cluster.test",
+                transport: Mistyped(real: InProcessTransport(to: cluster.service), old: old, new: new))
             await #expect { try await engine.verify(repairing: true) } throws: {
                 ($0 as? TidemarkError)?.code == .invalidResponse
             }

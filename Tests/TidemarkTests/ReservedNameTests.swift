@@ -44,11 +44,9 @@ import TidemarkTestSupport
         for name in Self.names {
             #expect(
                 try await ben.rows("SELECT \"revision\", \"__oldId__\", \"=\", \"==x\" FROM \"\(name)\" WHERE id = 2")
-                    == ["revision!|__oldId__!|=!|==x!"]
-            )
+                    == ["revision!|__oldId__!|=!|==x!"])
             #expect(
-                try await anna.rows("SELECT \"revision\", \"=revision\" FROM \"\(name)\" WHERE id = 1") == ["ben|eq"]
-            )
+                try await anna.rows("SELECT \"revision\", \"=revision\" FROM \"\(name)\" WHERE id = 1") == ["ben|eq"])
             #expect(try await ben.rows("SELECT parent, \"=p\" FROM \"\(name)\" WHERE id = 3") == ["2|2"])
             try await anna.write("DELETE FROM \"\(name)\" WHERE id = 3")
         }

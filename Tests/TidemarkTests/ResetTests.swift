@@ -9,8 +9,7 @@ import TidemarkTestSupport
     @Test func `rule 1 and 14: an edit whose base is in a lost history overwrites nothing`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)",
-            seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread')"
-        )
+            seed: "INSERT INTO notes (text) VALUES ('milk'), ('bread')")
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         try await ben.write("UPDATE notes SET text = 'rice milk' WHERE id = 1")

@@ -39,9 +39,7 @@ import TidemarkTestSupport
 
     @Test func `a conflict lists each reference to a deleted record once, by table, key and column`() async throws {
         let (_, _, _, conflict) = try await Self.collided(
-            "UPDATE teams SET club_id = 1",
-            "DELETE FROM clubs WHERE id = 1"
-        )
+            "UPDATE teams SET club_id = 1", "DELETE FROM clubs WHERE id = 1")
         #expect(conflict.reasons.map(\.rule) == ["referenced"])
         #expect(conflict.reasons.map(\.key) == ["1"])
         let referrers = try #require(conflict.referrers.first)
@@ -53,9 +51,7 @@ import TidemarkTestSupport
 
     @Test func `accepting one record and retrying the others is possible`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "UPDATE players SET name = 'Anne' WHERE id = 1",
-            "UPDATE players SET name = name || '!'"
-        )
+            "UPDATE players SET name = 'Anne' WHERE id = 1", "UPDATE players SET name = name || '!'")
         try await ben.engine.resolve(conflict.id, with: Self.leaving(("players", "1")))
         try await cluster.converge(anna, ben)
         #expect(try await anna.rows("SELECT name FROM players ORDER BY id") == ["Anne", "Ben!", "Carla!"])
@@ -88,9 +84,7 @@ import TidemarkTestSupport
 
     @Test func `a record cannot be left out of a retry that deletes its parent`() async throws {
         let (_, _, ben, conflict) = try await Self.collided(
-            "UPDATE players SET name = 'Anne' WHERE id = 1",
-            "DELETE FROM teams WHERE id = 1"
-        )
+            "UPDATE players SET name = 'Anne' WHERE id = 1", "DELETE FROM teams WHERE id = 1")
         let error = await #expect(throws: TidemarkError.self) {
             try await ben.engine.resolve(conflict.id, with: Self.leaving(("players", "1")))
         }
@@ -100,9 +94,7 @@ import TidemarkTestSupport
 
     @Test func `a conflict lists records that a retry would recreate, and can leave them out`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "DELETE FROM players WHERE id = 2",
-            "UPDATE players SET name = name || '!'"
-        )
+            "DELETE FROM players WHERE id = 2", "UPDATE players SET name = name || '!'")
         let recreated = try await ben.engine.madeAnew(byRetrying: "\(conflict.number)")
         #expect(recreated.map(\.key) == ["2"])
         await #expect(throws: TidemarkError.self) { _ = try await ben.engine.madeAnew(byRetrying: "99") }

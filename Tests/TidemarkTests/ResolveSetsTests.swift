@@ -95,8 +95,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows("SELECT name, text FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3")
-                == ["allotment|rake"]
-        )
+                == ["allotment|rake"])
     }
 
     @Test func `A6: a merge writes my values and explicit ones, and omits the columns I omit`() async throws {
@@ -147,8 +146,7 @@ import TidemarkTestSupport
 
     @Test func `explicit values use the protocol's JSON, exactly`() throws {
         let columns = try MergedRecord.columns(
-            json: #"{"a":null,"b":9007199254740993,"c":1.5,"d":"x\u00e9","e":{"$blob":"AP8="}}"#
-        )
+            json: #"{"a":null,"b":9007199254740993,"c":1.5,"d":"x\u00e9","e":{"$blob":"AP8="}}"#)
         #expect(
             columns == [
                 "a": .null, "b": 9_007_199_254_740_993.databaseValue, "c": 1.5.databaseValue, "d": "xé".databaseValue,

@@ -32,9 +32,7 @@ import TidemarkTestSupport
 
     @Test func `A6: accepting keeps the server's note and sends nothing`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "UPDATE notes SET text = 'goat milk' WHERE id = 1",
-            "UPDATE notes SET text = 'oat milk' WHERE id = 1"
-        )
+            "UPDATE notes SET text = 'goat milk' WHERE id = 1", "UPDATE notes SET text = 'oat milk' WHERE id = 1")
         let revision = try await cluster.store.state().revision
         try await ben.engine.resolve(conflict.id, with: .accept)
         try await cluster.converge(anna, ben)
@@ -46,8 +44,7 @@ import TidemarkTestSupport
     @Test func `A6: retrying applies my edit on top of the server's note`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
             "UPDATE notes SET text = 'goat milk', done = 1 WHERE id = 1",
-            "UPDATE notes SET text = 'oat milk' WHERE id = 1"
-        )
+            "UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.engine.resolve("\(conflict.number)", with: .retry)
         #expect(try await ben.engine.conflicts().isEmpty)
         #expect(try await ben.rows("SELECT text, done FROM notes WHERE id = 1") == ["oat milk|1"])
@@ -58,9 +55,7 @@ import TidemarkTestSupport
 
     @Test func `A6: retrying an edit of a deleted note creates the note again`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "DELETE FROM notes WHERE id = 2",
-            "UPDATE notes SET done = 1 WHERE id = 2"
-        )
+            "DELETE FROM notes WHERE id = 2", "UPDATE notes SET done = 1 WHERE id = 2")
         try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT list_id, text, done FROM notes WHERE text = 'bread'") == ["1|bread|1"])
@@ -69,9 +64,7 @@ import TidemarkTestSupport
 
     @Test func `A6: retrying a deletion deletes the note that another device edited`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "UPDATE notes SET text = 'rye bread' WHERE id = 2",
-            "DELETE FROM notes WHERE id = 2"
-        )
+            "UPDATE notes SET text = 'rye bread' WHERE id = 2", "DELETE FROM notes WHERE id = 2")
         try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT id FROM notes") == ["1", "3"])
@@ -79,9 +72,7 @@ import TidemarkTestSupport
 
     @Test func `A8: retrying the deletion of a list cascades to its notes`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "UPDATE lists SET name = 'house' WHERE id = 1",
-            "DELETE FROM lists WHERE id = 1"
-        )
+            "UPDATE lists SET name = 'house' WHERE id = 1", "DELETE FROM lists WHERE id = 1")
         try await ben.engine.resolve(conflict.id, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT name FROM lists") == ["work"])
@@ -90,9 +81,7 @@ import TidemarkTestSupport
 
     @Test func `A6: a retried edit that conflicts again is parked again`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "UPDATE notes SET text = 'goat milk' WHERE id = 1",
-            "UPDATE notes SET text = 'oat milk' WHERE id = 1"
-        )
+            "UPDATE notes SET text = 'goat milk' WHERE id = 1", "UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.engine.resolve(conflict.id, with: .retry)
         try await anna.write("UPDATE notes SET text = 'sheep milk' WHERE id = 1")
         try await anna.engine.sync()
@@ -108,9 +97,7 @@ import TidemarkTestSupport
 
     @Test func `A6: resolving an unknown or resolved conflict gives a clear error`() async throws {
         let (_, _, ben, conflict) = try await Self.collided(
-            "UPDATE notes SET text = 'goat milk' WHERE id = 1",
-            "UPDATE notes SET text = 'oat milk' WHERE id = 1"
-        )
+            "UPDATE notes SET text = 'goat milk' WHERE id = 1", "UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await ben.engine.resolve(conflict.id, with: .accept)
         await #expect { try await ben.engine.resolve(conflict.id, with: .retry) } throws: { error in
             (error as? TidemarkError)?.code == .invalidArgument
@@ -119,9 +106,7 @@ import TidemarkTestSupport
 
     @Test func `A6: a note of a deleted list cannot be retried, and is kept`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.collided(
-            "DELETE FROM lists WHERE id = 1",
-            "INSERT INTO notes (list_id, text) VALUES (1, 'soap')"
-        )
+            "DELETE FROM lists WHERE id = 1", "INSERT INTO notes (list_id, text) VALUES (1, 'soap')")
         await #expect(throws: TidemarkError.self) { try await ben.engine.resolve(conflict.id, with: .retry) }
         #expect(try await ben.engine.conflicts().map(\.id) == [conflict.id])
         #expect(try await ben.rows("PRAGMA foreign_key_check") == [])
@@ -139,8 +124,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE lists SET name = 'house' WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(
-            try await anna.rows("SELECT text FROM notes ORDER BY id") == ["goat milk", "rye bread", "report", "slides"]
-        )
+            try await anna.rows("SELECT text FROM notes ORDER BY id") == ["goat milk", "rye bread", "report", "slides"])
         #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["house", "work"])
         let parked = try await ben.engine.conflicts()
         #expect(parked.map { $0.records.map(\.mine) } == [[#"{"text":"oat milk"}"#]])
@@ -164,8 +148,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE notes SET done = 1 WHERE id = 1")
         try await cluster.converge(anna, ben)
         #expect(
-            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["goat milk|0", "bread|0", "report|1"]
-        )
+            try await anna.rows("SELECT text, done FROM notes ORDER BY id") == ["goat milk|0", "bread|0", "report|1"])
         #expect(try await anna.rows("SELECT name FROM lists ORDER BY id") == ["home", "work"])
         let rules = try await ben.engine.conflicts().map { $0.reasons.map(\.rule) }
         #expect(rules == [["changed"], ["predecessor"], ["predecessor"]])
@@ -190,8 +173,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(
             try await anna.rows("SELECT text, name FROM notes AS n JOIN lists AS l ON l.id = list_id WHERE n.id > 3")
-                == ["rake|garden"]
-        )
+                == ["rake|garden"])
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
     }
 

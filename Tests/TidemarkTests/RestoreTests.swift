@@ -83,13 +83,11 @@ import TidemarkTestSupport
         #expect(try await anna.engine.conflicts() == [])
         try await cluster.converge(anna, ben)
         #expect(
-            try await cluster.rows(Self.mine) == ["garden|big rake|1", "home|bread|", "garden|hoe|", "home|milk|1"]
-        )
+            try await cluster.rows(Self.mine) == ["garden|big rake|1", "home|bread|", "garden|hoe|", "home|milk|1"])
         #expect(
             try await cluster.rows("SELECT n.text, tag FROM note_tags JOIN notes AS n ON n.id = note_id") == [
                 "big rake|green"
-            ]
-        )
+            ])
         #expect(try await cluster.rows("PRAGMA foreign_key_check") == [])
     }
 
@@ -341,11 +339,8 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO body")
         let renamed = try await SyncEngine(
-            DatabasePool(path: anna.path),
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.service),
-            renames: ["notes.text": "notes.body"]
-        )
+            DatabasePool(path: anna.path), server: "http://cluster.test",
+            transport: InProcessTransport(to: cluster.service), renames: ["notes.text": "notes.body"])
         try await cluster.restore(backup, isSaid: true)
         try await renamed.sync()
         #expect(try await renamed.conflicts() == [])

@@ -29,9 +29,9 @@ import TidemarkTestSupport
             """
     }
 
-    @Test(arguments: Cause.allCases) func `rule 10: a device takes a snapshot, then sends its outbox`(
-        cause: Cause
-    ) async throws {
+    @Test(arguments: Cause.allCases) func `rule 10: a device takes a snapshot, then sends its outbox`(cause: Cause)
+        async throws
+    {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -61,9 +61,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Cause.allCases)
-    func `rule 1: an edit of a record changed meanwhile is a conflict after the snapshot`(
-        cause: Cause
-    ) async throws {
+    func `rule 1: an edit of a record changed meanwhile is a conflict after the snapshot`(cause: Cause) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -80,9 +78,7 @@ import TidemarkTestSupport
     }
 
     @Test(arguments: Cause.allCases)
-    func `rule 12: a change set with an answer lost before the snapshot has one effect`(
-        cause: Cause
-    ) async throws {
+    func `rule 12: a change set with an answer lost before the snapshot has one effect`(cause: Cause) async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -109,16 +105,12 @@ import TidemarkTestSupport
 
         let restored = try EmbeddedStore(path: backup, newEpoch: UUID())
         let engine = try await SyncEngine(
-            ben.database,
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: restored)
-        )
+            ben.database, server: "http://cluster.test", transport: InProcessTransport(to: restored))
         try await engine.sync()
         #expect(try await engine.status().revision == restored.state().revision)
         #expect(try await ben.digest().hash == restored.digest(zone: "main").hash)
         #expect(
-            try await ben.rows("SELECT text, done FROM notes ORDER BY id") == ["oat milk|", "bread|", "salt|1", "tea|"]
-        )
+            try await ben.rows("SELECT text, done FROM notes ORDER BY id") == ["oat milk|", "bread|", "salt|1", "tea|"])
         #expect(try await engine.conflicts().isEmpty)
     }
 

@@ -48,8 +48,7 @@ import TidemarkTestSupport
     @Test func `rule 2: a rewritten table sends its changed, new and removed rows only`() async throws {
         let (cluster, anna, ben) = try await pair()
         try anna.writeOutside(
-            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Cleo', 1), ('Ben', 4), ('Anna', 5)"
-        )
+            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Cleo', 1), ('Ben', 4), ('Anna', 5)")
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name, n FROM stats ORDER BY name") == ["Anna|5", "Ben|4", "Cleo|1"])
         #expect(try await ben.rows("SELECT id FROM stats WHERE name = 'Ben'") == ["2"])
@@ -84,10 +83,7 @@ import TidemarkTestSupport
         try anna.writeOutside(Self.rewriting)
         try anna.writeOutside("ALTER TABLE stats RENAME COLUMN n TO count")
         let later = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: anna.transport,
-            renames: ["stats.n": "stats.count"]
+            anna.database, server: "http://cluster.test", transport: anna.transport, renames: ["stats.n": "stats.count"]
         )
         try await later.sync()
         try await cluster.converge(ben)
@@ -128,8 +124,7 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await pair()
         try await anna.write("UPDATE stats SET n = 30 WHERE name = 'Anna'")
         try anna.writeOutside(
-            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Anna', 30), ('Ben', 4), ('Ben', 4)"
-        )
+            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Anna', 30), ('Ben', 4), ('Ben', 4)")
         try anna.writeOutside("UPDATE stats SET n = 31 WHERE name = 'Anna'")
         try await cluster.converge(anna, ben)
         #expect(try await ben.rows("SELECT name, n FROM stats ORDER BY name") == ["Anna|31", "Ben|4", "Ben|4"])
@@ -139,13 +134,11 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await pair()
         try await anna.write("UPDATE stats SET n = 30 WHERE name = 'Anna'")
         try anna.writeOutside(
-            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Ben', 4), ('Anna', 30), ('Ben', 4)"
-        )
+            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Ben', 4), ('Anna', 30), ('Ben', 4)")
         try await anna.write("UPDATE stats SET n = 31 WHERE name = 'Anna'")
         try await anna.write("UPDATE team SET name = 'Plön'")
         try anna.writeOutside(
-            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Ben', 4), ('Ben', 4), ('Anna', 31)"
-        )
+            "DELETE FROM stats; INSERT INTO stats (name, n) VALUES ('Ben', 4), ('Ben', 4), ('Anna', 31)")
         try await anna.write("UPDATE stats SET n = 32 WHERE name = 'Anna'")
         try ben.writeOutside(Self.rewriting)
         try await cluster.converge(anna, ben)

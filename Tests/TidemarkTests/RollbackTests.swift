@@ -97,8 +97,7 @@ import TidemarkTestSupport
 
     @Test func `rule 9: a request that breaks a CHECK changes nothing and names the place`() async throws {
         let cluster = try Cluster(
-            schema: "CREATE TABLE scores (id INTEGER PRIMARY KEY, points INTEGER CHECK (points < 100))"
-        )
+            schema: "CREATE TABLE scores (id INTEGER PRIMARY KEY, points INTEGER CHECK (points < 100))")
         let anna = try await cluster.device("anna")
         // Another program may ignore CHECK constraints; the server does not.
         try anna.writeOutside(

@@ -21,10 +21,7 @@ import TidemarkTestSupport
 
     /// Anna did `first` and synced; Ben did `second` unaware, which was parked; then Anna did `later`.
     private static func aged(
-        _ first: String,
-        _ second: String,
-        later: String = "",
-        policies: [String: ConflictPolicy] = [:]
+        _ first: String, _ second: String, later: String = "", policies: [String: ConflictPolicy] = [:]
     ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice, conflict: Conflict) {
         let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
         let anna = try await cluster.device("anna")
@@ -54,10 +51,8 @@ import TidemarkTestSupport
         async throws
     {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'theirs' WHERE id = 1",
-            "UPDATE team SET name = 'mine' WHERE id = 1",
-            later: "UPDATE team SET name = 'LATER' WHERE id = 1"
-        )
+            "UPDATE team SET name = 'theirs' WHERE id = 1", "UPDATE team SET name = 'mine' WHERE id = 1",
+            later: "UPDATE team SET name = 'LATER' WHERE id = 1")
         #expect(conflict.records.first?.theirs?.contains("theirs") == true && !conflict.hasChanged)
         // Neither by its number nor as it was shown.
         #expect(try await Self.code { try await ben.engine.resolve("1", with: .retry) } == .preconditionFailed)
@@ -65,8 +60,7 @@ import TidemarkTestSupport
         let merged = MergedRecord(table: "team", key: "1", columns: ["name": "both".databaseValue])
         #expect(
             try await Self.code { try await ben.engine.resolve(conflict, with: .merge([merged])) }
-                == .preconditionFailed
-        )
+                == .preconditionFailed)
         #expect(try await ben.rows("SELECT name FROM team WHERE id = 1") == ["LATER"])
         // The conflict shows the record of now, and a decision about that is carried out.
         let now = try #require(try await ben.engine.conflicts().first)
@@ -79,10 +73,8 @@ import TidemarkTestSupport
 
     @Test func `rule 1: a record that was deleted after the refusal is not brought back unasked`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'theirs' WHERE id = 1",
-            "UPDATE team SET name = 'mine' WHERE id = 1",
-            later: "DELETE FROM team WHERE id = 1"
-        )
+            "UPDATE team SET name = 'theirs' WHERE id = 1", "UPDATE team SET name = 'mine' WHERE id = 1",
+            later: "DELETE FROM team WHERE id = 1")
         #expect(try await Self.code { try await ben.engine.resolve(conflict, with: .retry) } == .preconditionFailed)
         let now = try #require(try await ben.engine.conflicts().first)
         #expect(now.records.map(\.theirs) == [nil])
@@ -96,11 +88,8 @@ import TidemarkTestSupport
     {
         for policies in [["team": ConflictPolicy.columns], [:]] {
             let (cluster, anna, ben, conflict) = try await Self.aged(
-                "UPDATE team SET name = 'theirs' WHERE id = 1",
-                "UPDATE team SET name = 'mine' WHERE id = 1",
-                later: "UPDATE team SET city = 'Plön' WHERE id = 1",
-                policies: policies
-            )
+                "UPDATE team SET name = 'theirs' WHERE id = 1", "UPDATE team SET name = 'mine' WHERE id = 1",
+                later: "UPDATE team SET city = 'Plön' WHERE id = 1", policies: policies)
             let code = try await Self.code { try await ben.engine.resolve(conflict, with: .retry) }
             #expect(code == (policies.isEmpty ? .preconditionFailed : nil))
             guard code == nil else { continue }
@@ -149,8 +138,7 @@ import TidemarkTestSupport
             try await cluster.converge(ben, anna)
         }
         #expect(
-            try await cluster.rows("SELECT name, city FROM team WHERE id <> 2") == ["mine, again|Kiel", "new|Eutin"]
-        )
+            try await cluster.rows("SELECT name, city FROM team WHERE id <> 2") == ["mine, again|Kiel", "new|Eutin"])
     }
 
     @Test func `a decision about conflicts that build on each other is whole, or has no effect`() async throws {
@@ -164,8 +152,7 @@ import TidemarkTestSupport
         try await ben.write("UPDATE team SET name = 'mine' WHERE id = 1")
         try await ben.write("UPDATE team SET city = 'Altona' WHERE id = 2")
         try await ben.write(
-            "UPDATE team SET city = 'Plön' WHERE id = 1; INSERT INTO team (id, name) VALUES (77, 'mine')"
-        )
+            "UPDATE team SET city = 'Plön' WHERE id = 1; INSERT INTO team (id, name) VALUES (77, 'mine')")
         try await ben.engine.sync()
         let parked = try await ben.engine.conflicts()
         try #require(parked.count == 2 && parked[1].after == [parked[0].id], "\(parked)")
@@ -193,9 +180,7 @@ import TidemarkTestSupport
         async throws
     {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'theirs' WHERE id = 1",
-            "UPDATE team SET name = 'mine' WHERE id = 1"
-        )
+            "UPDATE team SET name = 'theirs' WHERE id = 1", "UPDATE team SET name = 'mine' WHERE id = 1")
         try await ben.write("UPDATE team SET name = 'newer' WHERE id = 1")
         if isSent { try await cluster.converge(ben, anna) }
         #expect(try await Self.code { try await ben.engine.resolve("1", with: .retry) } == .preconditionFailed)
@@ -214,9 +199,7 @@ import TidemarkTestSupport
     @Test(arguments: [false, true])
     func `a later edit of this device in another column stays, and needs no look`(isSent: Bool) async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'theirs' WHERE id = 1",
-            "UPDATE team SET name = 'mine' WHERE id = 1"
-        )
+            "UPDATE team SET name = 'theirs' WHERE id = 1", "UPDATE team SET name = 'mine' WHERE id = 1")
         try await ben.write("UPDATE team SET city = 'Plön' WHERE id = 1")
         if isSent { try await cluster.converge(ben, anna) }
         try await ben.engine.resolve(conflict.id, with: .retry)
@@ -227,9 +210,7 @@ import TidemarkTestSupport
     @Test(arguments: [false, true])
     func `a parked deletion does not take a record that its own device has edited since`(isSent: Bool) async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'theirs' WHERE id = 1",
-            "DELETE FROM team WHERE id = 1"
-        )
+            "UPDATE team SET name = 'theirs' WHERE id = 1", "DELETE FROM team WHERE id = 1")
         try await ben.write("UPDATE team SET city = 'Plön' WHERE id = 1")
         if isSent { try await cluster.converge(ben, anna) }
         #expect(try await Self.code { try await ben.engine.resolve(conflict, with: .retry) } == .preconditionFailed)
@@ -241,9 +222,7 @@ import TidemarkTestSupport
     @Test(arguments: [false, true])
     func `a parked edit does not bring back a record that its own device has deleted since`(isSent: Bool) async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'theirs' WHERE id = 1",
-            "UPDATE team SET name = 'mine' WHERE id = 1"
-        )
+            "UPDATE team SET name = 'theirs' WHERE id = 1", "UPDATE team SET name = 'mine' WHERE id = 1")
         try await ben.write("DELETE FROM team WHERE id = 1")
         if isSent { try await cluster.converge(ben, anna) }
         #expect(try await Self.code { try await ben.engine.resolve(conflict, with: .retry) } == .preconditionFailed)
@@ -276,8 +255,7 @@ import TidemarkTestSupport
     @Test func `rule 1: a retried creation leaves alone the columns that its author never set`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
             "INSERT INTO setting (k, v, n) VALUES ('k', 'of anna', 9)",
-            "INSERT INTO setting (k, w) VALUES ('k', 'of ben')"
-        )
+            "INSERT INTO setting (k, w) VALUES ('k', 'of ben')")
         try await ben.engine.resolve(conflict, with: .retry)
         try await cluster.converge(ben, anna)
         #expect(try await cluster.rows("SELECT * FROM setting") == ["k|of anna|of ben|9"])
@@ -315,8 +293,7 @@ import TidemarkTestSupport
 
     @Test func `a new record with a key of its own cannot be retried as a new one`() async throws {
         let (_, _, ben, conflict) = try await Self.aged(
-            "INSERT INTO setting (k, v) VALUES ('size', 'theirs')",
-            "INSERT INTO setting (k, v) VALUES ('size', 'mine')"
+            "INSERT INTO setting (k, v) VALUES ('size', 'theirs')", "INSERT INTO setting (k, v) VALUES ('size', 'mine')"
         )
         let error = await #expect(throws: TidemarkError.self) {
             try await ben.engine.resolve(conflict, with: .retry, takenIDs: .asNew)
@@ -355,8 +332,7 @@ import TidemarkTestSupport
 
     @Test func `rule 1: a retried deletion takes no child along that came after it was refused`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "UPDATE team SET name = 'THW Kiel' WHERE id = 1",
-            "DELETE FROM team WHERE id = 1",
+            "UPDATE team SET name = 'THW Kiel' WHERE id = 1", "DELETE FROM team WHERE id = 1",
             later:
                 "INSERT INTO player (id, team_id, name) VALUES (7, 1, 'Ole'), (8, 2, 'Pia'); UPDATE player SET coach_id = 7 WHERE id = 8"
         )
@@ -378,9 +354,7 @@ import TidemarkTestSupport
 
     @Test func `a child that the refusal of a deletion shows goes along with the retry`() async throws {
         let (cluster, anna, ben, conflict) = try await Self.aged(
-            "INSERT INTO player (id, team_id, name) VALUES (7, 1, 'Ole')",
-            "DELETE FROM team WHERE id = 1"
-        )
+            "INSERT INTO player (id, team_id, name) VALUES (7, 1, 'Ole')", "DELETE FROM team WHERE id = 1")
         #expect(conflict.records.contains { $0.table == "player" && $0.key == "7" })
         #expect(!conflict.hasChanged)
         try await ben.engine.resolve("1", with: .retry)
@@ -400,8 +374,7 @@ import TidemarkTestSupport
         for id in 1...2 { try await ben.write("UPDATE team SET name = 'mine' WHERE id = \(id)") }
         try await ben.engine.sync()
         try ben.writeOutside(
-            "UPDATE tidemark_conflict_record SET \(column) = replace(\(column), ':', char(7)) WHERE key = '1'"
-        )
+            "UPDATE tidemark_conflict_record SET \(column) = replace(\(column), ':', char(7)) WHERE key = '1'")
         let conflicts = try await ben.engine.conflicts()
         try #require(conflicts.map(\.isDamaged) == [true, false])
         #expect(conflicts.last?.records.first?.mine == #"{"name":"mine"}"#)

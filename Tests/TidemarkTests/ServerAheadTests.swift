@@ -30,8 +30,7 @@ import TidemarkTestSupport
         var anna = try await cluster.device("anna")
         // No restart: the server notices at the next request.
         try cluster.writeOutside(
-            Self.grow + "UPDATE notes SET stars = 5 WHERE id = 2; UPDATE tags SET icon = x'00ff' WHERE name = 'work'"
-        )
+            Self.grow + "UPDATE notes SET stars = 5 WHERE id = 2; UPDATE tags SET icon = x'00ff' WHERE name = 'work'")
         let ben = try await cluster.device("ben")
         try await ben.write("INSERT INTO notes (text, stars) VALUES ('rake', NULL)")
         try await ben.write("UPDATE notes SET stars = 1, text = 'oat milk' WHERE id = 1")
@@ -96,10 +95,7 @@ import TidemarkTestSupport
 
     private static func engine(_ device: TestDevice, to store: EmbeddedStore) async throws -> SyncEngine {
         try await SyncEngine(
-            DatabasePool(path: device.path),
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: store)
-        )
+            DatabasePool(path: device.path), server: "http://cluster.test", transport: InProcessTransport(to: store))
     }
 
     @Test func `case 55: an old app that replaces whole rows keeps columns that it does not know`() async throws {
@@ -137,8 +133,7 @@ import TidemarkTestSupport
         #expect(try await cluster.rows("SELECT text, stars FROM notes WHERE id = 4") == ["rake|3"])
         // Another default than the server's: it applies to the app's own rows only.
         try anna.writeOutside(
-            "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 0; ALTER TABLE tags ADD COLUMN icon BLOB"
-        )
+            "ALTER TABLE notes ADD COLUMN stars INTEGER DEFAULT 0; ALTER TABLE tags ADD COLUMN icon BLOB")
         anna = try await anna.reopened()
         #expect(try await anna.rows("SELECT DISTINCT stars FROM notes") == ["3"])
         try await cluster.converge(anna)
@@ -329,28 +324,21 @@ import TidemarkTestSupport
         try await cluster.store.close()
         try cluster.writeOutside(sql)
         cluster.service.store = try EmbeddedStore(
-            path: cluster.zonePath,
-            newEpoch: UUID(),
-            renames: renames.map { ColumnRename(table: "notes", old: $0.old, new: $0.new) }
-        )
+            path: cluster.zonePath, newEpoch: UUID(),
+            renames: renames.map { ColumnRename(table: "notes", old: $0.old, new: $0.new) })
     }
 
     @Test func `a column renamed twice is the same to an old app that knows neither rename`() async throws {
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         var anna = try await cluster.device("anna")
         try await Self.serve(
-            cluster,
-            after: "ALTER TABLE notes RENAME COLUMN text TO body",
-            renames: [("text", "body")]
-        )
+            cluster, after: "ALTER TABLE notes RENAME COLUMN text TO body", renames: [("text", "body")])
         // The revision uses a name that neither side has when anna gets it.
         try cluster.writeOutside("UPDATE notes SET body = 'rye' WHERE id = 2")
         _ = try await cluster.device("ben")
         try await Self.serve(
-            cluster,
-            after: "ALTER TABLE notes RENAME COLUMN body TO content",
-            renames: [("text", "body"), ("body", "content")]
-        )
+            cluster, after: "ALTER TABLE notes RENAME COLUMN body TO content",
+            renames: [("text", "body"), ("body", "content")])
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await anna.engine.sync()
         #expect(try await anna.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
@@ -366,10 +354,8 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try await Self.serve(
-            cluster,
-            after: "ALTER TABLE notes RENAME COLUMN text TO content",
-            renames: [("text", "body"), ("body", "content")]
-        )
+            cluster, after: "ALTER TABLE notes RENAME COLUMN text TO content",
+            renames: [("text", "body"), ("body", "content")])
         try await anna.engine.sync()
         #expect(try await cluster.rows("SELECT content FROM notes WHERE id = 1") == ["oat milk"])
         #expect(try await anna.rows("SELECT text FROM notes WHERE id = 1") == ["oat milk"])
@@ -379,19 +365,14 @@ import TidemarkTestSupport
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await Self.serve(
-            cluster,
-            after: "ALTER TABLE notes RENAME COLUMN text TO body",
-            renames: [("text", "body")]
-        )
+            cluster, after: "ALTER TABLE notes RENAME COLUMN text TO body", renames: [("text", "body")])
         // The server gets a request before the rename is declared.
         try cluster.writeOutside("ALTER TABLE notes RENAME COLUMN body TO content")
         _ = try await cluster.device("ben")
         #expect(cluster.store.schema.history.droppedColumns["notes"] == ["body", "text"])
         try await Self.serve(
-            cluster,
-            after: "UPDATE notes SET content = 'rye' WHERE id = 2",
-            renames: [("text", "body"), ("body", "content")]
-        )
+            cluster, after: "UPDATE notes SET content = 'rye' WHERE id = 2",
+            renames: [("text", "body"), ("body", "content")])
         #expect(cluster.store.schema.history.renames["notes"] == ["body": "content", "text": "content"])
         try await anna.engine.sync()
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
@@ -405,11 +386,9 @@ import TidemarkTestSupport
         try await anna.write("UPDATE notes SET text = 'rye' WHERE id = 2")
         try anna.writeOutside("ALTER TABLE notes RENAME COLUMN text TO content")
         let new = try await SyncEngine(
-            DatabasePool(path: anna.path),
-            server: "http://cluster.test",
+            DatabasePool(path: anna.path), server: "http://cluster.test",
             transport: InProcessTransport(to: cluster.store),
-            renames: ["notes.text": "notes.body", "notes.body": "notes.content"]
-        )
+            renames: ["notes.text": "notes.body", "notes.body": "notes.content"])
         try await anna.write("UPDATE notes SET content = 'oat milk' WHERE id = 1")
         try await new.sync()
         #expect(try await cluster.rows("SELECT text FROM notes ORDER BY id") == ["oat milk", "rye", "salt"])
@@ -420,10 +399,7 @@ import TidemarkTestSupport
         let cluster = try Cluster(schema: Self.schema, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try await Self.serve(
-            cluster,
-            after: "ALTER TABLE notes RENAME COLUMN text TO body",
-            renames: [("text", "body")]
-        )
+            cluster, after: "ALTER TABLE notes RENAME COLUMN text TO body", renames: [("text", "body")])
         try await anna.write("UPDATE notes SET text = 'oat milk' WHERE id = 1")
         try cluster.writeOutside("ALTER TABLE notes ADD COLUMN text TEXT")
         let error = await #expect(throws: TidemarkError.self) { try await anna.engine.sync() }

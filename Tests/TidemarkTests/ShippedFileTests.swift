@@ -13,8 +13,7 @@ import TidemarkTestSupport
     private static func ship(_ cluster: Cluster) async throws -> String {
         let path = cluster.folder.appendingPathComponent("shipped.sqlite").path
         let status = try await DeviceFileJoin(
-            transport: InProcessTransport(to: cluster.service),
-            server: "http://cluster.test"
+            transport: InProcessTransport(to: cluster.service), server: "http://cluster.test"
         ).ship(path: path)
         #expect(status.revision == 1)
         return path

@@ -70,13 +70,8 @@ import TidemarkTestSupport
         let ben = try await cluster.device("ben")
         let outgoing = try await ben.database.write { db in
             try DeviceCore(limits: .withoutLending).prepareRequest(
-                db,
-                boundaries: [],
-                changeSetsMax: 100,
-                checksRows: true,
-                now: SyncEngine.Environment.system.now(),
-                newID: SyncEngine.Environment.system.newID
-            )
+                db, boundaries: [], changeSetsMax: 100, checksRows: true, now: SyncEngine.Environment.system.now(),
+                newID: SyncEngine.Environment.system.newID)
         }
         let short = try #require(outgoing.conditionalGet)
         let full = try await cluster.service.sync(zone: "main", body: outgoing.body)

@@ -65,10 +65,7 @@ import TidemarkTestSupport
     @Test func `rule 8 of the app's face: a stream does not keep the engine, and ends with it`() async throws {
         let (_, anna) = try await Self.device()
         var engine: SyncEngine? = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: anna.transport
-        )
+            anna.database, server: "http://cluster.test", transport: anna.transport)
         weak let weakEngine = engine
         var statuses = try #require(engine).statuses.makeAsyncIterator()
         #expect(await statuses.next() != nil)

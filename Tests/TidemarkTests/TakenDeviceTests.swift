@@ -39,11 +39,7 @@ import TidemarkTestSupport
         let before = try await anna.engine.status().device
         let transport = OwnedDevices(real: anna.transport, taken: [before])
         let engine = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            user: "anna",
-            transport: transport
-        )
+            anna.database, server: "http://cluster.test", user: "anna", transport: transport)
         try await engine.sync()
         let status = try await engine.status()
         #expect(status.device != before)
@@ -98,11 +94,8 @@ import TidemarkTestSupport
         try await anna.engine.sync()
         try await anna.write("UPDATE notes SET text = 'pending' WHERE id = 2")
         let engine = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            user: "anna",
-            transport: OwnedDevices(real: anna.transport, taken: nil)
-        )
+            anna.database, server: "http://cluster.test", user: "anna",
+            transport: OwnedDevices(real: anna.transport, taken: nil))
         let error = await #expect(throws: TidemarkError.self) { try await engine.sync() }
         #expect(error?.code == .deviceTaken)
         #expect(try await engine.status().pendingChangeSets == 1)

@@ -25,11 +25,9 @@ import TidemarkTestSupport
     /// Anna's transaction creates a book whose id the server's program takes, and does `edit`.
     ///
     /// The server refuses it for the id alone. Anna does not hear it, and Ben then does `later`.
-    private static func refused(
-        _ edit: String,
-        later: String,
-        policies: [String: ConflictPolicy] = [:]
-    ) async throws -> (cluster: Cluster, anna: TestDevice, ben: TestDevice) {
+    private static func refused(_ edit: String, later: String, policies: [String: ConflictPolicy] = [:]) async throws
+        -> (cluster: Cluster, anna: TestDevice, ben: TestDevice)
+    {
         let cluster = try Cluster(schema: schema, seed: seed, policies: policies)
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
@@ -51,9 +49,7 @@ import TidemarkTestSupport
         async throws
     {
         let (cluster, anna, ben) = try await Self.refused(
-            "UPDATE book SET title = 'anna' WHERE id = 1",
-            later: "UPDATE book SET title = 'ben' WHERE id = 1"
-        )
+            "UPDATE book SET title = 'anna' WHERE id = 1", later: "UPDATE book SET title = 'ben' WHERE id = 1")
         #expect(try await cluster.rows(Self.old) == ["ben|top|0"])
         let conflict = try #require(try await anna.engine.conflicts().first)
         #expect(conflict.records.contains { $0.key == "1" && $0.mine == #"{"title":"anna"}"# })
@@ -69,9 +65,7 @@ import TidemarkTestSupport
         async throws
     {
         let (cluster, anna, _) = try await Self.refused(
-            "DELETE FROM book WHERE id = 1",
-            later: "UPDATE book SET title = 'ben' WHERE id = 1"
-        )
+            "DELETE FROM book WHERE id = 1", later: "UPDATE book SET title = 'ben' WHERE id = 1")
         #expect(try await cluster.rows(Self.old) == ["ben|top|0"])
         #expect(try await anna.engine.conflicts().count == 1)
     }
@@ -80,18 +74,14 @@ import TidemarkTestSupport
         async throws
     {
         let (cluster, anna, _) = try await Self.refused(
-            "DELETE FROM book WHERE id = 1",
-            later: "INSERT INTO page (book_id) VALUES (1)"
-        )
+            "DELETE FROM book WHERE id = 1", later: "INSERT INTO page (book_id) VALUES (1)")
         #expect(try await cluster.rows("SELECT book_id FROM page ORDER BY book_id") == ["1", "2"])
         #expect(try await anna.engine.conflicts().count == 1)
     }
 
     @Test func `A6, rule 1: an update in the change set does not bring a deleted book back`() async throws {
         let (cluster, anna, _) = try await Self.refused(
-            "UPDATE book SET title = 'anna' WHERE id = 1",
-            later: "DELETE FROM book WHERE id = 1"
-        )
+            "UPDATE book SET title = 'anna' WHERE id = 1", later: "DELETE FROM book WHERE id = 1")
         #expect(try await cluster.rows("SELECT count(*) FROM book WHERE title IN ('anna', 'old')") == ["0"])
         #expect(try await anna.engine.conflicts().count == 1)
     }
@@ -112,8 +102,7 @@ import TidemarkTestSupport
         let (cluster, anna, ben) = try await Self.refused(
             "UPDATE book SET title = 'anna', copies = copies + 2 WHERE id = 1",
             later: "UPDATE book SET shelf = 'ben', copies = copies + 3 WHERE id = 1",
-            policies: ["book": .columns, "book.copies": .add]
-        )
+            policies: ["book": .columns, "book.copies": .add])
         try await cluster.converge(anna, ben)
         #expect(try await anna.engine.conflicts().isEmpty)
         #expect(try await cluster.rows(Self.old) == ["anna|ben|5"])
@@ -122,10 +111,8 @@ import TidemarkTestSupport
     @Test(arguments: [ConflictPolicy.lastWriter, .latest])
     func `under a policy that lets one value prevail, no value is lost`(policy: ConflictPolicy) async throws {
         let (cluster, anna, ben) = try await Self.refused(
-            "UPDATE book SET title = 'anna' WHERE id = 1",
-            later: "UPDATE book SET title = 'ben' WHERE id = 1",
-            policies: ["book.title": policy]
-        )
+            "UPDATE book SET title = 'anna' WHERE id = 1", later: "UPDATE book SET title = 'ben' WHERE id = 1",
+            policies: ["book.title": policy])
         #expect(try await cluster.rows(Self.old) == ["ben|top|0"])
         #expect(try await anna.engine.conflicts().contains { $0.records.contains { $0.mine == #"{"title":"anna"}"# } })
         #expect(try await ben.engine.conflicts().isEmpty)
@@ -153,8 +140,7 @@ import TidemarkTestSupport
         #expect(
             try await ben.rows("SELECT title FROM book JOIN page ON book.id = book_id WHERE text = 'of anna'") == [
                 "of anna"
-            ]
-        )
+            ])
         #expect(try await ben.rows("SELECT shelf FROM book WHERE title = 'of the server'") == ["low"])
         for device in [anna, ben] { #expect(try await device.engine.conflicts().isEmpty) }
     }
@@ -215,12 +201,9 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna")
         try await anna.engine.sync()
         let twin = try await anna.copy("twin")
-        try await anna.write(
-            "INSERT INTO book (title) VALUES ('of anna'); UPDATE page SET text = 'anna' WHERE id = 1"
-        )
+        try await anna.write("INSERT INTO book (title) VALUES ('of anna'); UPDATE page SET text = 'anna' WHERE id = 1")
         try await twin.write(
-            "INSERT INTO book (title) VALUES ('of the twin'); UPDATE page SET text = 'twin' WHERE id = 1"
-        )
+            "INSERT INTO book (title) VALUES ('of the twin'); UPDATE page SET text = 'twin' WHERE id = 1")
         try await anna.engine.sync()
         try await twin.engine.sync()
         try await anna.engine.sync()
@@ -256,8 +239,7 @@ import TidemarkTestSupport
     @Test func `a later conflict about the record that has the id keeps its reference`() async throws {
         let (cluster, anna, ben) = try await Self.refused(
             "UPDATE book SET code = 'x' WHERE title = 'of anna'",
-            later: "INSERT INTO book (title, code) VALUES ('of ben', 'x')"
-        )
+            later: "INSERT INTO book (title, code) VALUES ('of ben', 'x')")
         // The code is in use, so the change set waits among the conflicts.
         #expect(try await anna.engine.conflicts().count == 1)
         let theirs = "(SELECT id FROM book WHERE title = 'of the server')"

@@ -52,34 +52,18 @@ import TidemarkCore
         // The device's clock is ahead of the server's: it rotates after two thirds of a day.
         (200, 90, 200, false), (200, 90, 201, true), (200, 90, 100, false),
     ]) func `a token ages in the last third of its life, by the device's clock`(
-        issued: Int64,
-        expires: Int64,
-        day: Int64,
-        isAgeing: Bool
+        issued: Int64, expires: Int64, day: Int64, isAgeing: Bool
     ) {
         let length: Int64 = 86_400_000
         let token = StoredToken(
-            token: "t",
-            user: "anna",
-            issued: issued * length,
-            expires: expires * length,
-            device: "d",
-            signIn: "s"
-        )
+            token: "t", user: "anna", issued: issued * length, expires: expires * length, device: "d", signIn: "s")
         #expect(token.isAgeing(at: day * length) == isAgeing)
         #expect(!"\(token)".contains("token: t"))
     }
 
     @Test func `extreme times in a damaged file end no process`() {
         for (issued, expires) in [(Int64.min, Int64.max), (.max, .min), (.min, .min), (.max, .max)] {
-            let token = StoredToken(
-                token: "t",
-                user: "u",
-                issued: issued,
-                expires: expires,
-                device: "d",
-                signIn: "s"
-            )
+            let token = StoredToken(token: "t", user: "u", issued: issued, expires: expires, device: "d", signIn: "s")
             for time in [Int64.min, 0, .max] { _ = token.isAgeing(at: time) }
             #expect(token.isAgeing(at: issued) == false)
         }
@@ -148,13 +132,7 @@ import TidemarkCore
         _ = try await store.lock(.replacing(waits: true))
         #expect(
             FileManager.default.createFile(
-                atPath: path,
-                contents: Data(content.utf8),
-                attributes: [
-                    .posixPermissions: 0o600
-                ]
-            )
-        )
+                atPath: path, contents: Data(content.utf8), attributes: [.posixPermissions: 0o600]))
         let error = #expect(throws: TidemarkError.self) { try store.token(of: "https://a:443") }
         #expect(error?.code == .unusableFile)
         #expect(error?.description.contains("secret-text") == false)

@@ -79,9 +79,7 @@ import TidemarkTestSupport
         try await engine.sync()
         #expect(try await engine.conflicts().isEmpty)
         try await ben.engine.sync()
-        #expect(
-            try await ben.rows("SELECT count(*), max(next) FROM image") == ["1000|i0900"]
-        )
+        #expect(try await ben.rows("SELECT count(*), max(next) FROM image") == ["1000|i0900"])
         #expect(try await cluster.store.state().revision > 4)
     }
 
@@ -92,11 +90,7 @@ import TidemarkTestSupport
         let anna = try await cluster.device("anna", limits: limits)
         let narrow = NarrowTransport(real: anna.transport, bytesMax: 20_000)
         let engine = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: narrow,
-            limits: limits
-        )
+            anna.database, server: "http://cluster.test", transport: narrow, limits: limits)
         try await engine.sync()
         try anna.writeOutside(
             """
@@ -155,16 +149,13 @@ import TidemarkTestSupport
         #expect(
             try await ben.rows("SELECT title, length(CAST(body AS BLOB)) > 4000 FROM notes WHERE id = 'b'") == [
                 "builds on it|1"
-            ]
-        )
+            ])
     }
 
     @Test func `a large value written by another program at the server arrives, and stays editable`() async throws {
         let cluster = try Cluster(
             schema: "CREATE TABLE notes (id TEXT PRIMARY KEY, title TEXT, body)",
-            seed: "INSERT INTO notes VALUES ('old', '', zeroblob(9000))",
-            limits: Self.narrow
-        )
+            seed: "INSERT INTO notes VALUES ('old', '', zeroblob(9000))", limits: Self.narrow)
         let anna = try await cluster.device("anna", limits: Self.narrow)
         let ben = try await cluster.device("ben", limits: Self.narrow)
         try cluster.writeOutside("INSERT INTO notes VALUES ('new', '', zeroblob(9001))")
@@ -206,10 +197,7 @@ private struct NarrowTransport: ForwardingTransport {
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8] {
         guard body.count <= bytesMax else {
             throw TidemarkError(
-                .tooLarge,
-                "The request has \(body.count) bytes.",
-                fix: "Send at most \(bytesMax) at a time."
-            )
+                .tooLarge, "The request has \(body.count) bytes.", fix: "Send at most \(bytesMax) at a time.")
         }
         return try await real.sync(zone: zone, body: body)
     }

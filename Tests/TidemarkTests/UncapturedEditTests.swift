@@ -116,8 +116,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT title FROM page WHERE id >= 41") == ["theirs", "mine"])
         #expect(
-            try await anna.rows("SELECT title FROM link JOIN page ON page.id = page_id WHERE code = 'm'") == ["mine"]
-        )
+            try await anna.rows("SELECT title FROM link JOIN page ON page.id = page_id WHERE code = 'm'") == ["mine"])
     }
 
     @Test func `rule 1: a row added with triggers off under an id that another record has taken asks before a retry`()
@@ -140,8 +139,7 @@ import TidemarkTestSupport
         try await cluster.converge(ben, anna)
         #expect(try await anna.rows("SELECT title FROM page WHERE id >= 41") == ["theirs", "mine"])
         #expect(
-            try await anna.rows("SELECT title FROM link JOIN page ON page.id = page_id WHERE code = 'm'") == ["mine"]
-        )
+            try await anna.rows("SELECT title FROM link JOIN page ON page.id = page_id WHERE code = 'm'") == ["mine"])
     }
 
     @Test func `a row added with triggers off keeps the id that only this device draws, and what refers to it`()
@@ -219,15 +217,12 @@ import TidemarkTestSupport
             }
         }
         try await corrupt(
-            "INSERT INTO blob (uuid) VALUES ('b'); INSERT INTO link SELECT max(rid), 0, 'second' FROM blob"
-        )
+            "INSERT INTO blob (uuid) VALUES ('b'); INSERT INTO link SELECT max(rid), 0, 'second' FROM blob")
         try await ben.engine.sync()
         let conflict = try #require(try await ben.engine.conflicts().first)
         try await ben.engine.resolve(conflict, with: .retry)
         for device in [ben, anna] { try await device.engine.sync() }
-        #expect(
-            try await anna.rows("SELECT uuid, pid FROM link JOIN blob ON rid = mid ORDER BY x") == ["a|0", "b|0"]
-        )
+        #expect(try await anna.rows("SELECT uuid, pid FROM link JOIN blob ON rid = mid ORDER BY x") == ["a|0", "b|0"])
         // A reference to something else that is not there is refused.
         try await corrupt("INSERT INTO link VALUES (1, 77, 'third')")
         _ = try await ben.engine.verify(repairing: true)
@@ -271,9 +266,7 @@ import TidemarkTestSupport
         #expect(parked.contains { $0.hasPrefix("update page 9") && $0.contains(#""body":"kept""#) }, "\(parked)")
         #expect(try await ben.rows("SELECT body FROM page WHERE id IN (7, 9)") == ["theirs"])
         // Others have deleted the record, and a retry creates it again from the row that the program left.
-        let conflict = try #require(
-            try await ben.engine.conflicts().first { $0.records.contains { $0.key == "9" } }
-        )
+        let conflict = try #require(try await ben.engine.conflicts().first { $0.records.contains { $0.key == "9" } })
         #expect(try await ben.engine.madeAnew(byRetrying: conflict.id).map(\.key) == ["9"])
         try await ben.engine.resolve(conflict, with: .retry)
         try await cluster.converge(ben, anna)

@@ -118,10 +118,7 @@ import TidemarkTestSupport
 
     private static func renamed(_ device: TestDevice, _ cluster: Cluster) async throws -> SyncEngine {
         try await SyncEngine(
-            DatabasePool(path: device.path),
-            server: "http://cluster.test",
-            transport: InProcessTransport(to: cluster.service),
-            renames: ["notes.text": "notes.body"]
-        )
+            DatabasePool(path: device.path), server: "http://cluster.test",
+            transport: InProcessTransport(to: cluster.service), renames: ["notes.text": "notes.body"])
     }
 }

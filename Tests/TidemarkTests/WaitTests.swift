@@ -243,10 +243,7 @@ import TidemarkTestSupport
     @Test func `rule 7 of the app's face: a wait ends when another process has synced the file`() async throws {
         let (_, anna, _) = try await Self.pair()
         let offline = try await SyncEngine(
-            anna.database,
-            server: "http://cluster.test",
-            transport: Silent(real: anna.transport)
-        )
+            anna.database, server: "http://cluster.test", transport: Silent(real: anna.transport))
         try await anna.write("UPDATE players SET goals = 1 WHERE id = 1")
         let wait = Task { try await offline.waitUntilSynced(RecordName("players", 1)) }
         let other = try await anna.reopened(environment: .ignoringLocks)

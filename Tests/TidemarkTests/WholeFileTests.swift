@@ -33,9 +33,7 @@ import TidemarkTestSupport
 
     @Test func `a program that numbers its migrations does not migrate a device's file a second time`() async throws {
         let cluster = try Cluster(
-            schema: Self.book,
-            seed: Self.seed + "; PRAGMA user_version = 25; PRAGMA application_id = 1196444487"
-        )
+            schema: Self.book, seed: Self.seed + "; PRAGMA user_version = 25; PRAGMA application_id = 1196444487")
         let anna = try await cluster.device("anna")
         #expect(try await Self.numbers(anna) == ["25", "1196444487"])
 
@@ -75,9 +73,7 @@ import TidemarkTestSupport
     @Test func `an excluded table is on the device, empty, and rows in it stay there`() async throws {
         let cluster = try Cluster(
             schema: Self.book + "; CREATE TABLE lock (host TEXT, pid INT); CREATE INDEX by_host ON lock (host)",
-            seed: Self.seed + "; INSERT INTO lock VALUES ('server', 1)",
-            excluding: ["lock"]
-        )
+            seed: Self.seed + "; INSERT INTO lock VALUES ('server', 1)", excluding: ["lock"])
         let anna = try await cluster.device("anna")
         let ben = try await cluster.device("ben")
         #expect(try await anna.rows("SELECT * FROM lock") == [])
@@ -183,8 +179,7 @@ import TidemarkTestSupport
         let cluster = try Cluster(schema: Self.book, seed: Self.seed)
         let anna = try await cluster.device("anna")
         try cluster.writeOutside(
-            "ALTER TABLE book ADD COLUMN stars INTEGER; CREATE VIEW best AS SELECT * FROM book WHERE stars > 3"
-        )
+            "ALTER TABLE book ADD COLUMN stars INTEGER; CREATE VIEW best AS SELECT * FROM book WHERE stars > 3")
         try await anna.engine.sync()
         let report = try await anna.database.read { try SchemaReport($0) }
         #expect(report.leftOut["best"]?.contains("stars") == true)

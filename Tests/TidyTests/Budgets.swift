@@ -10,23 +10,17 @@ extension Budget {
 
     /// The requirements of the protocols that a store implements: ``SeamProtocol``.
     static let seam = Budget(
-        "functions and properties that a store implements",
-        52,
-        cure: "Write the rule once above the seam, in TidemarkEngine."
-    )
+        "functions and properties that a store implements", 52,
+        cure: "Write the rule once above the seam, in TidemarkEngine.")
 
     /// The exits: an exit is a function of the seam whose result can hold rows, keys or log entries, as
     /// ``SeamProtocol/exits`` tells by its type.
     static let exits = Budget(
-        "functions by which rows or the log leave a store",
-        11,
-        cure: "Answer from a function that there is, such as the readers of rows and of the log."
-    )
+        "functions by which rows or the log leave a store", 11,
+        cure: "Answer from a function that there is, such as the readers of rows and of the log.")
     /// The routes that answer members of a zone with its rows, its log or what follows from them.
     static let routes = Budget(
-        "routes about the rows of a zone",
-        22,
-        cure: "Let a route that there is answer, perhaps with another parameter."
+        "routes about the rows of a zone", 22, cure: "Let a route that there is answer, perhaps with another parameter."
     )
 
     /// The files of the largest knot of a target, counted with members of extensions; 5 for every other target.
@@ -69,10 +63,8 @@ extension Budget {
         let seam = SeamProtocol.seam(of: Self.words)
         #expect(seam.contains { $0.name == "CommitTransaction" })
         keep(
-            .seam,
-            seam.map(\.requirements.count).reduce(0, +),
-            listing: seam.map { "\($0.name) \($0.requirements.count)" }
-        )
+            .seam, seam.map(\.requirements.count).reduce(0, +),
+            listing: seam.map { "\($0.name) \($0.requirements.count)" })
     }
 
     @Test func `rows and log got one more way out of the server`() {
@@ -138,8 +130,7 @@ extension Budget {
         process.waitUntilExit()
         try #require(
             process.terminationStatus == 0,
-            "\(program.lastPathComponent) failed: \(String(decoding: complaint.suffix(2_000), as: UTF8.self))"
-        )
+            "\(program.lastPathComponent) failed: \(String(decoding: complaint.suffix(2_000), as: UTF8.self))")
         return String(decoding: bytes, as: UTF8.self)
     }
 

@@ -44,14 +44,9 @@ struct CodeWord {
             if parentheses == 0, ["func", "var", "let", "init", "subscript"].contains(word) { isResult = false }
             words.append(
                 CodeWord(
-                    text: word,
-                    last: start > 0 ? code[start - 1] : .newline,
-                    next: code[position...].first { $0 != .space } ?? .newline,
-                    depth: depth,
-                    isResult: isResult,
-                    indent: lineStart.map { start - $0 }
-                )
-            )
+                    text: word, last: start > 0 ? code[start - 1] : .newline,
+                    next: code[position...].first { $0 != .space } ?? .newline, depth: depth, isResult: isResult,
+                    indent: lineStart.map { start - $0 }))
             lineStart = nil
         }
         return words

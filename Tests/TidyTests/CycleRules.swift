@@ -13,10 +13,7 @@ func fileCycles(_ files: [(path: String, text: SwiftText)], most: Int = 5) -> [F
         return stronglyConnected(needs).filter { $0.count > most }.map { group in
             let names = group.map { $0.split(separator: "/").last.map(String.init) ?? $0 }
             return Finding(
-                group[0],
-                1,
-                "\(group.count) files need each other, \(most) may: \(names.joined(separator: " "))"
-            )
+                group[0], 1, "\(group.count) files need each other, \(most) may: \(names.joined(separator: " "))")
         }
     }
 }

@@ -28,11 +28,7 @@ func report(_ findings: [Finding]) {
         Issue.record(
             "\(finding.path):\(finding.line): \(finding.message)",
             sourceLocation: SourceLocation(
-                fileID: "Tidemark/\(finding.path)",
-                filePath: Repository.root.appending(path: finding.path).path,
-                line: finding.line,
-                column: 1
-            )
-        )
+                fileID: "Tidemark/\(finding.path)", filePath: Repository.root.appending(path: finding.path).path,
+                line: finding.line, column: 1))
     }
 }

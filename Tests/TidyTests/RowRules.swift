@@ -16,10 +16,8 @@ func trappingReads(_ path: String, _ text: SwiftText) -> [Finding] {
     }
     return (named + numbered).sorted().map { offset in
         Finding(
-            path,
-            text.line(at: offset),
-            "a row's subscript ends the process on a damaged page; instead: `try row.value(...)`"
-        )
+            path, text.line(at: offset),
+            "a row's subscript ends the process on a damaged page; instead: `try row.value(...)`")
     }
 }
 

@@ -180,8 +180,7 @@ import Testing
     @Test func `a test carries the codes before its colon, and no others`() {
         #expect(codes(of: "A7, rule 2: one record, A8") == ["A7", "rule 2"])
         #expect(
-            codes(of: "Rules 6 7 and 10, cases 20 21: cut") == ["rule 6", "rule 7", "rule 10", "case 20", "case 21"]
-        )
+            codes(of: "Rules 6 7 and 10, cases 20 21: cut") == ["rule 6", "rule 7", "rule 10", "case 20", "case 21"])
         #expect(codes(of: "the rule 3 of A6: none").isEmpty)
         #expect(codes(of: "A6 without a colon").isEmpty)
         #expect(codes(of: "3: a number alone").isEmpty)
@@ -265,8 +264,7 @@ import Testing
 
     @Test func `a tuple that saves a line is reported, one that a function returns is not`() {
         #expect(
-            lines(tupleAssignments(source, SwiftText("(self.a, self.b) = (a, b)\nlet (a, b) = (1, 2)\n"))) == [1, 2]
-        )
+            lines(tupleAssignments(source, SwiftText("(self.a, self.b) = (a, b)\nlet (a, b) = (1, 2)\n"))) == [1, 2])
         #expect(tupleAssignments(source, SwiftText("let (a, b) = pair(of: x)\n")).isEmpty)
     }
 

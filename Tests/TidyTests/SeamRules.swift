@@ -65,10 +65,8 @@ struct SeamProtocol {
             let head = words[(start + 1)...].prefix { $0.depth == 0 }
             let body = words[(head.endIndex)...].prefix { $0.depth > 0 }
             return SeamProtocol(
-                name: head.first?.text ?? "",
-                inherited: Set(head.dropFirst().map(\.text)),
-                requirements: requirements(in: Array(body))
-            )
+                name: head.first?.text ?? "", inherited: Set(head.dropFirst().map(\.text)),
+                requirements: requirements(in: Array(body)))
         }
     }
 
@@ -82,9 +80,7 @@ struct SeamProtocol {
             let own = body[start..<end]
             let result = own.filter { $0.isResult && !modifiers.contains($0.text) }
             return Requirement(
-                name: own.dropFirst().first?.text ?? "",
-                result: result.map(\.text).joined(separator: " ")
-            )
+                name: own.dropFirst().first?.text ?? "", result: result.map(\.text).joined(separator: " "))
         }
     }
 }

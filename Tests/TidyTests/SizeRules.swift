@@ -40,10 +40,7 @@ func overlongFunctions(_ path: String, _ text: SwiftText) -> [Finding] {
             guard count > Size.functionLinesMax else { return nil }
             let head = text.line(first, of: text.bytes).drop { $0 == " " }
             return Finding(
-                path,
-                first,
-                "`\(head)` is \(count) lines long, at most \(Size.functionLinesMax): split by step"
-            )
+                path, first, "`\(head)` is \(count) lines long, at most \(Size.functionLinesMax): split by step")
         }
     }
 }

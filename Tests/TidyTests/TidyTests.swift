@@ -62,8 +62,7 @@ import Testing
 
     @Test func `every relative link leads somewhere`() {
         report(
-            Repository.markdownFiles.flatMap { page in brokenLinks(page.path, page.text, anchors: Repository.anchors) }
-        )
+            Repository.markdownFiles.flatMap { page in brokenLinks(page.path, page.text, anchors: Repository.anchors) })
     }
 
     @Test func `every error has its heading with cause and cure, and no heading is left over`() {

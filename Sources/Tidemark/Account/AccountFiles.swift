@@ -13,14 +13,8 @@ extension SyncAccount {
         try await blocking { [migrate] in try migrate(database) }
         let transport = AccountTransport(server: address.hostAndPort, session)
         let sync = try await SyncEngine(
-            database,
-            server: server,
-            zone: file.zone,
-            user: file.user,
-            transport: transport,
-            environment: environment,
-            merges: merges
-        )
+            database, server: server, zone: file.zone, user: file.user, transport: transport, environment: environment,
+            merges: merges)
         let zone = AccountZone(zone: file.zone, database: database, sync: sync, file: file, transport: transport)
         zones[file.name] = zone
         if listening != nil { await sync.start(every: Self.roundInterval, isLive: false) }
@@ -93,18 +87,13 @@ extension SyncAccount {
 
     func transport(of user: String?) throws -> HTTPTransport {
         try HTTPTransport(
-            url: server,
-            credentials: credentials,
-            user: user,
-            certificateAuthorities: certificateAuthorities
+            url: server, credentials: credentials, user: user, certificateAuthorities: certificateAuthorities
         ).named(name)
     }
 
     var signInNeeded: TidemarkError {
         TidemarkError(
-            .signInNeeded,
-            "Nobody is signed in to \(address.hostAndPort).",
-            fix: "Call signIn() first; without it only the private zone can be opened."
-        )
+            .signInNeeded, "Nobody is signed in to \(address.hostAndPort).",
+            fix: "Call signIn() first; without it only the private zone can be opened.")
     }
 }

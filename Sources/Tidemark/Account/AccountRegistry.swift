@@ -61,17 +61,13 @@ struct AccountRegistry: Hashable, Sendable, Codable {
             self = try JSONDecoder().decode(Self.self, from: data)
         } catch {
             throw TidemarkError(
-                .unusableFile,
-                "The account in \(file.path) cannot be read.",
-                fix: "The databases beside it are sound: open one by one with SyncEngine, or remove the folder."
-            )
+                .unusableFile, "The account in \(file.path) cannot be read.",
+                fix: "The databases beside it are sound: open one by one with SyncEngine, or remove the folder.")
         }
         guard origin == address.origin else {
             throw TidemarkError(
-                .invalidArgument,
-                "The folder \(folder) belongs to the server \(origin).",
-                fix: "Give each server a folder of its own."
-            )
+                .invalidArgument, "The folder \(folder) belongs to the server \(origin).",
+                fix: "Give each server a folder of its own.")
         }
     }
 

@@ -17,20 +17,17 @@ extension SyncAccount {
     /// - Returns: The user's id.
     /// - Throws: ``TidemarkCore/ErrorCode/accountHasFile``, ``TidemarkCore/ErrorCode/changesWait``, or an
     ///   error of the request; nothing was changed.
-    @discardableResult public func signIn(
-        earlierEdits: EarlierEdits = .refused,
-        despiteWaitingChanges: Bool = false
-    ) async throws -> String {
+    @discardableResult public func signIn(earlierEdits: EarlierEdits = .refused, despiteWaitingChanges: Bool = false)
+        async throws -> String
+    {
         try await alone {
             let user = try await transport(of: nil).signedInUser()
             guard let stage = registry.stage.after(.signedIn(user: user)) else { throw signInNeeded }
             let nobodys = registry.file(of: nil, zone: Self.privateZone)
             let own = registry.file(of: user, zone: Self.privateZone)
             let facts = SignInPlan.Facts(
-                nobodysEdits: try await edits(of: nobodys),
-                ownEdits: try await edits(of: own),
-                formerUsersEdits: try await editsOfFormerUser(than: user)
-            )
+                nobodysEdits: try await edits(of: nobodys), ownEdits: try await edits(of: own),
+                formerUsersEdits: try await editsOfFormerUser(than: user))
             let plan = try SignInPlan(facts, earlierEdits: earlierEdits, despiteWaitingChanges: despiteWaitingChanges)
             var changed = registry
             changed.stage = stage

@@ -19,10 +19,8 @@ final class AccountTransport: Transport {
         get throws {
             guard let transport = connected.withLock({ $0 }) else {
                 throw TidemarkError(
-                    .signInNeeded,
-                    "The user of this file is not signed in to \(server).",
-                    fix: "Sign in. Changes made here are kept, and sent later."
-                )
+                    .signInNeeded, "The user of this file is not signed in to \(server).",
+                    fix: "Sign in. Changes made here are kept, and sent later.")
             }
             return transport
         }
@@ -39,9 +37,7 @@ final class AccountTransport: Transport {
     }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws { try await transport.snapshot(zone: zone, since: base, to: path, progress: progress) }
 

@@ -15,11 +15,7 @@ public struct AccountZone: Sendable {
     let transport: AccountTransport
 
     init(
-        zone: String,
-        database: DatabasePool,
-        sync: SyncEngine,
-        file: AccountRegistry.File,
-        transport: AccountTransport
+        zone: String, database: DatabasePool, sync: SyncEngine, file: AccountRegistry.File, transport: AccountTransport
     ) {
         self.zone = zone
         self.database = database

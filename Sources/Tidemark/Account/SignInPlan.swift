@@ -42,9 +42,7 @@ enum SignInPlan: Hashable, Sendable {
     init(_ facts: Facts, earlierEdits: EarlierEdits, despiteWaitingChanges: Bool) throws(TidemarkError) {
         guard facts.formerUsersEdits == 0 || despiteWaitingChanges else {
             throw Self.changesWait(
-                facts.formerUsersEdits,
-                fix: "They are another user's. Sync first, or say despiteWaitingChanges: true."
-            )
+                facts.formerUsersEdits, fix: "They are another user's. Sync first, or say despiteWaitingChanges: true.")
         }
         switch (facts.nobodysEdits, facts.ownEdits) {
         case (nil, _): self = .goOn
@@ -54,10 +52,8 @@ enum SignInPlan: Hashable, Sendable {
             switch earlierEdits {
             case .refused:
                 throw TidemarkError(
-                    .accountHasFile,
-                    "This device has edits from before the sign-in, and a file of the user as well.",
-                    fix: "Ask the user, and sign in with earlierEdits: .adopted or .setAside. Nothing was changed."
-                )
+                    .accountHasFile, "This device has edits from before the sign-in, and a file of the user as well.",
+                    fix: "Ask the user, and sign in with earlierEdits: .adopted or .setAside. Nothing was changed.")
             case .setAside: self = .setAside
             case .adopted:
                 guard own == 0 else {
@@ -72,8 +68,6 @@ enum SignInPlan: Hashable, Sendable {
     static func changesWait(_ count: Int, fix: String) -> TidemarkError {
         TidemarkError(
             .changesWait,
-            "\(count == 1 ? "1 change waits" : "\(count) changes wait") here that the server does not have.",
-            fix: fix
-        )
+            "\(count == 1 ? "1 change waits" : "\(count) changes wait") here that the server does not have.", fix: fix)
     }
 }

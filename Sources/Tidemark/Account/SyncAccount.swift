@@ -80,42 +80,23 @@ public actor SyncAccount {
     ///     server's rows arrive with the first sync.
     /// - Throws: ``TidemarkCore/TidemarkError`` for an invalid URL, or a folder of another server.
     public init(
-        server: String,
-        folder: URL,
-        credentials: Credentials,
-        name: String? = nil,
-        certificateAuthorities: String? = nil,
-        configuration: Configuration = Configuration(),
-        environment: SyncEngine.Environment = .system,
-        merges: [any RecordMerging] = [],
+        server: String, folder: URL, credentials: Credentials, name: String? = nil,
+        certificateAuthorities: String? = nil, configuration: Configuration = Configuration(),
+        environment: SyncEngine.Environment = .system, merges: [any RecordMerging] = [],
         migrate: @escaping @Sendable (DatabasePool) throws -> Void
     ) async throws {
         try await self.init(
-            server: server,
-            folder: folder,
-            credentials: credentials,
-            name: name,
-            certificateAuthorities: certificateAuthorities,
-            configuration: configuration,
-            environment: environment,
-            merges: merges,
-            checkpoint: {},
-            migrate: migrate
-        )
+            server: server, folder: folder, credentials: credentials, name: name,
+            certificateAuthorities: certificateAuthorities, configuration: configuration, environment: environment,
+            merges: merges, checkpoint: {}, migrate: migrate)
     }
 
     /// Opens the account of a folder, with a function that is called after each durable step.
     init(
-        server: String,
-        folder: URL,
-        credentials: Credentials,
-        name: String? = nil,
-        certificateAuthorities: String? = nil,
-        configuration: Configuration = Configuration(),
-        environment: SyncEngine.Environment = .system,
-        merges: [any RecordMerging] = [],
-        checkpoint: @escaping @Sendable () throws -> Void,
-        migrate: @escaping @Sendable (DatabasePool) throws -> Void
+        server: String, folder: URL, credentials: Credentials, name: String? = nil,
+        certificateAuthorities: String? = nil, configuration: Configuration = Configuration(),
+        environment: SyncEngine.Environment = .system, merges: [any RecordMerging] = [],
+        checkpoint: @escaping @Sendable () throws -> Void, migrate: @escaping @Sendable (DatabasePool) throws -> Void
     ) async throws {
         address = try ServerAddress(server)
         self.server = server
@@ -161,10 +142,7 @@ public actor SyncAccount {
             guard user != nil || zone == Self.privateZone else { throw signInNeeded }
             if let file = registry.file(of: user, zone: zone) { return try await open(file) }
             let file = AccountRegistry.File(
-                name: "\(environment.newID().uuidString.lowercased()).sqlite",
-                zone: zone,
-                user: user
-            )
+                name: "\(environment.newID().uuidString.lowercased()).sqlite", zone: zone, user: user)
             var changed = registry
             changed.files.append(file)
             try store(changed)

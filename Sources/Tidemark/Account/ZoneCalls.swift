@@ -153,10 +153,8 @@ extension HTTPTransport {
     private func withUsers<Answer>(_ request: () async throws -> Answer) async throws -> Answer {
         do { return try await request() } catch let error as TidemarkError where error.code == .unknownPath {
             throw TidemarkError(
-                .unknownPath,
-                "\(address.hostAndPort) has no users, so nobody makes or shares zones there.",
-                fix: "Start the server with --users; without it, everybody syncs the zone main."
-            )
+                .unknownPath, "\(address.hostAndPort) has no users, so nobody makes or shares zones there.",
+                fix: "Start the server with --users; without it, everybody syncs the zone main.")
         }
     }
 
@@ -167,10 +165,7 @@ extension HTTPTransport {
     }
 
     private func call<Answer: Decodable>(
-        _ method: HTTPMethod,
-        _ path: String,
-        body: some Encodable,
-        as type: Answer.Type
+        _ method: HTTPMethod, _ path: String, body: some Encodable, as type: Answer.Type
     ) async throws -> Answer {
         let request = try request(method, path, body: body)
         return try await withUsers {

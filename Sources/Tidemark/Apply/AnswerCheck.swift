@@ -18,11 +18,8 @@ struct AnswerCheck {
     /// Returns the error for an answer that cannot be applied.
     static func inapplicable(_ reason: String, place: TidemarkError.Place = .init()) -> TidemarkError {
         TidemarkError(
-            .invalidResponse,
-            "\(inapplicablePrefix): \(reason)",
-            fix: "Nothing was changed, and the outbox is kept. Compare versions and tables.",
-            place: place
-        )
+            .invalidResponse, "\(inapplicablePrefix): \(reason)",
+            fix: "Nothing was changed, and the outbox is kept. Compare versions and tables.", place: place)
     }
 
     private static let inapplicablePrefix = "The server's answer cannot be applied"
@@ -65,8 +62,7 @@ struct AnswerCheck {
     func checkNewIDs() throws {
         let tables = try String.fetchSet(
             db.cachedStatement(sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"),
-            arguments: [requested]
-        )
+            arguments: [requested])
         for table in schema.tables where tables.contains(table.name) {
             try refuse(
                 "A new record gets the id of another one.",
@@ -314,8 +310,6 @@ struct AnswerCheck {
     private func refuse(_ reason: String, sql: String, arguments: StatementArguments = []) throws {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return }
         throw Self.inapplicable(
-            reason,
-            place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key"))
-        )
+            reason, place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key")))
     }
 }

@@ -85,8 +85,6 @@ struct AnswerReferences {
     private func refuse(_ table: SyncedTable, in sql: String, _ ord: Int) throws {
         guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ord]) else { return }
         throw AnswerCheck.inapplicable(
-            "A record would refer to a missing record.",
-            place: try .init(table: table.name, key: row.value("key"))
-        )
+            "A record would refer to a missing record.", place: try .init(table: table.name, key: row.value("key")))
     }
 }

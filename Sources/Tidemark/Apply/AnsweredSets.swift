@@ -32,24 +32,18 @@ struct AnswerEnvelope {
         } catch { throw AnswerCheck.inapplicable(error.message, place: error.place) }
         guard members.isAnswer, let revision = members.maxRevision, let sets = members.changeSets else {
             throw TidemarkError(
-                .invalidResponse,
-                "The answer is not Tidemark's.",
-                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
-            )
+                .invalidResponse, "The answer is not Tidemark's.",
+                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
         }
         guard members.epoch == file.epoch, revision >= file.revision else {
             throw TidemarkError(
-                .epochMismatch,
-                "The server's history differs from this file's.",
-                fix: "The device takes its rows from a new snapshot; the outbox is kept."
-            )
+                .epochMismatch, "The server's history differs from this file's.",
+                fix: "The device takes its rows from a new snapshot; the outbox is kept.")
         }
         guard !members.hasMore || revision > file.revision else {
             throw TidemarkError(
-                .invalidResponse,
-                "The answer has no change sets, but says that more follow.",
-                fix: "Nothing was changed. Compare the versions of both sides."
-            )
+                .invalidResponse, "The answer has no change sets, but says that more follow.",
+                fix: "Nothing was changed. Compare the versions of both sides.")
         }
         self.body = body
         maxRevision = revision

@@ -26,10 +26,7 @@ struct ApplyResponse {
 
     /// Applies the answer to a request.
     func apply(
-        _ body: [UInt8],
-        to outgoing: DeviceCore.Outgoing,
-        boundaries: KnownTransactions,
-        newID: @escaping () -> UUID
+        _ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: @escaping () -> UUID
     )
         throws -> ApplyResult
     {
@@ -80,10 +77,7 @@ struct ApplyResponse {
 
     /// Rewinds, applies the change sets, settles verdicts and replays.
     private func rewrite(
-        _ answered: AnsweredSets,
-        envelope: AnswerEnvelope,
-        check: AnswerCheck,
-        newID: @escaping () -> UUID
+        _ answered: AnsweredSets, envelope: AnswerEnvelope, check: AnswerCheck, newID: @escaping () -> UUID
     )
         throws -> [DeviceEvent]
     {
@@ -108,11 +102,7 @@ struct ApplyResponse {
 
     private func compareRebuilt(_ newID: @escaping () -> UUID) throws -> CompareRebuilt {
         CompareRebuilt(
-            db: db,
-            schema: file.schema,
-            tables: try CompareRebuilt.tables(file),
-            now: Timestamp.text(now),
-            newID: newID
+            db: db, schema: file.schema, tables: try CompareRebuilt.tables(file), now: Timestamp.text(now), newID: newID
         )
     }
 
@@ -193,16 +183,12 @@ struct ApplyResponse {
     private func misfit(_ reason: String) -> TidemarkError {
         guard ConfirmedRows(db: db, file: file).isComparable, comparesFingerprint else {
             return TidemarkError(
-                .snapshotRequired,
-                "The answer does not fit the rows of this file: \(reason).",
-                fix: "The device takes its rows from a new snapshot; the outbox is kept."
-            )
+                .snapshotRequired, "The answer does not fit the rows of this file: \(reason).",
+                fix: "The device takes its rows from a new snapshot; the outbox is kept.")
         }
         return TidemarkError(
-            .fingerprintMismatch,
-            "The answer does not fit the rows of this file: \(reason).",
-            fix: "Nothing was changed. The device compares its rows with the server's and repairs them."
-        )
+            .fingerprintMismatch, "The answer does not fit the rows of this file: \(reason).",
+            fix: "Nothing was changed. The device compares its rows with the server's and repairs them.")
     }
 
     /// Checks the references of the written records.
@@ -232,8 +218,7 @@ struct ApplyResponse {
             throw TidemarkError(
                 .fingerprintMismatch,
                 "After this answer the rows would differ from the server's: \(mine) is not \(theirs).",
-                fix: "Nothing was changed. The device compares its rows with the server's and repairs them."
-            )
+                fix: "Nothing was changed. The device compares its rows with the server's and repairs them.")
         }
         try confirmed.store(mine)
         if comparesFingerprint, file.checked == nil, mine != nil, mine == envelope.fingerprint {
@@ -283,9 +268,6 @@ struct ApplyResponse {
     /// Parks values of the device's earlier change sets that other change sets overruled.
     private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [DeviceEvent] {
         try OverruledValues(db: db, now: Timestamp.text(now)).park(
-            notes: envelope.overruled,
-            after: file.overruled,
-            newID: newID
-        )
+            notes: envelope.overruled, after: file.overruled, newID: newID)
     }
 }

@@ -51,8 +51,7 @@ struct MassDeletion: Error, Sendable {
         let records = tables.reduce(0) { $0 + $1.records }
         let list = tables.map { "\($0.records) of \($0.name)" }.joined(separator: ", ")
         return TidemarkError(
-            .massDeletion,
-            "\(records) of the \(total) records here would be deleted (\(list)): \(cause)",
+            .massDeletion, "\(records) of the \(total) records here would be deleted (\(list)): \(cause)",
             fix:
                 "Nothing was deleted, and the outbox is kept. Look at the server first. If this is right, sync once with --accept-mass-deletion."
         )
@@ -72,8 +71,7 @@ struct MassDeletion: Error, Sendable {
     static func find(stagedAs ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
         let stagedCount = try Int.fetchOne(
             db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'"),
-            arguments: [ord]
-        )
+            arguments: [ord])
         guard let stagedCount, stagedCount > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in
             let count = try Int.fetchOne(
@@ -114,10 +112,7 @@ struct MassDeletion: Error, Sendable {
                     """
             )
             let newCount = try Int.fetchOne(
-                db,
-                sql: "SELECT count(*) FROM tidemark_base WHERE tbl = ? AND image IS NULL",
-                arguments: [table.name]
-            )
+                db, sql: "SELECT count(*) FROM tidemark_base WHERE tbl = ? AND image IS NULL", arguments: [table.name])
             return (name: table.name, records: max(0, (missingCount ?? 0) - (newCount ?? 0)))
         }
         return MassDeletion(tables, of: total, limits: limits)

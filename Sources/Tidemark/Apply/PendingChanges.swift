@@ -122,12 +122,8 @@ struct PendingChanges {
             }
             try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(arguments: [part])
             try StagedImages.stage(
-                "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
-                arguments: [seq],
-                hasDeltas: true,
-                ord: part,
-                in: db
-            )
+                "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq],
+                hasDeltas: true, ord: part, in: db)
         }
         try Coalesce.merge(parts, into: ord, in: db)
         try RecordWriter(db, schema: schema).write(ord: ord)
@@ -141,9 +137,7 @@ struct PendingChanges {
                 for sql in [orphanSQL(table, reference), abandonedSQL(table, reference)] {
                     guard let sql else { continue }
                     let isBroken = try Bool.fetchOne(
-                        db.cachedStatement(sql: "SELECT EXISTS (\(sql))"),
-                        arguments: [ord]
-                    )
+                        db.cachedStatement(sql: "SELECT EXISTS (\(sql))"), arguments: [ord])
                     guard isBroken == true else { continue }
                     throw DatabaseError(resultCode: .SQLITE_CONSTRAINT_FOREIGNKEY)
                 }

@@ -113,14 +113,9 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         return try rows.map { row in
             let id: String = try row.value("id")
             var conflict = Conflict(
-                number: try row.value("number"),
-                kind: try Kind(rawValue: row.value("kind")) ?? .refused,
-                id: id,
-                parked: try row.value("parked"),
-                reasons: reasons[id] ?? [],
-                records: records[id] ?? [],
-                after: try (after[id] ?? []).map { try $0.value("before") }
-            )
+                number: try row.value("number"), kind: try Kind(rawValue: row.value("kind")) ?? .refused, id: id,
+                parked: try row.value("parked"), reasons: reasons[id] ?? [], records: records[id] ?? [],
+                after: try (after[id] ?? []).map { try $0.value("before") })
             conflict.isDamaged = damaged.contains(id)
             return conflict
         }
@@ -166,12 +161,9 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
             try $0.map { row in
                 let columns: String? = try row.value("columns")
                 return Reason(
-                    table: try row.value("tbl") as String? ?? "",
-                    key: try row.value("key"),
+                    table: try row.value("tbl") as String? ?? "", key: try row.value("key"),
                     columns: columns?.split(separator: "\n").map(String.init) ?? [],
-                    rule: try row.value("rule") as String? ?? "",
-                    message: try row.value("message") as String? ?? ""
-                )
+                    rule: try row.value("rule") as String? ?? "", message: try row.value("message") as String? ?? "")
             }
         }
     }
@@ -190,13 +182,8 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in
                 Record(
-                    table: try row.value("tbl"),
-                    key: try row.value("key"),
-                    operation: try row.value("operation"),
-                    base: try row.value("base"),
-                    mine: try row.value("mine"),
-                    theirs: try row.value("theirs")
-                )
+                    table: try row.value("tbl"), key: try row.value("key"), operation: try row.value("operation"),
+                    base: try row.value("base"), mine: try row.value("mine"), theirs: try row.value("theirs"))
             }
         }
     }
@@ -214,12 +201,8 @@ extension Conflict.Reason {
 
     /// The reason for new records that the server lacks although it accepted their change set.
     static let missing = Self(
-        table: "",
-        key: nil,
-        columns: [],
-        rule: "missing",
-        message: "The server accepted the change set, but does not have these new records."
-    )
+        table: "", key: nil, columns: [], rule: "missing",
+        message: "The server accepted the change set, but does not have these new records.")
 
     /// The rule of edits that no trigger captured.
     static let uncapturedRule = "uncaptured"
@@ -232,20 +215,12 @@ extension Conflict.Reason {
 
     /// The reason for edits that the device found in the rows, but no trigger had captured.
     static let uncaptured = Self(
-        table: "",
-        key: nil,
-        columns: [],
-        rule: uncapturedRule,
+        table: "", key: nil, columns: [], rule: uncapturedRule,
         message: "These rows were changed here without a capture; a program seems to switch triggers off, "
-            + "or a migration made the table again."
-    )
+            + "or a migration made the table again.")
 
     /// The reason for parking a change set together with the one that it depends on.
     static let predecessor = Self(
-        table: "",
-        key: nil,
-        columns: [],
-        rule: ConflictRule.predecessor.rawValue,
-        message: "The change set that this one depends on was refused."
-    )
+        table: "", key: nil, columns: [], rule: ConflictRule.predecessor.rawValue,
+        message: "The change set that this one depends on was refused.")
 }

@@ -54,10 +54,8 @@ struct DivideConflict {
     private func requireUnknownTransaction(_ conflict: Conflict) throws {
         guard try DivideLargeSet.isOutside(conflict.id, in: db) else {
             throw TidemarkError(
-                .invalidArgument,
-                "One transaction made the changes of conflict \(conflict.number).",
-                fix: "They stay together: accept, retry or merge them."
-            )
+                .invalidArgument, "One transaction made the changes of conflict \(conflict.number).",
+                fix: "They stay together: accept, retry or merge them.")
         }
     }
 
@@ -75,10 +73,8 @@ struct DivideConflict {
         )
         guard let count = try division.divide(captureRange: nil, sizeMax: sizeMax)[0] else {
             throw TidemarkError(
-                .invalidArgument,
-                "The records of this conflict refer to each other: it cannot be divided.",
-                fix: "Accept, retry or merge it as a whole."
-            )
+                .invalidArgument, "The records of this conflict refer to each other: it cannot be divided.",
+                fix: "Accept, retry or merge it as a whole.")
         }
         return count
     }
@@ -125,8 +121,7 @@ struct DivideConflict {
     private func setReasons(_ reasons: [String], of id: String) throws {
         try db.execute(
             sql: "UPDATE tidemark_conflict SET reasons = ? WHERE id = ?",
-            arguments: ["[\(reasons.joined(separator: ","))]", id]
-        )
+            arguments: ["[\(reasons.joined(separator: ","))]", id])
     }
 
     // MARK: Conflicts of parts

@@ -33,17 +33,12 @@ struct LostParents {
                     dropped[reference.parent]?.contains(number) == true
                 else { continue }
                 let reason = Conflict.Reason(
-                    table: table.name,
-                    key: try row.value("key"),
-                    columns: reference.columns,
-                    rule: Self.rule,
+                    table: table.name, key: try row.value("key"), columns: reference.columns, rule: Self.rule,
                     message: "It refers to a new \(reference.parent) \(number) of this file, which you have given up. "
-                        + "\(reference.parent) \(number) is another record."
-                )
+                        + "\(reference.parent) \(number) is another record.")
                 try db.execute(
                     sql: "UPDATE tidemark_conflict SET reasons = json_insert(reasons, '$[#]', json(?)) WHERE id = ?",
-                    arguments: [reason.json, row.value("id") as String]
-                )
+                    arguments: [reason.json, row.value("id") as String])
             }
         }
     }
@@ -70,11 +65,9 @@ struct LostParents {
             let decision = merged.first { $0.table == table && $0.key == key }
             if let decision, decision.columns?.keys.contains(column) ?? true { continue }
             throw TidemarkError(
-                .invalidArgument,
-                "\(table) \(key) has nothing to refer to. \(try reason.value("message") as String)",
+                .invalidArgument, "\(table) \(key) has nothing to refer to. \(try reason.value("message") as String)",
                 fix: "Name the record to refer to, by --merge and \(column); or leave \(table) \(key) out, or accept.",
-                place: .init(table: table, key: key, column: column)
-            )
+                place: .init(table: table, key: key, column: column))
         }
     }
 
@@ -89,10 +82,8 @@ struct LostParents {
             isDropped = omitted.contains
         }
         let created = try Row.fetchAll(
-            db,
-            sql: "SELECT tbl, key FROM tidemark_conflict_record WHERE id = ? AND operation = 'create'",
-            arguments: [id]
-        )
+            db, sql: "SELECT tbl, key FROM tidemark_conflict_record WHERE id = ? AND operation = 'create'",
+            arguments: [id])
         let values = RowValues(db: db)
         return try created.reduce(into: [:]) { dropped, row in
             let key: String = try row.value("key")

@@ -23,12 +23,8 @@ public struct MergeInput: Hashable, Sendable {
 
     /// Makes an input.
     public init(
-        table: String,
-        key: String,
-        base: [String: DatabaseValue]?,
-        mine: [String: DatabaseValue],
-        theirs: [String: DatabaseValue],
-        keyColumns: [String: DatabaseValue] = [:]
+        table: String, key: String, base: [String: DatabaseValue]?, mine: [String: DatabaseValue],
+        theirs: [String: DatabaseValue], keyColumns: [String: DatabaseValue] = [:]
     ) {
         self.table = table
         self.key = key
@@ -111,10 +107,8 @@ public struct MergedRecord: Hashable, Sendable {
 
     private static func refusal(of json: String, _ reason: String) -> TidemarkError {
         TidemarkError(
-            .invalidArgument,
-            "\(json) \(reason).",
-            fix: #"Write the values in JSON, for instance {"name":"Anna","goals":7}."#
-        )
+            .invalidArgument, "\(json) \(reason).",
+            fix: #"Write the values in JSON, for instance {"name":"Anna","goals":7}."#)
     }
 }
 

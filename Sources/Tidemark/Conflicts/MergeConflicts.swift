@@ -49,9 +49,7 @@ struct MergeConflicts {
             let last = try Int64.fetchOne(db, sql: "SELECT max(seq) FROM tidemark_changeset") ?? 0
             try outbox.drain(boundaries: .all, now: now, newID: newID)
             try db.execute(
-                sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?",
-                arguments: [parked.merges + 1, last]
-            )
+                sql: "UPDATE tidemark_changeset SET merges = ? WHERE seq > ?", arguments: [parked.merges + 1, last])
             mergedIDs.append(parked.id)
         }
         return mergedIDs
@@ -165,13 +163,8 @@ struct MergeConflicts {
         // A column with a delta is as the server has it, plus the delta: no function can lose a part of it.
         for column in changes.deltas.keys { base?[column] = theirs[column] }
         let input = MergeInput(
-            table: table.name,
-            key: record.key,
-            base: base,
-            mine: (base ?? [:]).merging(mine) { $1 },
-            theirs: theirs,
-            keyColumns: try CanonicalJSON.columns(table.key, of: record.key)
-        )
+            table: table.name, key: record.key, base: base, mine: (base ?? [:]).merging(mine) { $1 }, theirs: theirs,
+            keyColumns: try CanonicalJSON.columns(table.key, of: record.key))
         guard let outcome = merge.merge(input) else { return .ask }
         let values = outcome.filter { theirs[$0.key] != nil && theirs[$0.key] != $0.value }
         guard !values.isEmpty else { return .nothing }

@@ -14,11 +14,9 @@ struct MissingParts {
     /// The error for a record of a table that this file no longer syncs.
     func noTable(isOnly: Bool) -> TidemarkError {
         TidemarkError(
-            .unknownTable,
-            "This file no longer syncs the table \(table), so it cannot write \(table) \(key) again.",
+            .unknownTable, "This file no longer syncs the table \(table), so it cannot write \(table) \(key) again.",
             fix: isOnly ? "Keep the server's version: `\(resolve) --accept`." : others,
-            place: .init(table: table, key: key)
-        )
+            place: .init(table: table, key: key))
     }
 
     /// Returns the error for a change of columns that this file's table no longer has; nil if it has all.
@@ -32,8 +30,7 @@ struct MissingParts {
             "The table \(table) in this file no longer has the \(noun) \(missing.joined(separator: ", ")), in which "
                 + "the conflict has a value.",
             fix: isOnly ? remedy(changes, present) : "\(other(changes, present))\(others)",
-            place: .init(table: table, key: key, column: first)
-        )
+            place: .init(table: table, key: key, column: first))
     }
 
     private var resolve: String { "tidemark device resolve FILE \(conflict)" }

@@ -27,10 +27,7 @@ struct OmittedRecords {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` that names the records.
     func check(
-        _ rows: [Row],
-        beside decisions: [RecordDecision],
-        choosing: [RecordName: Set<String>],
-        in schema: SyncSchema
+        _ rows: [Row], beside decisions: [RecordDecision], choosing: [RecordName: Set<String>], in schema: SyncSchema
     ) throws {
         let values = RowValues(db: db)
         var absent = [Record]()
@@ -95,8 +92,6 @@ struct OmittedRecords {
         guard !links.isEmpty else { return }
         let more = links.count > 5 ? ["\(links.count - 5) more like these"] : []
         throw ResolveConflict.invalid(
-            "\(rule): \((links.prefix(5) + more).joined(separator: ", ")).",
-            fix: "Decide the same about both records."
-        )
+            "\(rule): \((links.prefix(5) + more).joined(separator: ", ")).", fix: "Decide the same about both records.")
     }
 }

@@ -44,9 +44,7 @@ struct OverruledValues {
         for row in rows {
             events += try park(try row.value("records") as String? ?? "null", id: newID().uuidString.lowercased())
             try db.execute(
-                sql: "UPDATE tidemark_device SET overruled = ?",
-                arguments: try [row.value("number") as Int64]
-            )
+                sql: "UPDATE tidemark_device SET overruled = ?", arguments: try [row.value("number") as Int64])
         }
         return events
     }

@@ -29,9 +29,7 @@ struct ParkConflict {
             )
         )
         let reasonsByOrd = try Dictionary(
-            rows.map { try ($0.value(0) as Int, $0.value(1) as String) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            rows.map { try ($0.value(0) as Int, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
         let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
         let truths = Dictionary(uniqueKeysWithValues: refused.map { ($0.id, $0.ord) })
         let events = try park(Dictionary(uniqueKeysWithValues: reasonsByID), truths: truths)
@@ -117,9 +115,7 @@ struct ParkConflict {
                     AND staged.operation <> 'delete')
             """
         let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT entry.tbl \(missing)"),
-            arguments: [id, ord]
-        )
+            db.cachedStatement(sql: "SELECT DISTINCT entry.tbl \(missing)"), arguments: [id, ord])
         guard !names.isEmpty else { return [] }
         for table in schema.tables where names.contains(table.name) {
             missing += """
@@ -132,8 +128,7 @@ struct ParkConflict {
         guard isWhole == false else { return [] }
         try db.execute(
             sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, now, "[\(Conflict.Reason.missing.json)]"]
-        )
+            arguments: [id, now, "[\(Conflict.Reason.missing.json)]"])
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)

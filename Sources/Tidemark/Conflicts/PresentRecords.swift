@@ -41,9 +41,7 @@ struct PresentRecords {
     /// Returns a record as it is now.
     func versions(of key: String, in table: SyncedTable) throws -> Versions {
         let row = try Row.fetchOne(
-            db.cachedStatement(sql: Self.versionsSQL(table, keys: "SELECT ?2 AS key")),
-            arguments: [table.name, key]
-        )
+            db.cachedStatement(sql: Self.versionsSQL(table, keys: "SELECT ?2 AS key")), arguments: [table.name, key])
         return try row.map { try versions($0, in: table) } ?? Versions()
     }
 
@@ -98,9 +96,7 @@ struct PresentRecords {
         for table in schema.tables where names.contains(table.name) {
             let keys = "SELECT DISTINCT key FROM tidemark_conflict_record WHERE tbl = ?1 AND json_valid(key)"
             let rows = try Row.fetchAll(
-                db.cachedStatement(sql: Self.versionsSQL(table, keys: keys)),
-                arguments: [table.name]
-            )
+                db.cachedStatement(sql: Self.versionsSQL(table, keys: keys)), arguments: [table.name])
             for row in rows {
                 images[RecordName(table.name, RecordKey(json: try row.value("key")))] = try versions(row, in: table)
             }

@@ -30,9 +30,7 @@ extension Conflict.Record {
         return RecordVersions(
             base: try base.map { try part(RecordChanges(json: $0).values) },
             mine: try mine.map { _ in try part(changes.values) },
-            theirs: try theirs.map { try part(RecordChanges(json: $0).values) },
-            added: changes.deltas
-        )
+            theirs: try theirs.map { try part(RecordChanges(json: $0).values) }, added: changes.deltas)
     }
 
     private func part<Record>(_ values: [String: DatabaseValue]) throws(TidemarkError) -> Partial<Record> {

@@ -97,10 +97,8 @@ struct RecreateRecords {
     private func isWanted(_ id: String, table: String, key: String, merged: [MergedRecord]) throws -> Bool {
         if let decision = merged.first(where: { $0.table == table && $0.key == key }) { return decision.columns != nil }
         let row = try Row.fetchOne(
-            db,
-            sql: "SELECT operation, base, mine FROM tidemark_conflict_record WHERE id = ? AND tbl = ? AND key = ?",
-            arguments: [id, table, key]
-        )
+            db, sql: "SELECT operation, base, mine FROM tidemark_conflict_record WHERE id = ? AND tbl = ? AND key = ?",
+            arguments: [id, table, key])
         guard let row, let synced = schema.byName[table] else { return false }
         switch try TidemarkCore.Operation(rawValue: row.value("operation")) {
         case .create: return true

@@ -39,11 +39,7 @@ extension Conflict {
     ///
     /// A record that the same change set deletes, or whose reference it changes, prevents nothing.
     private static func referrers(
-        _ id: String,
-        parent: SyncedTable,
-        child: SyncedTable,
-        reference: SyncedTable.Reference,
-        in db: Database
+        _ id: String, parent: SyncedTable, child: SyncedTable, reference: SyncedTable.Reference, in db: Database
     ) throws -> [Referrers] {
         let columns = zip(reference.columns, reference.parentColumns).map {
             "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"
@@ -76,12 +72,8 @@ extension Conflict {
         }
         return keys.map {
             Referrers(
-                table: child.name,
-                columns: reference.columns,
-                keys: $0.children,
-                parent: parent.name,
-                parentKey: $0.parent
-            )
+                table: child.name, columns: reference.columns, keys: $0.children, parent: parent.name,
+                parentKey: $0.parent)
         }
     }
 }

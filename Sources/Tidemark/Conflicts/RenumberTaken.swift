@@ -33,8 +33,7 @@ struct RenumberTaken {
             db.cachedStatement(
                 sql:
                     "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE reasons LIKE '%\"\(ConflictRule.exists.rawValue)\"%')"
-            )
-        ) ?? false
+            )) ?? false
     }
 
     /// Renumbers the records of all parked change sets that wait for nothing else, in the caller's transaction.
@@ -107,11 +106,9 @@ struct RenumberTaken {
     /// Makes a parked change set again, with new ids for some records.
     ///
     /// - Returns: Whether it fits the rows; otherwise a person decides.
-    private func makeAgain(
-        _ conflict: Conflict,
-        renumbering taken: [Conflict.Record],
-        _ outcome: inout Outcome
-    ) throws -> Bool {
+    private func makeAgain(_ conflict: Conflict, renumbering taken: [Conflict.Record], _ outcome: inout Outcome) throws
+        -> Bool
+    {
         var events: [DeviceEvent] = []
         do {
             try db.inSavepoint {

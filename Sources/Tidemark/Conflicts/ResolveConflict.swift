@@ -51,8 +51,7 @@ package struct ResolveConflict {
     /// again, and returns its resolution; without it, all stay parked. Throws as for one conflict, or what `decide`
     /// throws.
     func resolve(
-        _ name: String,
-        _ resolution: Resolution,
+        _ name: String, _ resolution: Resolution,
         dependents decide: ((Conflict, [Conflict.Record]) throws -> Resolution)?
     ) throws -> ResolvedChain {
         var waiting = try resolve(name, resolution)
@@ -96,10 +95,8 @@ package struct ResolveConflict {
 
     private func id(of name: String) throws -> String {
         let id = try String.fetchOne(
-            db,
-            sql: "SELECT id FROM tidemark_conflict WHERE id = lower(?1) OR CAST(number AS TEXT) = ?1",
-            arguments: [name]
-        )
+            db, sql: "SELECT id FROM tidemark_conflict WHERE id = lower(?1) OR CAST(number AS TEXT) = ?1",
+            arguments: [name])
         guard let id else { throw Self.noConflict(name) }
         return id
     }
@@ -179,9 +176,7 @@ package struct ResolveConflict {
 
     private func parkedRows(of id: String) throws -> [Row] {
         try Row.fetchAll(
-            db,
-            sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'",
-            arguments: [id]
+            db, sql: "SELECT * FROM tidemark_conflict_record WHERE id = ? AND operation <> 'unchanged'", arguments: [id]
         )
     }
 
@@ -217,9 +212,7 @@ package struct ResolveConflict {
             "The key of \(taken.table.name) \(taken.key) is no number that the device could change, and another record "
                 + "has it.",
             fix: "Retry without --as-new to write your columns into that record, or create yours under another key and "
-                + "accept the server's version.",
-            place: .init(table: taken.table.name, key: taken.key)
-        )
+                + "accept the server's version.", place: .init(table: taken.table.name, key: taken.key))
     }
 
     /// Returns the records to write, and refuses references between them and the omitted ones.
@@ -237,8 +230,7 @@ package struct ResolveConflict {
         }
         let chosen = Dictionary(
             merged.map { (RecordName($0.table, RecordKey(json: $0.key)), Set(($0.columns ?? [:]).keys)) },
-            uniquingKeysWith: { $1 }
-        )
+            uniquingKeysWith: { $1 })
         try OmittedRecords(db: db).check(omittedRows, beside: decisions, choosing: chosen, in: schema)
         return decisions
     }
@@ -275,18 +267,14 @@ package struct ResolveConflict {
             guard let base = base ?? (table.hasAllColumns(of: newValues) ? newValues : nil) else {
                 throw Self.invalid(
                     "\(table.name) \(key) is missing, and this file has only some of its columns.",
-                    fix: "Create the record yourself, or dismiss this with accept."
-                )
+                    fix: "Create the record yourself, or dismiss this with accept.")
             }
             return revival(of: key, in: table, base.merging(newValues) { $1 })
         }
     }
 
     private func deletion(
-        of key: String,
-        in table: SyncedTable,
-        current: [String: DatabaseValue]?,
-        base: [String: DatabaseValue]?,
+        of key: String, in table: SyncedTable, current: [String: DatabaseValue]?, base: [String: DatabaseValue]?,
         merged: [String: DatabaseValue]?
     ) -> RecordDecision? {
         guard let merged else {
@@ -304,10 +292,7 @@ package struct ResolveConflict {
 
     /// Returns the decision on a new record; if its record exists by now, it sets what its author has set.
     private func creation(
-        of key: String,
-        in table: SyncedTable,
-        _ values: [String: DatabaseValue],
-        current: [String: DatabaseValue]?,
+        of key: String, in table: SyncedTable, _ values: [String: DatabaseValue], current: [String: DatabaseValue]?,
         merged: [String: DatabaseValue]?
     ) throws -> RecordDecision? {
         guard let current, takenIDs != .replace else {
@@ -337,8 +322,7 @@ package struct ResolveConflict {
         )
         guard let number else { return }
         throw Self.invalid(
-            "This change set depends on the change set of conflict \(number).",
-            fix: "Resolve conflict \(number) first."
+            "This change set depends on the change set of conflict \(number).", fix: "Resolve conflict \(number) first."
         )
     }
 
@@ -357,8 +341,7 @@ package struct ResolveConflict {
             guard isPart else {
                 throw Self.invalid(
                     "The conflict has no record \(record.table) \(record.key).",
-                    fix: "Give values for its records; `tidemark device conflicts FILE` lists them."
-                )
+                    fix: "Give values for its records; `tidemark device conflicts FILE` lists them.")
             }
             guard let table = schema.byName[record.table] else { continue }
             try requireColumns(Set((record.columns ?? [:]).keys), in: table, record.key)
@@ -370,11 +353,9 @@ package struct ResolveConflict {
         let columns = Set(table.valueColumns.map(\.name))
         guard let unknown = names.sorted().first(where: { !columns.contains($0) }) else { return }
         throw TidemarkError(
-            .unknownColumn,
-            "\(table.name) has no value column \(unknown).",
+            .unknownColumn, "\(table.name) has no value column \(unknown).",
             fix: "Give values only for existing columns, or accept the server's version.",
-            place: .init(table: table.name, key: key, column: unknown)
-        )
+            place: .init(table: table.name, key: key, column: unknown))
     }
 
     static func invalid(_ message: String, fix: String) -> TidemarkError {

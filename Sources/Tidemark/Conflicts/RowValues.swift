@@ -15,10 +15,7 @@ struct RowValues {
         for column in table.valueColumns {
             guard let value = values[column.name] else { continue }
             let isDefault = try Bool.fetchOne(
-                db,
-                sql: "SELECT CAST(? AS BLOB) IS CAST(\(Self.defaultSQL(column)) AS BLOB)",
-                arguments: [value]
-            )
+                db, sql: "SELECT CAST(? AS BLOB) IS CAST(\(Self.defaultSQL(column)) AS BLOB)", arguments: [value])
             if isDefault == true { values[column.name] = nil }
         }
         return values
@@ -108,13 +105,8 @@ extension RecordDecision {
         try StagingTables.clear(in: db)
         for decision in decisions {
             try StagedValues.stage(
-                table: decision.table,
-                key: decision.key,
-                operation: decision.operation,
-                values: decision.values,
-                ord: StagedPurpose.decision.ord,
-                in: db
-            )
+                table: decision.table, key: decision.key, operation: decision.operation, values: decision.values,
+                ord: StagedPurpose.decision.ord, in: db)
         }
         do {
             try db.inSavepoint {
@@ -150,10 +142,8 @@ extension RecordDecision {
     /// Returns the error for a change that does not fit the current rows.
     static func misfit(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .constraintViolated,
-            "The change does not fit the current rows: \(reason).",
-            fix: "Edit the rows so that it fits and retry, or accept the server's version."
-        )
+            .constraintViolated, "The change does not fit the current rows: \(reason).",
+            fix: "Edit the rows so that it fits and retry, or accept the server's version.")
     }
 
     /// Returns the error for new records without a value that their table has required since the edit.
@@ -170,13 +160,11 @@ extension RecordDecision {
         let whose = lacking.count == 1 ? "this record" : "each of these records"
         let resolve = "tidemark device resolve FILE NUMBER --merge"
         return TidemarkError(
-            .constraintViolated,
-            misfit(message).message,
+            .constraintViolated, misfit(message).message,
             fix: decisions.count == 1
                 ? "Give the column a value, yours in place of 0: `\(resolve) --set '\(column)=0'`."
                 : "Give the column a value in \(whose), yours in place of 0: `echo '\(values)' | \(resolve) --values -`.",
-            place: .init(table: first.table.name, key: first.key, column: column)
-        )
+            place: .init(table: first.table.name, key: first.key, column: column))
     }
 
     /// A key as a file of values names it.

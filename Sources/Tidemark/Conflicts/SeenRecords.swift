@@ -32,18 +32,13 @@ struct SeenRecords {
         // A file that has left its zone has no rows of the server.
         guard try DeviceFile(db).epoch != nil else { return }
         let bases = try Dictionary(
-            rows.map { (try name(of: $0), try $0.value("base") as String?) },
-            uniquingKeysWith: { $1 }
-        )
+            rows.map { (try name(of: $0), try $0.value("base") as String?) }, uniquingKeysWith: { $1 })
         let present = try PresentRecords(db: db, schema: schema)
         var changed: [RecordName] = []
         for decision in decisions where !renumbered.contains(decision.name) {
             let isUnseen = try isOverUnseen(
-                decision,
-                over: present.versions(of: decision.key, in: decision.table),
-                shown: shown[decision.name] ?? .init(),
-                base: bases[decision.name] ?? nil
-            )
+                decision, over: present.versions(of: decision.key, in: decision.table),
+                shown: shown[decision.name] ?? .init(), base: bases[decision.name] ?? nil)
             if isUnseen { changed.append(decision.name) }
         }
         if !changed.isEmpty, !planted(PlantedBug.retriesOverUnseenRows) { throw changedAgain(changed) }
@@ -75,10 +70,7 @@ struct SeenRecords {
     }
 
     private func isOverUnseen(
-        _ decision: RecordDecision,
-        over present: PresentRecords.Versions,
-        shown: PresentRecords.Versions,
-        base: String?
+        _ decision: RecordDecision, over present: PresentRecords.Versions, shown: PresentRecords.Versions, base: String?
     ) throws -> Bool {
         let unseen = UnseenRows(db: db, schema: schema)
         let change = decision.change
@@ -122,10 +114,8 @@ struct SeenRecords {
             .preconditionFailed,
             records.count == 1
                 ? "The record has changed again since \(moment): \(names)."
-                : "Records have changed again since \(moment): \(names).",
-            fix: Self.look,
-            place: records.count == 1 ? .init(table: records[0].table, key: records[0].key.json) : .init()
-        )
+                : "Records have changed again since \(moment): \(names).", fix: Self.look,
+            place: records.count == 1 ? .init(table: records[0].table, key: records[0].key.json) : .init())
     }
 
     private static func takes(_ along: [Conflict.TakenAlong]) -> TidemarkError {
@@ -138,8 +128,7 @@ struct SeenRecords {
         return TidemarkError(
             .preconditionFailed,
             "The deletion would also \(parts.joined(separator: ", and ")), which this conflict had not shown.",
-            fix: look
-        )
+            fix: look)
     }
 
     private static func list(_ names: [String]) -> String {
@@ -157,11 +146,8 @@ extension RecordDecision {
     /// A record that the decision creates again was updated or deleted by the parked change set.
     fileprivate var change: UnseenRows.Change {
         UnseenRows.Change(
-            table: table,
-            key: key,
-            operation: isRevival ? .update : operation,
+            table: table, key: key, operation: isRevival ? .update : operation,
             values: values.filter { !sums.contains($0.key) }.mapValues { CanonicalJSON.text(of: $0) },
-            adds: !sums.isEmpty
-        )
+            adds: !sums.isEmpty)
     }
 }

@@ -36,8 +36,7 @@ struct TakenAlong {
         guard !deleted.isEmpty else { return [] }
         return try records(
             deleting: Dictionary(grouping: deleted, by: \.table).mapValues { $0.map(\.key) },
-            besides: Set(conflict.records.map(\.name))
-        )
+            besides: Set(conflict.records.map(\.name)))
     }
 
     /// Returns what decisions take along, without the records of `named`.
@@ -45,9 +44,7 @@ struct TakenAlong {
         let deleted = decisions.filter { $0.operation == .delete }
         guard !deleted.isEmpty else { return [] }
         return try records(
-            deleting: Dictionary(grouping: deleted, by: \.table.name).mapValues { $0.map(\.key) },
-            besides: named
-        )
+            deleting: Dictionary(grouping: deleted, by: \.table.name).mapValues { $0.map(\.key) }, besides: named)
     }
 
     private func records(deleting keys: [String: [String]], besides named: Set<RecordName>) throws
@@ -68,13 +65,8 @@ struct TakenAlong {
                         let isDeleted = reference.onDelete == .cascade
                         found.append(
                             Conflict.TakenAlong(
-                                table: child.name,
-                                key: key,
-                                columns: reference.columns,
-                                parent: parent.name,
-                                isDeleted: isDeleted
-                            )
-                        )
+                                table: child.name, key: key, columns: reference.columns, parent: parent.name,
+                                isDeleted: isDeleted))
                         if isDeleted { next[child.name, default: []].append(key) }
                     }
                 }
@@ -84,10 +76,7 @@ struct TakenAlong {
     }
 
     private func children(
-        of keys: [String],
-        in parent: SyncedTable,
-        _ child: SyncedTable,
-        by reference: SyncedTable.Reference
+        of keys: [String], in parent: SyncedTable, _ child: SyncedTable, by reference: SyncedTable.Reference
     ) throws -> [String] {
         let columns = zip(reference.columns, reference.parentColumns).map {
             "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"

@@ -44,12 +44,10 @@ struct UnseenRows {
             guard let table = try schema.byName[row.value("tbl")] else { return true }
             let mine = try PresentRecords.values(of: row.value("mine"))
             let change = Change(
-                table: table,
-                key: try row.value("key"),
+                table: table, key: try row.value("key"),
                 operation: try TidemarkCore.Operation(rawValue: row.value("operation")) ?? .update,
                 values: mine.filter { Delta.number(json: $0.value) == nil },
-                adds: mine.contains { Delta.number(json: $0.value) != nil }
-            )
+                adds: mine.contains { Delta.number(json: $0.value) != nil })
             let base: String? = try row.value("base")
             let versions = try present.versions(of: change.key, in: table)
             // The base can be what a pending change set of this device makes of the record.
@@ -69,20 +67,14 @@ struct UnseenRows {
         let unseen = try PresentRecords.columns(of: seen, differingFrom: row)
         guard !unseen.isEmpty else { return false }
         let contention = Contention(
-            table: change.table.name,
-            key: change.key,
-            operation: change.operation == .create ? .update : change.operation,
-            differingColumns: differing,
+            table: change.table.name, key: change.key,
+            operation: change.operation == .create ? .update : change.operation, differingColumns: differing,
             absoluteColumns: Set(change.values.keys).intersection(schema.addingColumns(of: change.table.name)),
-            isSum: change.adds && change.values.isEmpty,
-            unseen: [UnseenChange(operation: .update, columns: unseen)],
-            exists: true
-        )
+            isSum: change.adds && change.values.isEmpty, unseen: [UnseenChange(operation: .update, columns: unseen)],
+            exists: true)
         let judgement = judge(
-            contention,
-            policy: schema.policy(of: change.table.name),
-            columns: schema.columnPolicies(of: change.table.name)
-        )
+            contention, policy: schema.policy(of: change.table.name),
+            columns: schema.columnPolicies(of: change.table.name))
         // A value that the server overrules is kept there; the new change set would hide that it did.
         return judgement != .merge
     }

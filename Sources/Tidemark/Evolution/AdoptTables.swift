@@ -86,10 +86,7 @@ struct AdoptTables {
         try parkDifferingRows(table)
         try writeZoneRecords(table)
         try CaptureRows.captureAsCreated(
-            table,
-            where: "\(RowJSON.key(table, alias: "t.")) IN (SELECT key FROM temp.tidemark_adopted)",
-            in: db
-        )
+            table, where: "\(RowJSON.key(table, alias: "t.")) IN (SELECT key FROM temp.tidemark_adopted)", in: db)
     }
 
     /// Parks rows that differ from the zone's record with the same key; the zone's record stays.
@@ -113,10 +110,8 @@ struct AdoptTables {
         }
         guard try DifferingValues.contains("'both'", in: db) else { return }
         try ParkedRows(db: db, now: now).park(
-            table,
-            id: newID().uuidString.lowercased(),
-            message: "The file had another record with this key before the table was synced."
-        )
+            table, id: newID().uuidString.lowercased(),
+            message: "The file had another record with this key before the table was synced.")
     }
 
     private func writeZoneRecords(_ table: SyncedTable) throws {

@@ -60,24 +60,15 @@ struct CaptureRebuilt {
         var events: [DeviceEvent] = []
         try StagingTables.clear(in: db)
         let comparison = CompareRebuilt(
-            db: db,
-            schema: file.schema,
-            tables: try CompareRebuilt.tables(file),
-            now: Timestamp.text(now),
-            newID: newID,
-            isRewound: true,
-            source: source
-        )
+            db: db, schema: file.schema, tables: try CompareRebuilt.tables(file), now: Timestamp.text(now),
+            newID: newID, isRewound: true, source: source)
         try DeviceFile.whileApplying(db) {
             let uncaptured = UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)
             try comparison.restoreRowids()
             events += try uncaptured.parkOverPending()
             try pending.rewind()
             events += try ReplacedRows(db: db, schema: file.schema).park(
-                restored: Set(comparison.tables.map(\.name)),
-                now: Timestamp.text(now),
-                newID: newID
-            )
+                restored: Set(comparison.tables.map(\.name)), now: Timestamp.text(now), newID: newID)
             try comparison.capture()
             if file.lack == .columns { try UnknownValues(db: db, schema: file.schema).replaceFromSnapshot() }
         }
@@ -96,9 +87,6 @@ struct CaptureRebuilt {
     /// Drains what a comparison has found.
     func drainFound(_ file: DeviceFile) throws {
         try DrainCapture(db: db, schema: file.schema, renumbering: .none, precedesPending: true).drain(
-            boundaries: [],
-            now: now,
-            newID: newID
-        )
+            boundaries: [], now: now, newID: newID)
     }
 }

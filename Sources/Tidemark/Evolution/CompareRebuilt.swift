@@ -54,8 +54,7 @@ struct CompareRebuilt {
         try forgetRows(of: file, in: db)
         for table in tables {
             try db.execute(
-                sql: "CREATE TEMP TABLE \(keptTable(table)) AS SELECT * FROM snapshot.\(SQLText.name(table.name))"
-            )
+                sql: "CREATE TEMP TABLE \(keptTable(table)) AS SELECT * FROM snapshot.\(SQLText.name(table.name))")
         }
         return true
     }
@@ -105,8 +104,7 @@ struct CompareRebuilt {
         guard !before.isEmpty else { return }
         let isDue = isContended(table, key: RowJSON.key(table, alias: "t."), contended)
         try CaptureAddedColumns(
-            table,
-            before: Dictionary(uniqueKeysWithValues: before),
+            table, before: Dictionary(uniqueKeysWithValues: before),
             where: "\(isInZone(table)) AND \(differs(table)) AND \(hasNoPendingChange(table, "t.")) AND \(isDue)"
         ).run(db)
     }
@@ -134,10 +132,8 @@ struct CompareRebuilt {
             }
             if try DifferingValues.contains("'both'", in: db) {
                 try ParkedRows(db: db, now: now).park(
-                    table,
-                    id: newID().uuidString.lowercased(),
-                    message: "A migration rebuilt the table, and its rows differed from the zone's."
-                )
+                    table, id: newID().uuidString.lowercased(),
+                    message: "A migration rebuilt the table, and its rows differed from the zone's.")
             }
             // Another device may have deleted the row, or changed it under a row number that is lost.
             if table.hasRowidKey || othersMayHaveDeleted { try parkCreated(table) } else { try captureCreated(table) }
@@ -265,10 +261,8 @@ struct CompareRebuilt {
     private func renumber(_ table: SyncedTable, where condition: String) throws {
         guard table.keyKind == .integer else { return }
         try AdoptTables(db: db, schema: schema, now: now, newID: newID).assignTemporaryIDs(
-            table,
-            where: condition,
-            shared: { name in former == nil ? [] : Set(schema.byName[name]?.columns.map(\.name) ?? []) }
-        )
+            table, where: condition,
+            shared: { name in former == nil ? [] : Set(schema.byName[name]?.columns.map(\.name) ?? []) })
         // The zone has had the references to a table that it dropped, so there they are edits.
         guard former == nil else { return }
         try db.execute(
@@ -285,10 +279,7 @@ struct CompareRebuilt {
 
     private func captureCreated(_ table: SyncedTable) throws {
         try CaptureRows.captureAsCreated(
-            table,
-            where: "NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))",
-            in: db
-        )
+            table, where: "NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))", in: db)
     }
 
     /// Parks the rows that the zone lacks, as edits that no trigger captured.

@@ -53,10 +53,7 @@ struct FitSchema {
         let isSame = file.fitted.served == served && fitted == new.localText
         guard !isSame || !rebuilt.isEmpty else { return try install(new.common) }
         let old = try SchemaStep.Side(
-            local: FileSchema.tables(fitted),
-            served: file.fitted.served,
-            renames: file.renames
-        )
+            local: FileSchema.tables(fitted), served: file.fitted.served, renames: file.renames)
         let step = SchemaStep(old: old, new: new.common, isFirst: isFirst)
         // What the comparison finds later may belong to any of these changes, so they stay together.
         try drain(step, boundaries: rebuilt.isEmpty ? boundaries : [], rebuilt: rebuilt)
@@ -92,11 +89,7 @@ struct FitSchema {
     private func storeTraits(_ zone: SyncSchema, renames: [ColumnRename]) throws {
         var traitsByTable: [String: TableTraits] = [:]
         for table in zone.tables {
-            let columns = try String.fetchSet(
-                db,
-                sql: "SELECT name FROM pragma_table_info(?)",
-                arguments: [table.name]
-            )
+            let columns = try String.fetchSet(db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [table.name])
             let former = zone.history.renames[table.name, default: [:]].map { ($0.key, $0.value) }
             let declared = renames.filter { $0.table == table.name }.flatMap { [($0.old, $0.new), ($0.new, $0.old)] }
             let local = { (column: String) in
@@ -125,8 +118,7 @@ struct FitSchema {
     static func storeFitted(_ tables: FileSchema, _ served: String?, in db: Database) throws {
         try db.execute(
             sql: "UPDATE tidemark_device SET fitted_local = ?, fitted_schema = ?",
-            arguments: [tables.localText, served]
-        )
+            arguments: [tables.localText, served])
     }
 
     /// Stores which confirmed values the file lacks after the step.
@@ -155,14 +147,9 @@ struct FitSchema {
         let unaltered = step.unalteredTables.subtracting(rebuilt)
         try EngineConnection.prepare(db, schema: schema)
         try DrainCapture(
-            db: db,
-            schema: schema,
+            db: db, schema: schema,
             renumbering: step.isFirst ? .none : .migrated(unaltered: unaltered, renames: step.renames)
-        ).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+        ).drain(boundaries: boundaries, now: now, newID: newID)
     }
 
     /// Renames columns in captured rows that the device cannot drain yet.
@@ -225,12 +212,7 @@ struct FitSchema {
         try former.dropUnneeded()
         for (table, columns) in step.addedColumns {
             try TakeColumns(
-                db: db,
-                schema: step.new,
-                table: table,
-                columns: columns,
-                now: Timestamp.text(now),
-                newID: newID
+                db: db, schema: step.new, table: table, columns: columns, now: Timestamp.text(now), newID: newID
             ).run()
         }
         for table in step.alteredTables { try RenamePendingColumns(db: db).rebuildImages(of: table, step) }
@@ -247,10 +229,7 @@ struct FitSchema {
         let fits = try step.addedTables.allSatisfy { try check.brokenReferences(in: $0, limit: 1).isEmpty }
         guard !fits else { return }
         try DrainCapture(db: db, schema: step.new, renumbering: .none).drain(
-            boundaries: boundaries,
-            now: now,
-            newID: newID
-        )
+            boundaries: boundaries, now: now, newID: newID)
         try StagingTables.clear(in: db)
         let pending = PendingChanges(db: db, schema: step.new)
         // The conflicts of this step have no event; the list of conflicts shows them.

@@ -44,19 +44,11 @@ struct FormerRows {
     /// Returns false if there are no former rows, or if they had another key.
     func capture(_ table: SyncedTable) throws -> Bool {
         let columns = try String.fetchSet(
-            db,
-            sql: "SELECT name FROM pragma_table_info(?)",
-            arguments: [Self.name(table)]
-        )
+            db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [Self.name(table)])
         let names = schema.difference.wireNames[table.name, default: [:]]
         guard columns.isSuperset(of: table.key.map { names[$0] ?? $0 }) else { return false }
         try CompareRebuilt(
-            db: db,
-            schema: schema,
-            tables: [table],
-            now: now,
-            newID: newID,
-            source: .former(columns: columns)
+            db: db, schema: schema, tables: [table], now: now, newID: newID, source: .former(columns: columns)
         ).capture()
         return true
     }

@@ -72,7 +72,6 @@ struct RenamePendingColumns {
         let object = members.isEmpty ? "''" : members.joined(separator: " || ',' || ")
         try db.execute(
             sql: "UPDATE \(holder) SET \(image) = '{' || \(object) || '}' WHERE tbl = ? AND \(image) IS NOT NULL",
-            arguments: [table.name]
-        )
+            arguments: [table.name])
     }
 }

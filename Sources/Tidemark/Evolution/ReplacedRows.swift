@@ -61,9 +61,7 @@ struct ReplacedRows {
             )
         }
         return try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE mine IS NULL AND NOT asked)"
-        ) ?? false
+            db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE mine IS NULL AND NOT asked)") ?? false
     }
 
     /// Forgets the rows that were kept at a revision, because they were as the server had confirmed them.
@@ -91,12 +89,8 @@ struct ReplacedRows {
             guard let row else { continue }
             let key: String = try row.value("key")
             return HistoryQuestion(
-                zone: zone,
-                table: table.name,
-                key: key,
-                path: RecordPath.text(canonical: key, of: table),
-                since: try row.value("since")
-            )
+                zone: zone, table: table.name, key: key, path: RecordPath.text(canonical: key, of: table),
+                since: try row.value("since"))
         }
         return nil
     }
@@ -138,8 +132,7 @@ struct ReplacedRows {
         )
         let ownNames = Dictionary(
             schema.difference.wireNames[question.table, default: [:]].map { ($0.value, $0.key) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            uniquingKeysWith: { first, _ in first })
         let members = try values.map { row in
             let name: String = try row.value("name")
             let member = WireName.member(column: ownNames[name] ?? name)

@@ -76,10 +76,8 @@ extension CompareRebuilt {
 
     func hasContended(_ table: SyncedTable) throws -> Bool {
         try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE tbl = ? AND contended)",
-            arguments: [table.name]
-        ) ?? false
+            db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE tbl = ? AND contended)",
+            arguments: [table.name]) ?? false
     }
 
     func isContended(_ table: SyncedTable, key: String, _ isWanted: Bool) -> String {

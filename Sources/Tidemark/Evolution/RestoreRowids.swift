@@ -24,9 +24,7 @@ struct RestoreRowids {
         try db.execute(sql: "DELETE FROM temp.tidemark_renumbered")
         try pair(by: "content")
         let remaining = try Row.fetchOne(
-            db,
-            sql: "SELECT (\(count("tidemark_here", "old"))) = (\(count("tidemark_expected", "fresh")))"
-        )
+            db, sql: "SELECT (\(count("tidemark_here", "old"))) = (\(count("tidemark_expected", "fresh")))")
         if try remaining?.value(0) == true { try pair(by: "0") }
         try numberNewRows()
         try write()

@@ -16,9 +16,7 @@ struct SchemaStep {
             }
             common =
                 SchemaComparison(
-                    local: local,
-                    served: try SchemaText.decode(served),
-                    renames: try Renames.decode(renames)
+                    local: local, served: try SchemaText.decode(served), renames: try Renames.decode(renames)
                 ).common
         }
     }

@@ -31,10 +31,8 @@ struct TakeColumns {
         let hasZoneValues = try DifferingValues.contains("'theirs', 'both'", in: db)
         if try DifferingValues.contains("'both'", in: db) {
             try ParkedRows(db: db, now: now).park(
-                table,
-                id: newID().uuidString.lowercased(),
-                message: "The app's migration wrote a value that differs from the zone's."
-            )
+                table, id: newID().uuidString.lowercased(),
+                message: "The app's migration wrote a value that differs from the zone's.")
         }
         if hasZoneValues { try writeZoneValues() }
         if try DifferingValues.contains("'mine'", in: db) { try capture() }
@@ -104,8 +102,7 @@ struct TakeColumns {
             )
         }
         try CaptureAddedColumns(
-            table,
-            before: Dictionary(uniqueKeysWithValues: before),
+            table, before: Dictionary(uniqueKeysWithValues: before),
             where: "\(key) IN (SELECT key FROM temp.tidemark_taken WHERE kind = 'mine')"
         ).run(db)
     }
@@ -165,16 +162,10 @@ struct ParkedRows {
     /// Parks the values of kind `both` in `temp.tidemark_taken` as one conflict.
     func park(_ table: SyncedTable, id: String, message: String) throws {
         let reason = Conflict.Reason(
-            table: table.name,
-            key: nil,
-            columns: [],
-            rule: ConflictRule.changed.rawValue,
-            message: message
-        )
+            table: table.name, key: nil, columns: [], rule: ConflictRule.changed.rawValue, message: message)
         try db.execute(
             sql: "INSERT INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, now, "[\(reason.json)]"]
-        )
+            arguments: [id, now, "[\(reason.json)]"])
         let object = { (value: String) in
             "tidemark_object(group_concat(tidemark_members(\(MemberSQL.member(column: "col")), \(value))) FILTER (WHERE col <> ''))"
         }

@@ -67,8 +67,7 @@ struct UnknownValues {
             for (old, new) in columns.sorted(by: { $0.key < $1.key }) {
                 try db.execute(
                     sql: "UPDATE OR IGNORE tidemark_unknown SET col = ? WHERE tbl = ? AND col = ?",
-                    arguments: [new, table, old]
-                )
+                    arguments: [new, table, old])
             }
         }
     }

@@ -40,9 +40,7 @@ struct UnservedColumns {
         guard !tables.isEmpty, !planted(PlantedBug.losesOwnColumns) else { return }
         try StagedImages.stage(
             "SELECT DISTINCT tbl, key, 'update' AS operation, NULL AS attributes FROM temp.tidemark_held",
-            ord: StagedPurpose.unserved.ord,
-            in: db
-        )
+            ord: StagedPurpose.unserved.ord, in: db)
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_staged_cell (rec, col, value)

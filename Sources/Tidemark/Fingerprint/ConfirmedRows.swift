@@ -62,10 +62,8 @@ struct ConfirmedRows {
         guard let fingerprint = try computeFingerprint() else { return nil }
         guard expectedFingerprint == nil || expectedFingerprint == fingerprint else {
             throw TidemarkError(
-                .fingerprintMismatch,
-                "Rows of this file differ from the rows that the server confirmed.",
-                fix: "The next sync finds and repairs them; `tidemark verify` shows which."
-            )
+                .fingerprintMismatch, "Rows of this file differ from the rows that the server confirmed.",
+                fix: "The next sync finds and repairs them; `tidemark verify` shows which.")
         }
         try store(fingerprint)
         // A first fingerprint may contain edits that no trigger captured, until the server has the same one.
@@ -137,8 +135,7 @@ struct ConfirmedRows {
     /// Returns the pause between two checks, in seconds: a larger file takes longer to check.
     private func pause(_ limits: Limits) throws -> Int64 {
         let bytes = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
-        )
+            db.cachedStatement(sql: "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"))
         let pause = (bytes ?? 0) / Int64(limits.fingerprintBytesPerSecond)
         return min(max(pause, 60), Int64(limits.fingerprintIntervalSeconds))
     }

@@ -44,9 +44,7 @@ struct DrawnIDs {
     /// - Throws: ``TidemarkCore/TidemarkError`` if a table's ids are none that a server lends.
     func store(_ lent: String) throws {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT key AS tbl, type, value AS ids FROM json_each(?)"),
-            arguments: [lent]
-        )
+            db.cachedStatement(sql: "SELECT key AS tbl, type, value AS ids FROM json_each(?)"), arguments: [lent])
         for row in rows {
             let table: String = try row.value("tbl")
             let ids = try row.value("type") == "array" ? Self.decode(row.value("ids"), in: db) : nil
@@ -105,14 +103,8 @@ struct DrawnIDs {
                 let taken = min(missing, lent.count - ordinal)
                 runs.append(
                     Run(
-                        start: count - Int(missing),
-                        count: Int(taken),
-                        first: lent.first,
-                        stride: lent.stride,
-                        width: lent.width,
-                        ordinal: ordinal
-                    )
-                )
+                        start: count - Int(missing), count: Int(taken), first: lent.first, stride: lent.stride,
+                        width: lent.width, ordinal: ordinal))
                 let last = ordinal + taken - 1
                 least = lent.first + last / lent.width * lent.stride + last % lent.width + 1
             }
@@ -216,10 +208,8 @@ struct DrawnIDs {
     static func wasDrawn(_ id: Int64, from table: SyncedTable, in db: Database) throws -> Bool {
         guard table.isAutoincrement else { return true }
         let row = try Row.fetchOne(
-            db,
-            sql: "SELECT coalesce(ids, '[]') AS ids, former, used FROM tidemark_lent WHERE tbl = ?",
-            arguments: [table.name]
-        )
+            db, sql: "SELECT coalesce(ids, '[]') AS ids, former, used FROM tidemark_lent WHERE tbl = ?",
+            arguments: [table.name])
         guard let row, try id <= row.value("used") else { return false }
         let lent = try [decode(row.value("ids"), in: db), decode(row.value("former"), in: db)]
         return lent.contains { $0?.contains { $0.contains(id) } ?? false }
@@ -233,9 +223,7 @@ struct DrawnIDs {
             return false
         }
         let sequence = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = ?"),
-            arguments: [table.name]
-        )
+            db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = ?"), arguments: [table.name])
         return sequence ?? 0 < id
     }
 
@@ -253,14 +241,11 @@ struct DrawnIDs {
                 """
         )
         let names = try String.fetchAll(
-            db,
-            sql: "SELECT name FROM sqlite_sequence WHERE name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY name"
-        )
+            db, sql: "SELECT name FROM sqlite_sequence WHERE name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY name")
         for name in names {
             try db.execute(
                 sql: "UPDATE sqlite_sequence SET seq = ? WHERE name = ?",
-                arguments: [temporaryStart(newID(), above: TemporaryID.reservedMin - 1) - 1, name]
-            )
+                arguments: [temporaryStart(newID(), above: TemporaryID.reservedMin - 1) - 1, name])
         }
     }
 
@@ -296,10 +281,8 @@ struct DrawnIDs {
         )
         return try State(
             lent: (row?.value("ids") as String?).flatMap { try Self.decode($0, in: db) },
-            used: row?.value("used") ?? -1,
-            sequence: row?.value("seq"),
-            highest: max(0, row?.value("top") as Int64? ?? 0)
-        )
+            used: row?.value("used") ?? -1, sequence: row?.value("seq"),
+            highest: max(0, row?.value("top") as Int64? ?? 0))
     }
 
     /// Moves a table's sequence to where it has to stand.

@@ -104,8 +104,7 @@ struct FoldReinserts {
         let columns = (table.valueColumns + own).map { SQLText.name($0.name) }
         guard !columns.isEmpty else {
             try db.execute(
-                sql: "DELETE FROM main.\(name) WHERE \(key) IN (SELECT temporary FROM temp.tidemark_assigned)"
-            )
+                sql: "DELETE FROM main.\(name) WHERE \(key) IN (SELECT temporary FROM temp.tidemark_assigned)")
             return
         }
         let values = columns.indices.map { "value\($0)" }

@@ -47,10 +47,7 @@ struct MapIdentities {
         return try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"))
             .map {
                 try AssignedID(
-                    table: $0.value("tbl"),
-                    temporary: $0.value("temporary"),
-                    permanent: $0.value("permanent")
-                )
+                    table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
             }
     }
 
@@ -161,12 +158,7 @@ struct MapIdentities {
     }
 
     private func rewrite(
-        _ member: String,
-        path: String,
-        parent: String,
-        table: SyncedTable,
-        in holder: String,
-        where condition: String
+        _ member: String, path: String, parent: String, table: SyncedTable, in holder: String, where condition: String
     ) throws {
         try db.cachedStatement(
             sql: """

@@ -30,13 +30,7 @@ struct NumberNewRows {
             try db.cachedStatement(sql: Self.renumberReduced).execute(arguments: [table.name])
             if isPresent { try renumberRows(of: table) }
             try CaptureTables.renumber(
-                table,
-                by: "temp.tidemark_renumbered",
-                from: "old",
-                to: "fresh",
-                since: first,
-                in: db
-            )
+                table, by: "temp.tidemark_renumbered", from: "old", to: "fresh", since: first, in: db)
         }
     }
 

@@ -28,9 +28,7 @@ struct RenumberRecords {
         guard db.changesCount > 0 else { return false }
         let drawn = DrawnIDs(db: db, schema: schema)
         let counts = try Row.fetchAll(
-            db,
-            sql: "SELECT tbl, count(*) AS records FROM temp.tidemark_assigned GROUP BY tbl"
-        )
+            db, sql: "SELECT tbl, count(*) AS records FROM temp.tidemark_assigned GROUP BY tbl")
         for row in counts {
             guard let table = try schema.byName[row.value("tbl")] else { continue }
             let runs = try drawn.take(row.value("records"), of: table).map(\.json).joined(separator: ",")

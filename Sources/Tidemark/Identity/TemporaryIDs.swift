@@ -19,8 +19,7 @@ public enum TemporaryIDs {
     public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
             db.cachedStatement(sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?"),
-            arguments: [table, id]
-        )
+            arguments: [table, id])
     }
 
     /// Returns the current id of a record: the permanent id if the server has assigned it.

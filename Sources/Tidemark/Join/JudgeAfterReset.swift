@@ -101,16 +101,13 @@ struct JudgeAfterReset {
     private func removeChanges(ofRecord key: String, in table: SyncedTable) throws {
         try db.execute(
             sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
-            arguments: [table.name, key, firstWaiting]
-        )
+            arguments: [table.name, key, firstWaiting])
     }
 
     /// Removes change sets without records from the outbox.
     private func removeEmpty() throws {
         let empty = try String.fetchAll(
-            db,
-            sql: "SELECT id FROM tidemark_changeset WHERE seq NOT IN (SELECT seq FROM tidemark_outbox)"
-        )
+            db, sql: "SELECT id FROM tidemark_changeset WHERE seq NOT IN (SELECT seq FROM tidemark_outbox)")
         for id in empty { try Outbox.remove(id, in: db) }
     }
 

@@ -21,9 +21,7 @@ struct LateVerdicts {
     func settle() throws -> [DeviceEvent] {
         try stage()
         try db.execute(
-            sql: "DELETE FROM temp.tidemark_answered WHERE conflict OR revision > ?",
-            arguments: [header.revision]
-        )
+            sql: "DELETE FROM temp.tidemark_answered WHERE conflict OR revision > ?", arguments: [header.revision])
         return try settleAccepted()
     }
 

@@ -76,8 +76,7 @@ struct LeaveZone {
             return (id, "[\((isSent ? Conflict.Reason.sentBeforeLeaving : .forbidden).json)]")
         }
         return try ParkConflict(db: db, now: Timestamp.text(now)).parkUnsent(
-            Dictionary(reasons, uniquingKeysWith: { first, _ in first })
-        )
+            Dictionary(reasons, uniquingKeysWith: { first, _ in first }))
     }
 
     /// Parks the values of columns that the zone does not have.
@@ -104,8 +103,7 @@ struct LeaveZone {
         guard count > 0 else { return [] }
         try db.execute(
             sql: "INSERT INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
-            arguments: [id, Timestamp.text(now), "[\(Conflict.Reason.forbidden.json)]"]
-        )
+            arguments: [id, Timestamp.text(now), "[\(Conflict.Reason.forbidden.json)]"])
         return [.conflict(id)]
     }
 
@@ -135,19 +133,11 @@ extension Conflict.Reason {
 
     /// The reason for change sets that waited when the user's access ended.
     static let forbidden = Self(
-        table: "",
-        key: nil,
-        columns: [],
-        rule: forbiddenRule,
-        message: "Your access to the zone ended before this was sent."
-    )
+        table: "", key: nil, columns: [], rule: forbiddenRule,
+        message: "Your access to the zone ended before this was sent.")
 
     /// The reason for change sets whose verdict had not arrived when the user's access ended.
     static let sentBeforeLeaving = Self(
-        table: "",
-        key: nil,
-        columns: [],
-        rule: forbiddenRule,
-        message: "Your access to the zone ended before the server's verdict arrived; the server may have applied this."
-    )
+        table: "", key: nil, columns: [], rule: forbiddenRule,
+        message: "Your access to the zone ended before the server's verdict arrived; the server may have applied this.")
 }

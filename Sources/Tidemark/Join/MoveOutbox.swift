@@ -39,12 +39,8 @@ struct MoveOutbox {
         events += offer.events
         try resetBases(from: offer.firstWaiting)
         events += try JudgeAfterReset(
-            db: db,
-            schema: schema,
-            firstWaiting: offer.firstWaiting,
-            parents: try hasLostRevisions ? parents : nil,
-            now: now,
-            knowsVerdicts: recall.lastRevision != nil
+            db: db, schema: schema, firstWaiting: offer.firstWaiting, parents: try hasLostRevisions ? parents : nil,
+            now: now, knowsVerdicts: recall.lastRevision != nil
         ).park()
         try offering.restoreRows()
         try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL, epoch = ?", arguments: [header.epoch])

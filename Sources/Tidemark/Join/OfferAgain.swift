@@ -56,10 +56,7 @@ struct OfferAgain {
         for set in sets { offer.events += try judge(set.seq) }
         offer.count =
             try Int.fetchOne(
-                db,
-                sql: "SELECT count(*) FROM tidemark_changeset WHERE seq < ?",
-                arguments: [firstWaiting]
-            ) ?? 0
+                db, sql: "SELECT count(*) FROM tidemark_changeset WHERE seq < ?", arguments: [firstWaiting]) ?? 0
         return offer
     }
 
@@ -127,8 +124,7 @@ struct OfferAgain {
         for row in creations {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
-                arguments: try [row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db)]
-            )
+                arguments: try [row.value("tbl") as String, row.value("key") as String, TemporaryIDs.next(db)])
         }
         try db.execute(
             sql: """
@@ -154,8 +150,7 @@ struct OfferAgain {
                 case .done:
                     try db.execute(
                         sql: "DELETE FROM tidemark_outbox WHERE seq = ? AND tbl = ? AND key = ?",
-                        arguments: try [seq, table.name, row.value("key") as String]
-                    )
+                        arguments: try [seq, table.name, row.value("key") as String])
                 case .conflict(let rule): try reasons.append(reason(rule, table: table, key: row.value("key")))
                 }
             }
@@ -168,10 +163,7 @@ struct OfferAgain {
         }
         try applyToRows(seq)
         let isEmpty = try Bool.fetchOne(
-            db,
-            sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_outbox WHERE seq = ?)",
-            arguments: [seq]
-        )
+            db, sql: "SELECT NOT EXISTS (SELECT 1 FROM tidemark_outbox WHERE seq = ?)", arguments: [seq])
         if isEmpty == true { try Outbox.remove(id, in: db) }
         return []
     }
@@ -229,19 +221,14 @@ struct OfferAgain {
 
     private func reason(_ rule: ConflictRule, table: SyncedTable, key: String) -> Conflict.Reason {
         Conflict.Reason(
-            table: table.name,
-            key: key,
-            columns: [],
-            rule: rule.rawValue,
-            message: "The server has forgotten this change, and its record differs now."
-        )
+            table: table.name, key: key, columns: [], rule: rule.rawValue,
+            message: "The server has forgotten this change, and its record differs now.")
     }
 
     private func storeImage(_ row: Row, _ table: SyncedTable) throws {
         try db.execute(
             sql: "INSERT OR IGNORE INTO temp.tidemark_offered VALUES (?, ?, ?)",
-            arguments: try [table.name, row.value("key") as String, row.value("current") as String?]
-        )
+            arguments: try [table.name, row.value("key") as String, row.value("current") as String?])
     }
 
     /// Applies a change set so that later ones are compared with its result.
@@ -252,12 +239,8 @@ struct OfferAgain {
         do {
             try db.inSavepoint {
                 try StagedImages.stage(
-                    "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?",
-                    arguments: [seq],
-                    hasDeltas: true,
-                    ord: ord,
-                    in: db
-                )
+                    "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq],
+                    hasDeltas: true, ord: ord, in: db)
                 try RecordWriter(db, schema: schema).write(ord: ord)
                 return .commit
             }

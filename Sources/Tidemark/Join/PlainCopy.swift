@@ -23,12 +23,7 @@ extension TakeSnapshot {
             try Transaction.withoutForeignKeys(db) {
                 let tables = try JoinedTables(creating: schema, for: .copy, in: db)
                 let objects = try DeviceObjects(
-                    schema.objects,
-                    schema: schema,
-                    indexes: tables.indexes,
-                    as: .copy,
-                    in: db
-                )
+                    schema.objects, schema: schema, indexes: tables.indexes, as: .copy, in: db)
                 try objects.requireOrdinaryTables()
                 try objects.setVersions()
                 try objects.create(.beforeRows)

@@ -17,21 +17,13 @@ package struct PrepareDevice {
     /// the device's name; nil keeps the last one. `newID` makes ids for change sets that were captured before the
     /// last migration.
     package func prepare(
-        server: String,
-        zone: String,
-        user: String? = nil,
-        name: String? = nil,
-        renames: [ColumnRename] = [],
-        independent: IndependentTables? = nil,
-        now: Date,
-        newID: @escaping () -> UUID
+        server: String, zone: String, user: String? = nil, name: String? = nil, renames: [ColumnRename] = [],
+        independent: IndependentTables? = nil, now: Date, newID: @escaping () -> UUID
     ) throws {
         guard try !db.tableExists("tidemark_zone") else {
             throw TidemarkError(
-                .unusableFile,
-                "This file is a server's zone; it cannot be a device as well.",
-                fix: "Join with a file of its own: `tidemark device join URL FILE`."
-            )
+                .unusableFile, "This file is a server's zone; it cannot be a device as well.",
+                fix: "Join with a file of its own: `tidemark device join URL FILE`.")
         }
         if try db.tableExists("tidemark_device") {
             try db.execute(sql: DeviceTables.sql)
@@ -85,11 +77,9 @@ package struct PrepareDevice {
             let hasRows = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)))")
             guard hasRows == true else { continue }
             throw TidemarkError(
-                .unusableFile,
-                "The table already has rows, from before this file was ever synced.",
+                .unusableFile, "The table already has rows, from before this file was ever synced.",
                 fix: "Serve this file instead (`tidemark serve FILE`), or make the engine before the first rows.",
-                place: .init(table: table.name)
-            )
+                place: .init(table: table.name))
         }
     }
 }

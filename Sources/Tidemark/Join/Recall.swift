@@ -41,10 +41,8 @@ package struct Recall: Sendable {
         )
         guard let row else {
             throw TidemarkError(
-                .invalidResponse,
-                "The answer is not Tidemark's.",
-                fix: "Nothing was changed. Compare the versions of both sides."
-            )
+                .invalidResponse, "The answer is not Tidemark's.",
+                fix: "Nothing was changed. Compare the versions of both sides.")
         }
         epoch = try row.value("epoch")
         changeSets = try row.value("sets")
@@ -53,10 +51,7 @@ package struct Recall: Sendable {
         isAboutOther = fileEpoch != epoch
         let ids = { (member: String) in
             try String.fetchSet(
-                db,
-                sql: "SELECT atom FROM json_each(?, ?) WHERE type = 'text'",
-                arguments: [text, "$.\(member)"]
-            )
+                db, sql: "SELECT atom FROM json_each(?, ?) WHERE type = 'text'", arguments: [text, "$.\(member)"])
         }
         knownIDs = try ids("known")
         unchangedIDs = try ids("asSent")

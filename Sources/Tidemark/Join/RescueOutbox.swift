@@ -75,11 +75,7 @@ struct RescueOutbox {
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
         let epoch = try RescuedIdentity(db: db).take(counters: readable)
-        try DrainCapture(db: db, schema: file.schema, renumbering: .none).drain(
-            boundaries: [],
-            now: now,
-            newID: newID
-        )
+        try DrainCapture(db: db, schema: file.schema, renumbering: .none).drain(boundaries: [], now: now, newID: newID)
         try content.createBases()
         // If the history differs, the next sync first asks the server which change sets it knows, and
         // then judges the rest. Until then the bases stay those of the old history.

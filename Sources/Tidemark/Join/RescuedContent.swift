@@ -10,10 +10,8 @@ struct RescuedContent {
     /// Makes the error for a part that cannot be rescued.
     static func damaged(_ part: String, because reason: String? = nil) -> TidemarkError {
         TidemarkError(
-            .fileDamaged,
-            "The file's unsent data is unreadable, too: \(part)\(reason.map { " (\($0))" } ?? "").",
-            fix: "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried."
-        )
+            .fileDamaged, "The file's unsent data is unreadable, too: \(part)\(reason.map { " (\($0))" } ?? "").",
+            fix: "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried.")
     }
 
     /// Checks that the outbox is complete and well-formed.
@@ -31,8 +29,7 @@ struct RescuedContent {
         )
         try refuse(
             "a record of a change set that is lost",
-            "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)"
-        )
+            "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)")
         try refuse("a piece of a change set that is lost", "SELECT number FROM tidemark_wire_rest WHERE seq \(orphans)")
         try refuse("an id", "SELECT id FROM tidemark_changeset WHERE NOT \(Self.idCondition("id"))")
         try refuse(
@@ -54,15 +51,12 @@ struct RescuedContent {
             """
         )
         try refuse(
-            "a conflict",
-            "SELECT id FROM tidemark_conflict WHERE NOT json_valid(reasons) OR NOT json_valid(after)"
-        )
+            "a conflict", "SELECT id FROM tidemark_conflict WHERE NOT json_valid(reasons) OR NOT json_valid(after)")
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
             try refuse(
                 "a captured change of the table \(table.name)",
-                "SELECT seq FROM \(shadow) WHERE seq NOT IN (SELECT seq FROM tidemark_capture)"
-            )
+                "SELECT seq FROM \(shadow) WHERE seq NOT IN (SELECT seq FROM tidemark_capture)")
             try refuse(
                 "a captured change of the table \(table.name)",
                 """
@@ -110,13 +104,8 @@ struct RescuedContent {
         do {
             try db.inTransaction(.immediate) {
                 let request = try DeviceCore(limits: limits).prepareRequest(
-                    db,
-                    boundaries: [],
-                    changeSetsMax: limits.changeSetsPerRequestMax,
-                    checksRows: true,
-                    now: now,
-                    newID: newID
-                )
+                    db, boundaries: [], changeSetsMax: limits.changeSetsPerRequestMax, checksRows: true, now: now,
+                    newID: newID)
                 try checkForm(of: request.body, limits)
                 return .rollback
             }

@@ -7,11 +7,9 @@ enum SnapshotCheck {
     /// Makes the error for a snapshot that the device does not apply.
     static func unusable(_ reason: String, table: String? = nil) -> TidemarkError {
         TidemarkError(
-            .invalidResponse,
-            "The server's snapshot cannot be used: \(reason)",
+            .invalidResponse, "The server's snapshot cannot be used: \(reason)",
             fix: "The device applied nothing of it, and the outbox is kept. Check the URL and the server.",
-            place: .init(table: table)
-        )
+            place: .init(table: table))
     }
 
     /// Runs `body` and turns errors of SQLite or the schema into an ``unusable(_:table:)`` error.

@@ -44,22 +44,14 @@ struct TakeDelta {
             events += try uncaptured.parkOverPending()
             try pending.rewind()
             if let deletion = try MassDeletion.find(
-                stagedAs: StagedPurpose.deltaDeleted.ord,
-                schema,
-                limits: limits,
-                in: db
-            ) {
+                stagedAs: StagedPurpose.deltaDeleted.ord, schema, limits: limits, in: db)
+            {
                 throw deletion
             }
             try replace(file, expecting: expected)
             if let recall {
                 events += try LateVerdicts(
-                    db: db,
-                    schema: schema,
-                    header: header,
-                    recall: recall,
-                    limits: limits,
-                    now: Timestamp.text(now)
+                    db: db, schema: schema, header: header, recall: recall, limits: limits, now: Timestamp.text(now)
                 ).settle()
             }
             try pending.refreshBase()
@@ -72,8 +64,7 @@ struct TakeDelta {
         return ApplyResult(
             revision: header.revision,
             hasPending: try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false,
-            events: [.changed(changes)] + events
-        )
+            events: [.changed(changes)] + events)
     }
 
     /// Stages the keys of the records that the delta names.
@@ -126,8 +117,7 @@ struct TakeDelta {
             throw TidemarkError(
                 .fingerprintMismatch,
                 "After this delta the rows would differ from the server's: \(mine) is not \(header.fingerprint ?? "").",
-                fix: "Nothing was changed. The device compares its rows with the server's and repairs them."
-            )
+                fix: "Nothing was changed. The device compares its rows with the server's and repairs them.")
         }
         let references = AnswerReferences(db: db, schema: file.schema)
         try references.check(ord: StagedPurpose.deltaPresent.ord)

@@ -33,13 +33,8 @@ package struct TakeSnapshot {
 
     /// Prepares to apply the snapshot at a path to the file of a connection.
     package init(
-        db: Database,
-        snapshotPath: String,
-        boundaries: KnownTransactions = [],
-        recall: Recall? = nil,
-        limits: Limits = .standard,
-        now: Date,
-        newID: @escaping () -> UUID
+        db: Database, snapshotPath: String, boundaries: KnownTransactions = [], recall: Recall? = nil,
+        limits: Limits = .standard, now: Date, newID: @escaping () -> UUID
     ) {
         self.db = db
         self.snapshotPath = snapshotPath
@@ -103,9 +98,7 @@ package struct TakeSnapshot {
                 try EngineConnection.prepare(db, schema: file.schema)
                 try finish(header)
                 applied = ApplyResult(
-                    revision: header.revision,
-                    events: [.snapshotTaken(revision: header.revision, records: records)]
-                )
+                    revision: header.revision, events: [.snapshotTaken(revision: header.revision, records: records)])
             }
             return applied
         }
@@ -157,13 +150,7 @@ package struct TakeSnapshot {
             throw SnapshotCheck.unusable("it has not all rows.")
         }
         return try TakeDelta(
-            db: db,
-            header: header,
-            since: since,
-            boundaries: boundaries,
-            recall: recall,
-            limits: limits,
-            now: now,
+            db: db, header: header, since: since, boundaries: boundaries, recall: recall, limits: limits, now: now,
             newID: newID
         ).take()
     }
@@ -262,17 +249,10 @@ package struct TakeSnapshot {
         var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             events += try ReplacedRows(db: db, schema: file.schema).park(
-                restored: [],
-                now: Timestamp.text(now),
-                newID: newID
-            )
+                restored: [], now: Timestamp.text(now), newID: newID)
             let comparison = CompareRebuilt(
-                db: db,
-                schema: file.schema,
-                tables: try CompareRebuilt.tables(file),
-                now: Timestamp.text(now),
-                newID: newID
-            )
+                db: db, schema: file.schema, tables: try CompareRebuilt.tables(file), now: Timestamp.text(now),
+                newID: newID)
             try comparison.restoreRowids()
             try comparison.park(othersMayHaveDeleted: othersMayHaveDeleted)
         }
@@ -317,10 +297,8 @@ package struct TakeSnapshot {
         let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
         guard let expected = recall?.epoch ?? epoch, expected != header.epoch else { return }
         throw TidemarkError(
-            .epochMismatch,
-            "The snapshot belongs to an unexpected history.",
-            fix: "Nothing was changed. The device asks the server again; the outbox is kept."
-        )
+            .epochMismatch, "The snapshot belongs to an unexpected history.",
+            fix: "Nothing was changed. The device asks the server again; the outbox is kept.")
     }
 
     private func finish(_ header: SnapshotFormat.Header) throws {
@@ -347,10 +325,7 @@ package struct TakeSnapshot {
     }
 
     /// Runs `body` with the snapshot attached as `snapshot`.
-    func withAttachedSnapshot<Result>(
-        zone: String,
-        _ body: (SnapshotFormat.Header) throws -> Result
-    ) throws -> Result {
+    func withAttachedSnapshot<Result>(zone: String, _ body: (SnapshotFormat.Header) throws -> Result) throws -> Result {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.prepareDatabase { db in
@@ -364,9 +339,7 @@ package struct TakeSnapshot {
         }
         try SnapshotCheck.header(header, zone: zone)
         let isLeftOver = try Bool.fetchOne(
-            db,
-            sql: "SELECT EXISTS (SELECT 1 FROM pragma_database_list WHERE name = 'snapshot')"
-        )
+            db, sql: "SELECT EXISTS (SELECT 1 FROM pragma_database_list WHERE name = 'snapshot')")
         if isLeftOver == true { try detach() }
         try db.execute(sql: "ATTACH ? AS snapshot", arguments: [snapshotPath])
         let result = Swift.Result {

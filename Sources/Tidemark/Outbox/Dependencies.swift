@@ -72,10 +72,8 @@ struct Dependencies {
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
             db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"
-            ),
-            arguments: [first]
-        )
+                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"),
+            arguments: [first])
     }
 
     /// Stores dependencies on change sets that created the parents of a child's records.
@@ -105,12 +103,9 @@ struct Dependencies {
     }
 
     /// Stores dependencies on change sets that moved a parent's children away or deleted them.
-    private func storeMoves(
-        _ first: Int64,
-        parent: SyncedTable,
-        child: SyncedTable,
-        reference: SyncedTable.Reference
-    ) throws {
+    private func storeMoves(_ first: Int64, parent: SyncedTable, child: SyncedTable, reference: SyncedTable.Reference)
+        throws
+    {
         // A key never changes, so a reference in the key cannot move.
         let columns = reference.columns.filter { !child.key.contains($0) }
         let name = ReferenceName(child, reference, to: parent)

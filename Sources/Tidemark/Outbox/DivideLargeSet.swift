@@ -38,9 +38,8 @@ struct DivideLargeSet {
     /// Whether other programs made a change set.
     static func isOutside(_ id: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)"),
-            arguments: [id]
-        ) ?? false
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)"), arguments: [id])
+            ?? false
     }
 
     /// Divides a pending change set that the server has not read, in the caller's transaction.
@@ -82,9 +81,7 @@ struct DivideLargeSet {
             arguments: [seq, "[\(list)]"]
         )
         try db.execute(
-            sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)",
-            arguments: ["[\(list)]"]
-        )
+            sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: ["[\(list)]"])
         try db.execute(
             sql: """
                 UPDATE tidemark_outbox SET seq = tidemark_outbox.seq + division.part
@@ -108,14 +105,9 @@ struct DivideLargeSet {
     private func makeRoom(after seq: Int64, for count: Int64) throws {
         for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_wire_rest"] {
             // By way of numbers far above, because a number is unique at each moment.
+            try db.execute(sql: "UPDATE \(table) SET seq = seq + ?1 WHERE seq > ?2", arguments: [Self.farAbove, seq])
             try db.execute(
-                sql: "UPDATE \(table) SET seq = seq + ?1 WHERE seq > ?2",
-                arguments: [Self.farAbove, seq]
-            )
-            try db.execute(
-                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1",
-                arguments: [Self.farAbove, count]
-            )
+                sql: "UPDATE \(table) SET seq = seq - ?1 + ?2 WHERE seq > ?1", arguments: [Self.farAbove, count])
         }
     }
 

@@ -80,9 +80,7 @@ struct DivideRecords {
     /// Unites parts that follow each other by their first records, up to a size.
     private func uniteNeighbours(upTo sizeMax: Int, _ records: [Int64], _ parts: inout DisjointSets) throws {
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT num, length(key) + coalesce(length(attributes), 0) FROM temp.tidemark_division"
-        )
+            db, sql: "SELECT num, length(key) + coalesce(length(attributes), 0) FROM temp.tidemark_division")
         var sizes: [Int64: Int] = [:]
         for row in rows {
             let size: Int = try row.value(1)
@@ -147,10 +145,7 @@ struct DivideRecords {
     }
 
     private func references(
-        _ table: SyncedTable,
-        _ reference: SyncedTable.Reference,
-        to parent: SyncedTable,
-        ofNewParents: Bool
+        _ table: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable, ofNewParents: Bool
     ) throws -> [(Int64, Int64)] {
         var condition = ""
         if putsParentsFirst {
@@ -223,9 +218,7 @@ struct DivideRecords {
             ).map { try ($0.value(0) as String, $0.value(1) as String) }
             guard !updates.isEmpty else { continue }
             var numbers = try Row.fetchAll(
-                db,
-                sql: "SELECT key, num FROM temp.tidemark_division WHERE tbl = ?",
-                arguments: [table.name]
+                db, sql: "SELECT key, num FROM temp.tidemark_division WHERE tbl = ?", arguments: [table.name]
             ).reduce(into: [String: Int64]()) { numbers, row in numbers[try row.value("key")] = try row.value("num") }
             for (old, new) in updates {
                 // An intermediate key may belong to no record any more, but it connects two others.

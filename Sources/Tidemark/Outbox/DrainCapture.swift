@@ -42,10 +42,7 @@ struct DrainCapture {
         let overdrawn = try tables.compactMap(drawn.overdrawn)
         if let names = renumbering.columnNames {
             try FoldRewrites(db: db, schema: schema, columnNames: names).run(
-                captured,
-                in: range,
-                outside: boundaries.unknownRanges(in: range)
-            )
+                captured, in: range, outside: boundaries.unknownRanges(in: range))
         }
         let groups = TransactionGroups(db: db, schema: schema)
         let independent = try independent ?? IndependentTables(declaredIn: db)
@@ -58,12 +55,8 @@ struct DrainCapture {
             let sets = run.flatMap { group in
                 (0..<parts[group.range.upperBound, default: 1]).map { part in
                     NewChangeSet(
-                        last: group.range.upperBound,
-                        part: part,
-                        isOutside: group.isOutside,
-                        id: newID().uuidString.lowercased(),
-                        time: clock.next(at: Timestamp.milliseconds(now))
-                    )
+                        last: group.range.upperBound, part: part, isOutside: group.isOutside,
+                        id: newID().uuidString.lowercased(), time: clock.next(at: Timestamp.milliseconds(now)))
                 }
             }
             try enqueueReduced(as: sets)
@@ -173,8 +166,7 @@ struct DrainCapture {
     private func enqueueReduced(as sets: [NewChangeSet]) throws {
         try runPlanted(PlantedBug.thawsSentSets, in: db)
         let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
-            separator: ","
-        )
+            separator: ",")
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_group").execute()
         try db.cachedStatement(
             sql: """

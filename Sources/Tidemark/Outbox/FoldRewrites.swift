@@ -64,24 +64,19 @@ struct FoldRewrites {
     private func isRewritten(_ table: SyncedTable) throws -> Bool {
         let created = try Int.fetchOne(
             db.cachedStatement(
-                sql: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'"
-            ),
-            arguments: [table.name]
-        )
+                sql: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'"),
+            arguments: [table.name])
         guard let created, created > 0 else { return false }
         // Counts one row more at most: a large table has others.
         let rows = try Int.fetchOne(
             db.cachedStatement(sql: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)"),
-            arguments: [created + 1]
-        )
+            arguments: [created + 1])
         return rows == created
     }
 
     private func hasAllColumns(_ table: SyncedTable) throws -> Bool {
         let columns = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"),
-            arguments: [table.name]
-        )
+            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"), arguments: [table.name])
         let declared = table.hasRowidKey ? table.valueColumns : table.columns
         return !columns.isEmpty && columns.isSuperset(of: declared.map { name($0.name, in: table) })
     }
@@ -178,7 +173,6 @@ struct FoldRewrites {
         }
         try CaptureTables.renumber(table, by: "temp.tidemark_assigned", from: "temporary", to: "permanent", in: db)
         try db.execute(
-            sql: "INSERT OR REPLACE INTO tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"
-        )
+            sql: "INSERT OR REPLACE INTO tidemark_idmap SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
     }
 }

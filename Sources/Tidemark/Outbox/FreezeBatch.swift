@@ -74,11 +74,9 @@ extension FreezeChangeSets {
             let missing = try row.value(0) as String
             let seq = try row.value(1) as Int64
             throw TidemarkError(
-                .serverBehind,
-                "The zone has no table \(missing) any more, or not yet.",
+                .serverBehind, "The zone has no table \(missing) any more, or not yet.",
                 fix: "Retry the change when it has, or drop it: `tidemark device resolve`.",
-                place: .init(id: batch.sets.first { $0.seq == seq }?.id, table: missing)
-            )
+                place: .init(id: batch.sets.first { $0.seq == seq }?.id, table: missing))
         }
         return tables.filter { touched.contains($0.name) }
     }
@@ -108,10 +106,7 @@ extension FreezeChangeSets {
     private func freezeInPieces(_ set: Waiting, _ tables: [SyncedTable]) throws -> Waiting? {
         let sources = tables.map { table in
             ChangeSetJSON.Source(
-                table: table,
-                sql: OutboxRecords(schema: schema).sql(table, seq: "?"),
-                arguments: [set.seq]
-            )
+                table: table, sql: OutboxRecords(schema: schema).sql(table, seq: "?"), arguments: [set.seq])
         }
         var wire = Wire()
         let envelope = Self.envelope(set, after: try after(Batch(sets: [set])))
@@ -143,9 +138,7 @@ extension FreezeChangeSets {
             arguments: batch.seqs
         )
         return try Dictionary(
-            rows.map { try ($0.value(0) as Int64, $0.value(1) as String) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            rows.map { try ($0.value(0) as Int64, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
     }
 
     private static func envelope(_ set: Waiting, after: [Int64: String]) -> [String] {

@@ -57,8 +57,7 @@ struct FreezeChangeSets {
             }
             let batch = try next(
                 rest.prefix { $0.wire == nil && $0.epoch == epoch },
-                bytes: limits.outgoingBytesTarget - outgoing.text.count
-            )
+                bytes: limits.outgoingBytesTarget - outgoing.text.count)
             // In a damaged file, unsorted numbers could give empty batches in an endless loop.
             guard !batch.sets.isEmpty else { throw TidemarkError.unreadable("The outbox") }
             for set in try freeze(batch) {
@@ -88,12 +87,8 @@ struct FreezeChangeSets {
                 try Wire(beginning: $0, overflow: row.value("overflow") ?? 0)
             }
             return Waiting(
-                seq: try row.value("seq"),
-                id: try row.value("id"),
-                epoch: try row.value("epoch"),
-                time: try row.value("time"),
-                wire: wire
-            )
+                seq: try row.value("seq"), id: try row.value("id"), epoch: try row.value("epoch"),
+                time: try row.value("time"), wire: wire)
         }
     }
 
@@ -110,9 +105,7 @@ struct FreezeChangeSets {
     /// Makes the error for a change set of another history, in which its bases mean nothing.
     private static func otherHistory(_ id: String) -> TidemarkError {
         TidemarkError(
-            .epochMismatch,
-            "The change set \(id) was made on rows of another history.",
-            fix: "The device takes its rows from a new snapshot and compares the change set with them."
-        )
+            .epochMismatch, "The change set \(id) was made on rows of another history.",
+            fix: "The device takes its rows from a new snapshot and compares the change set with them.")
     }
 }

@@ -33,10 +33,7 @@ extension FreezeChangeSets {
             let unserved = schema.difference.unservedColumns[table, default: []].map(\.name)
             guard let excess = try bound.excess(in: texts[2], unsent: Set(unserved)) else { continue }
             let place = TidemarkError.Place(
-                id: sets.first { $0.seq == seq }?.id,
-                table: table,
-                key: String(decoding: texts[1], as: UTF8.self)
-            )
+                id: sets.first { $0.seq == seq }?.id, table: table, key: String(decoding: texts[1], as: UTF8.self))
             throw bound.refusal(excess, at: place)
         }
     }
@@ -51,10 +48,7 @@ extension FreezeChangeSets {
             try DivideLargeSet.isOutside(id, in: db)
         else { return }
         throw TidemarkError(
-            .tooLarge,
-            "A change set is larger than \(limits.requestBytesMax) bytes.",
-            fix: "The device divides it.",
-            place: .init(id: id)
-        )
+            .tooLarge, "A change set is larger than \(limits.requestBytesMax) bytes.", fix: "The device divides it.",
+            place: .init(id: id))
     }
 }

@@ -16,10 +16,7 @@ struct MoveForward {
     /// - Returns: The lowest number of a moved or new change set.
     func run(after last: Int64) throws -> Int64 {
         let ids = try String.fetchAll(
-            db,
-            sql: "SELECT id FROM tidemark_changeset WHERE seq > ? ORDER BY seq",
-            arguments: [last]
-        )
+            db, sql: "SELECT id FROM tidemark_changeset WHERE seq > ? ORDER BY seq", arguments: [last])
         return try ids.map(move).min() ?? last + 1
     }
 
@@ -59,8 +56,7 @@ struct MoveForward {
             // By way of negative numbers, because a number is unique at each moment.
             try db.execute(
                 sql: "UPDATE \(table) SET seq = -iif(seq = ?1, ?2, seq + 1) WHERE seq BETWEEN ?2 AND ?1",
-                arguments: [seq, place]
-            )
+                arguments: [seq, place])
             try db.execute(sql: "UPDATE \(table) SET seq = -seq WHERE seq < 0")
         }
     }

@@ -7,9 +7,7 @@ enum Outbox {
     static func remove(_ id: String, in db: Database) throws {
         guard
             let seq = try Int64.fetchOne(
-                db.cachedStatement(sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"),
-                arguments: [id]
-            )
+                db.cachedStatement(sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"), arguments: [id])
         else { return }
         try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
         try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(arguments: [seq])

@@ -40,9 +40,7 @@ struct TransactionGroups {
         for segments in Self.unite(reach, count: ends.count) {
             let low = segments.lowerBound == 0 ? range.lowerBound : ends[segments.lowerBound - 1] + 1
             let group = Group(
-                range: low...ends[segments.upperBound],
-                isOutside: knownEnds.isDisjoint(with: ends[segments])
-            )
+                range: low...ends[segments.upperBound], isOutside: knownEnds.isDisjoint(with: ends[segments]))
             let previous = segments.compactMap { reach[$0]?.previous }.max()
             if let last = runs.indices.last, (previous ?? -1) < first {
                 runs[last].append(group)

@@ -9,8 +9,7 @@ enum WireText {
     static func store(_ number: Int, _ piece: String, of seq: Int64, in db: Database) throws {
         guard number > 0 else {
             return try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?")
-                .executeAndClearBindings(
-                    arguments: [piece, seq])
+                .executeAndClearBindings(arguments: [piece, seq])
         }
         try db.cachedStatement(sql: "INSERT INTO tidemark_wire_rest (seq, number, text) VALUES (?, ?, ?)")
             .executeAndClearBindings(arguments: [seq, number, piece])
@@ -26,11 +25,9 @@ enum WireText {
     }
 
     /// Deletes overflow chunks of the matching change sets.
-    static func deleteOverflow(
-        where condition: String = "true",
-        arguments: StatementArguments = [],
-        in db: Database
-    ) throws {
+    static func deleteOverflow(where condition: String = "true", arguments: StatementArguments = [], in db: Database)
+        throws
+    {
         try db.cachedStatement(sql: "DELETE FROM tidemark_wire_rest WHERE \(condition)").execute(arguments: arguments)
     }
 }

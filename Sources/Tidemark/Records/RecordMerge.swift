@@ -56,11 +56,8 @@ extension SyncEngine {
         var byTable: [String: any RecordMerging] = [:]
         for merge in merges where byTable.updateValue(merge, forKey: merge.table) != nil {
             throw TidemarkError(
-                .invalidArgument,
-                "Two merges are for the table \(merge.table).",
-                fix: "Give one merge a table.",
-                place: .init(table: merge.table)
-            )
+                .invalidArgument, "Two merges are for the table \(merge.table).", fix: "Give one merge a table.",
+                place: .init(table: merge.table))
         }
         return byTable
     }

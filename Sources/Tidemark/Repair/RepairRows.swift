@@ -51,12 +51,7 @@ struct RepairRows {
                 outcome.events += parked.events
                 try write()
                 outcome.events += try JudgeAfterReset(
-                    db: db,
-                    schema: file.schema,
-                    firstWaiting: 0,
-                    parents: parents,
-                    now: now,
-                    knowsVerdicts: false,
+                    db: db, schema: file.schema, firstWaiting: 0, parents: parents, now: now, knowsVerdicts: false,
                     cause: "When it was edited, this record differed from the server's. A repair has replaced it."
                 ).park()
                 try pending.refreshBase()
@@ -73,11 +68,8 @@ struct RepairRows {
     private func stage(_ body: [UInt8]) throws {
         do { try ChangeSetStaging.stage(body, file.schema, in: db) } catch let error as TidemarkError {
             throw TidemarkError(
-                .invalidResponse,
-                "The server's rows cannot be taken over: \(error.message)",
-                fix: "Nothing was changed. Compare the versions and tables of both sides.",
-                place: error.place
-            )
+                .invalidResponse, "The server's rows cannot be taken over: \(error.message)",
+                fix: "Nothing was changed. Compare the versions and tables of both sides.", place: error.place)
         }
         try db.execute(sql: "UPDATE temp.tidemark_staged SET operation = 'create' WHERE ord = 0")
     }
@@ -107,11 +99,9 @@ struct RepairRows {
         )
         guard let row else { return }
         throw TidemarkError(
-            .invalidResponse,
-            "The server sent a row that the device did not request.",
+            .invalidResponse, "The server sent a row that the device did not request.",
             fix: "Nothing was changed. Check the URL, and that no proxy changes answers.",
-            place: try .init(table: row.value("tbl"), key: row.value("key"))
-        )
+            place: try .init(table: row.value("tbl"), key: row.value("key")))
     }
 
     /// Stages the deletion of rows in the ranges that the server does not have.
@@ -160,11 +150,8 @@ struct RepairRows {
                 // A range also contains equal rows.
                 guard difference != .changed || !columns.isEmpty else { return nil }
                 let record = Verification.Record(
-                    table: table.name,
-                    key: try row.value("key"),
-                    difference: difference,
-                    columns: difference == .changed ? columns : []
-                )
+                    table: table.name, key: try row.value("key"), difference: difference,
+                    columns: difference == .changed ? columns : [])
                 if suspicion.isEdit(difference) { try uncaptured.add(record, mine: mine, theirs: theirs) }
                 return record
             }
@@ -194,10 +181,8 @@ struct RepairRows {
         {
             // Another differing record, in a range not yet compared, holds the same unique value.
             throw TidemarkError(
-                .snapshotRequired,
-                "The rows cannot be repaired one by one: \(error.message ?? "a constraint fails").",
-                fix: "The device takes its rows from a new snapshot; the outbox is kept."
-            )
+                .snapshotRequired, "The rows cannot be repaired one by one: \(error.message ?? "a constraint fails").",
+                fix: "The device takes its rows from a new snapshot; the outbox is kept.")
         }
     }
 }
@@ -208,7 +193,6 @@ extension DatabaseError {
     /// It excludes rows that a trigger of the app refuses.
     var isCollision: Bool {
         [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
-            extendedResultCode
-        )
+            extendedResultCode)
     }
 }

@@ -27,19 +27,10 @@ package struct RowComparison: Sendable {
         /// Makes a request for the fingerprint that the server computes from all its rows.
         static func confirmation(_ file: DeviceFile) throws -> Question {
             let request = ComparisonRequest(
-                epoch: file.epoch,
-                schema: file.tables.servedHash,
-                revision: file.revision,
-                recompute: true,
-                ranges: []
-            )
+                epoch: file.epoch, schema: file.tables.servedHash, revision: file.revision, recompute: true, ranges: [])
             return Question(
-                zone: file.zone,
-                body: Array(try JSONEncoder().encode(request)),
-                revision: file.revision,
-                ranges: [],
-                isFirst: true
-            )
+                zone: file.zone, body: Array(try JSONEncoder().encode(request)), revision: file.revision, ranges: [],
+                isFirst: true)
         }
     }
 
@@ -86,18 +77,12 @@ package struct RowComparison: Sendable {
         try Transaction.withoutForeignKeys(db) {
             let file = try DeviceFile(db)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries,
-                now: environment.now(),
-                newID: environment.newID
-            )
+                boundaries: boundaries, now: environment.now(), newID: environment.newID)
             if openRanges == nil, replaces {
                 // Only this device has unsent rows, so they must not be replaced.
                 try UnsentRows(db: db, schema: file.schema).captureAgain()
                 try DrainCapture(db: db, schema: file.schema).drain(
-                    boundaries: [],
-                    now: environment.now(),
-                    newID: environment.newID
-                )
+                    boundaries: [], now: environment.now(), newID: environment.newID)
             }
             let ranges = try ConfirmedRows(db: db, file: file).withConfirmedRows { try measure(db, file) }
             if openRanges == nil, replaces { suspicion = try suspect(ranges ?? [], file, in: db) }
@@ -131,21 +116,13 @@ package struct RowComparison: Sendable {
         var ranges = ranges
         for index in ranges.indices where ranges[index].rows <= 1 { ranges[index].send = true }
         let request = ComparisonRequest(
-            epoch: file.epoch,
-            schema: file.tables.servedHash,
-            revision: file.revision,
-            recompute: openRanges == nil,
-            ranges: ranges
-        )
+            epoch: file.epoch, schema: file.tables.servedHash, revision: file.revision, recompute: openRanges == nil,
+            ranges: ranges)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return Question(
-            zone: file.zone,
-            body: Array(try encoder.encode(request)),
-            revision: file.revision,
-            ranges: ranges,
-            isFirst: openRanges == nil
-        )
+            zone: file.zone, body: Array(try encoder.encode(request)), revision: file.revision, ranges: ranges,
+            isFirst: openRanges == nil)
     }
 
     // MARK: Answers
@@ -154,10 +131,7 @@ package struct RowComparison: Sendable {
     ///
     /// The caller must not be in a transaction.
     mutating func apply(
-        _ body: [UInt8],
-        to question: Question,
-        in db: Database,
-        environment: SyncEngine.Environment,
+        _ body: [UInt8], to question: Question, in db: Database, environment: SyncEngine.Environment,
         boundaries: KnownTransactions
     ) throws -> [DeviceEvent] {
         report.roundTrips += 1
@@ -171,20 +145,13 @@ package struct RowComparison: Sendable {
             next = start
             let file = try DeviceFile(db)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: boundaries,
-                now: environment.now(),
-                newID: environment.newID
-            )
+                boundaries: boundaries, now: environment.now(), newID: environment.newID)
             let answer = try ComparisonAnswer(body, to: question, file: file, in: db)
             guard answer.revision == question.revision, file.revision == question.revision else {
                 next.isBehind = true
                 return
             }
-            events = try next.apply(
-                answer,
-                question: question,
-                rows: repair(file, in: db, environment)
-            )
+            events = try next.apply(answer, question: question, rows: repair(file, in: db, environment))
             if next.isDone, replaces { try next.finish(answer, file: DeviceFile(db), in: db, now: environment.now()) }
         }
         self = next
@@ -194,14 +161,9 @@ package struct RowComparison: Sendable {
     private func repair(_ file: DeviceFile, in db: Database, _ environment: SyncEngine.Environment) -> RepairRows {
         let now = Timestamp.text(environment.now())
         return RepairRows(
-            db: db,
-            file: file,
-            limits: limits,
-            now: now,
-            hasOtherHistory: hasOtherHistory,
+            db: db, file: file, limits: limits, now: now, hasOtherHistory: hasOtherHistory,
             uncaptured: UncapturedEdits(db: db, schema: file.schema, now: now, newID: environment.newID),
-            suspicion: suspicion
-        )
+            suspicion: suspicion)
     }
 
     private mutating func apply(_ answer: ComparisonAnswer, question: Question, rows: RepairRows) throws
@@ -217,19 +179,12 @@ package struct RowComparison: Sendable {
         // Each round divides all open ranges, unless a damaged table has a key twice.
         guard (openRanges ?? []).count <= limits.repairRangesMax, report.roundTrips <= Self.roundsMax else {
             throw TidemarkError(
-                .snapshotRequired,
-                "More than \(limits.repairRangesMax) ranges of rows differ from the server's.",
-                fix: "The device takes its rows from a new snapshot; the outbox is kept."
-            )
+                .snapshotRequired, "More than \(limits.repairRangesMax) ranges of rows differ from the server's.",
+                fix: "The device takes its rows from a new snapshot; the outbox is kept.")
         }
         let rangesWithRows = differing.filter { $0.send == true }
         guard !rangesWithRows.isEmpty else { return [] }
-        let outcome = try rows.replace(
-            rangesWithRows,
-            by: answer.changeSet,
-            isTrial: !replaces,
-            extending: conflict
-        )
+        let outcome = try rows.replace(rangesWithRows, by: answer.changeSet, isTrial: !replaces, extending: conflict)
         conflict = outcome.conflict
         report.records += outcome.records
         try refuseMassDeletion(rows, unless: answer.fingerprint)
@@ -261,11 +216,9 @@ package struct RowComparison: Sendable {
         let mine = try confirmed.computeFingerprint()
         guard let mine, mine == answer.fingerprint else {
             throw TidemarkError(
-                .fingerprintMismatch,
-                "The rows still differ from the server's after they were repaired.",
+                .fingerprintMismatch, "The rows still differ from the server's after they were repaired.",
                 fix: "A trigger of the app's may be changing rows while they are written: "
-                    + "give it WHEN (SELECT applying FROM tidemark_state) = 0."
-            )
+                    + "give it WHEN (SELECT applying FROM tidemark_state) = 0.")
         }
         try confirmed.store(mine)
         try confirmed.recordCheck(now)
@@ -297,10 +250,8 @@ struct ComparisonAnswer {
         )
         guard let row, try row.value("epoch") as String? == file.epoch else {
             throw TidemarkError(
-                .invalidResponse,
-                "The answer about differing rows is not Tidemark's, or belongs to another history.",
-                fix: "Nothing was changed; sync again."
-            )
+                .invalidResponse, "The answer about differing rows is not Tidemark's, or belongs to another history.",
+                fix: "Nothing was changed; sync again.")
         }
         revision = try row.value("revision")
         fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))

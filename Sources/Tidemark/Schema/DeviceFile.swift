@@ -102,10 +102,8 @@ package struct DeviceFile: Sendable {
     private static func noDevice(_ db: Database) throws -> TidemarkError {
         guard try !db.tableExists("tidemark_zone") else {
             return TidemarkError(
-                .unusableFile,
-                "This is a server's file, no device's.",
-                fix: "Serve it with `tidemark serve FILE`, and join it under another name."
-            )
+                .unusableFile, "This is a server's file, no device's.",
+                fix: "Serve it with `tidemark serve FILE`, and join it under another name.")
         }
         return TidemarkError(
             .unusableFile,
@@ -132,10 +130,8 @@ package struct DeviceFile: Sendable {
         try db.execute(sql: "UPDATE tidemark_device SET user = ?1 WHERE coalesce(user, ?1) = ?1", arguments: [user])
         guard db.changesCount == 0 else { return }
         throw TidemarkError(
-            .accountMismatch,
-            "This file belongs to another user than \(user).",
-            fix: "Sign in as its user, or use a file of your own."
-        )
+            .accountMismatch, "This file belongs to another user than \(user).",
+            fix: "Sign in as its user, or use a file of your own.")
     }
 
     /// Runs `body` with capture switched off, because it writes the server's rows, not edits.

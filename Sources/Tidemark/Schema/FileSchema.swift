@@ -52,11 +52,8 @@ struct FileSchema: Sendable {
         let comparison = SchemaComparison(local: local, served: zone, renames: renames)
         try SchemaIntrospection.validate(comparison.common)
         try self.init(
-            common: comparison.common,
-            problems: comparison.problems,
-            servedHash: ContentHash.of(served),
-            isZones: comparison.common.shape == zone.shape
-        )
+            common: comparison.common, problems: comparison.problems, servedHash: ContentHash.of(served),
+            isZones: comparison.common.shape == zone.shape)
     }
 
     private init(common: SyncSchema, problems: [TidemarkError], servedHash: String?, isZones: Bool) throws {
@@ -101,10 +98,7 @@ extension TidemarkError {
     /// Makes the error of a device's file that cannot sync because of a problem.
     fileprivate init(_ problem: SchemaProblem) {
         self.init(
-            .unsyncableSchema,
-            "\(problem.table) \(problem.reason).",
-            fix: "\(problem.cure) Then sync again: edits are kept meanwhile.",
-            place: Place(table: problem.table)
-        )
+            .unsyncableSchema, "\(problem.table) \(problem.reason).",
+            fix: "\(problem.cure) Then sync again: edits are kept meanwhile.", place: Place(table: problem.table))
     }
 }

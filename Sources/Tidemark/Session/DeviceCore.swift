@@ -95,15 +95,8 @@ package struct DeviceCore: Sendable {
     /// `revisionsMax` bounds the revisions of the response; nil leaves it to the server.
     /// Without `checksRows` the request carries no fingerprint: the rows are known to differ.
     func prepareRequest(
-        _ db: Database,
-        boundaries: KnownTransactions,
-        changeSetsMax: Int,
-        revisionsMax: Int64? = nil,
-        checksRows: Bool,
-        takesDelta: Bool = false,
-        takesIds: Bool = false,
-        now: Date,
-        newID: () -> UUID
+        _ db: Database, boundaries: KnownTransactions, changeSetsMax: Int, revisionsMax: Int64? = nil, checksRows: Bool,
+        takesDelta: Bool = false, takesIds: Bool = false, now: Date, newID: () -> UUID
     ) throws -> Outgoing {
         let file = try DeviceFile(db)
         if let problem = file.tables.problems.first { throw problem }
@@ -150,25 +143,17 @@ package struct DeviceCore: Sendable {
         outgoing.text.insert(contentsOf: (head + #""changeSets":["#).utf8, at: 0)
         outgoing.text += "]}".utf8
         return Outgoing(
-            zone: file.zone,
-            body: outgoing.text,
+            zone: file.zone, body: outgoing.text,
             conditionalGet: isSettled ? conditionalGet(file, epoch: epoch, fingerprint: fingerprint) : nil,
-            revision: file.revision,
-            changeSets: sets,
-            freshChangeSets: outgoing.freshIDs,
-            takesIds: takesIds,
-            exchange: exchange,
-            isConfirmed: isConfirmed
-        )
+            revision: file.revision, changeSets: sets, freshChangeSets: outgoing.freshIDs, takesIds: takesIds,
+            exchange: exchange, isConfirmed: isConfirmed)
     }
 
     private func joinedEpoch(of file: DeviceFile) throws -> String {
         guard let epoch = file.epoch else {
             throw TidemarkError(
-                .snapshotRequired,
-                "This file has no snapshot yet.",
-                fix: "Sync when the server can be reached; edits are kept."
-            )
+                .snapshotRequired, "This file has no snapshot yet.",
+                fix: "Sync when the server can be reached; edits are kept.")
         }
         return epoch
     }
@@ -198,18 +183,14 @@ package struct DeviceCore: Sendable {
     /// Returns whether the outbox holds a frozen change set that the server has not acknowledged.
     func hasFrozen(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)")
-        ) ?? false
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)")) ?? false
     }
 
     /// Builds the request that precedes a snapshot: it asks which of this device's change sets the server knows.
     func prepareQuestion(_ db: Database) throws -> Outgoing {
         let file = try DeviceFile(db)
         let waiting = try String.fetchAll(
-            db,
-            sql: "SELECT id FROM tidemark_changeset ORDER BY seq LIMIT ?",
-            arguments: [limits.recalledIDsMax]
-        )
+            db, sql: "SELECT id FROM tidemark_changeset ORDER BY seq LIMIT ?", arguments: [limits.recalledIDsMax])
         let list = { (ids: [String]) in ids.map { "\"\($0)\"" }.joined(separator: ",") }
         let acknowledged = try KeptChangeSets.idsToRecall(in: db)
         let members = [
@@ -220,15 +201,8 @@ package struct DeviceCore: Sendable {
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)",\#(members.joined())"#
             + #""recall":[\#(list(waiting))],"known":[\#(list(acknowledged))]}"#
         return Outgoing(
-            zone: file.zone,
-            body: Array(body.utf8),
-            conditionalGet: nil,
-            revision: file.revision,
-            changeSets: [],
-            takesIds: false,
-            exchange: .question,
-            isConfirmed: false
-        )
+            zone: file.zone, body: Array(body.utf8), conditionalGet: nil, revision: file.revision, changeSets: [],
+            takesIds: false, exchange: .question, isConfirmed: false)
     }
 }
 
@@ -237,43 +211,30 @@ extension DeviceCore {
     ///
     /// The caller must not be in a transaction.
     func apply(
-        _ answer: [UInt8],
-        to outgoing: Outgoing,
-        in db: Database,
-        boundaries: KnownTransactions,
-        comparesFingerprint: Bool,
-        consent: MassDeletion.Consent,
-        now: Date,
-        newID: @escaping () -> UUID,
+        _ answer: [UInt8], to outgoing: Outgoing, in db: Database, boundaries: KnownTransactions,
+        comparesFingerprint: Bool, consent: MassDeletion.Consent, now: Date, newID: @escaping () -> UUID,
         finally: (ApplyResult) throws -> Void = { _ in }
     ) throws -> ApplyResult {
         var applied = ApplyResult()
         if planted(PlantedBug.storesRevisionFirst) {
             try db.execute(
                 sql: "UPDATE tidemark_state SET revision = max(revision, ? ->> '$.maxRevision')",
-                arguments: [String(decoding: answer, as: UTF8.self)]
-            )
+                arguments: [String(decoding: answer, as: UTF8.self)])
         }
         do {
             try Transaction.withoutForeignKeys(db) {
                 try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
                 try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
                 applied = try ApplyResponse(
-                    db: db,
-                    file: DeviceFile(db),
-                    limits: limits,
-                    now: now,
-                    comparesFingerprint: comparesFingerprint,
+                    db: db, file: DeviceFile(db), limits: limits, now: now, comparesFingerprint: comparesFingerprint,
                     consent: consent
                 ).apply(answer, to: outgoing, boundaries: boundaries, newID: newID)
                 try finally(applied)
             }
         } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_TRIGGER {
             throw TidemarkError(
-                .invalidResponse,
-                "A trigger of this file refuses the server's rows: \(error.message ?? "no reason").",
-                fix: "Nothing was changed, and the outbox is kept. Drop or change the trigger."
-            )
+                .invalidResponse, "A trigger of this file refuses the server's rows: \(error.message ?? "no reason").",
+                fix: "Nothing was changed, and the outbox is kept. Drop or change the trigger.")
         } catch let error as DatabaseError where AnswerCheck.isDataError(error) {
             throw AnswerCheck.inapplicable("\(error.message ?? "it does not fit the tables").")
         }
@@ -285,23 +246,16 @@ extension DeviceCore {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the response is no schema, or when the file's
     ///   tables and the zone's cannot sync; the outbox is kept.
     static func take(
-        schema answer: [UInt8],
-        in db: Database,
-        boundaries: KnownTransactions,
-        now: Date,
-        newID: @escaping () -> UUID
+        schema answer: [UInt8], in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws {
         let tables = try String.fetchOne(
             db,
             sql: "SELECT CASE WHEN json_valid(?1) AND json_type(?1, '$.tables') = 'array' THEN ?1 -> '$.tables' END",
-            arguments: [String(decoding: answer, as: UTF8.self)]
-        )
+            arguments: [String(decoding: answer, as: UTF8.self)])
         guard let tables else {
             throw TidemarkError(
-                .invalidResponse,
-                "The answer is no schema of a Tidemark server.",
-                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way."
-            )
+                .invalidResponse, "The answer is no schema of a Tidemark server.",
+                fix: "Nothing was changed. Check the URL; a network's sign-in page may be in the way.")
         }
         try Transaction.withoutForeignKeys(db) {
             try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).run(served: tables)
@@ -333,11 +287,7 @@ extension DeviceCore {
     ///
     /// It removes the change set's effects from the tables and replays the other pending changes.
     static func park(
-        _ error: TidemarkError,
-        in db: Database,
-        boundaries: KnownTransactions,
-        now: Date,
-        newID: @escaping () -> UUID
+        _ error: TidemarkError, in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
         try EngineConnection.prepare(db, schema: DeviceFile(db).schema)
@@ -346,12 +296,8 @@ extension DeviceCore {
             try StagingTables.clear(in: db)
             try DrainCapture(db: db, schema: file.schema).drain(boundaries: boundaries, now: now, newID: newID)
             let reason = Conflict.Reason(
-                table: error.place.table ?? "",
-                key: error.place.key,
-                columns: error.place.column.map { [$0] } ?? [],
-                rule: error.code.rawValue,
-                message: "\(error.message) \(error.fix)"
-            )
+                table: error.place.table ?? "", key: error.place.key, columns: error.place.column.map { [$0] } ?? [],
+                rule: error.code.rawValue, message: "\(error.message) \(error.fix)")
             let pending = PendingChanges(db: db, schema: file.schema)
             try DeviceFile.whileApplying(db) {
                 events = try UncapturedEdits(db: db, schema: file.schema, now: Timestamp.text(now), newID: newID)

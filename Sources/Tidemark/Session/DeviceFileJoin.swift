@@ -28,10 +28,7 @@ public struct DeviceFileJoin: Sendable {
     ///   - zone: The zone.
     ///   - environment: Time and randomness.
     public init(
-        transport: any Transport,
-        server: String,
-        zone: String = "main",
-        environment: SyncEngine.Environment = .system
+        transport: any Transport, server: String, zone: String = "main", environment: SyncEngine.Environment = .system
     ) {
         fetch = { try await transport.snapshot(zone: zone, since: $0, to: $1, progress: $2) }
         self.server = server
@@ -48,9 +45,7 @@ public struct DeviceFileJoin: Sendable {
     ///   - snapshot: Writes the zone's snapshot, decompressed, to a path; for instance by
     ///     `EmbeddedStore.writeSnapshot(to:)`.
     public init(
-        server: String,
-        zone: String = "main",
-        environment: SyncEngine.Environment = .system,
+        server: String, zone: String = "main", environment: SyncEngine.Environment = .system,
         snapshot: @escaping @Sendable (_ path: String) async throws -> Void
     ) {
         fetch = { _, path, _ in try await snapshot(path) }
@@ -104,10 +99,7 @@ public struct DeviceFileJoin: Sendable {
     }
 
     private func join(
-        path: String,
-        in scratch: ScratchFolder,
-        since base: DeltaBase?,
-        isShipped: Bool = false,
+        path: String, in scratch: ScratchFolder, since base: DeltaBase?, isShipped: Bool = false,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void,
         takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
@@ -171,9 +163,7 @@ public struct DeviceFileJoin: Sendable {
     /// - Throws: ``TidemarkCore/TidemarkError`` with the code `fileDamaged` if the unsent data is
     ///   unreadable, or cannot be synced from the new file; then there is no new file.
     public func rescue(
-        path: String,
-        damaged: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
+        path: String, damaged: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in }
     ) async throws -> RescuedDevice {
         let scratch = try ScratchFolder(for: path, id: environment.newID())
         defer { scratch.remove() }
@@ -194,9 +184,7 @@ public struct DeviceFileJoin: Sendable {
     }
 
     private func make(
-        _ scratch: String,
-        isShipped: Bool,
-        from snapshot: String,
+        _ scratch: String, isShipped: Bool, from snapshot: String,
         takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
         do { return try await fill(scratch, isShipped: isShipped, from: snapshot, takeOver: takeOver) } catch {
@@ -205,9 +193,7 @@ public struct DeviceFileJoin: Sendable {
     }
 
     private func fill(
-        _ scratch: String,
-        isShipped: Bool,
-        from snapshot: String,
+        _ scratch: String, isShipped: Bool, from snapshot: String,
         takeOver: @escaping @Sendable (Database) throws -> Void
     ) async throws -> DeviceStatus {
         let database = try DatabaseQueue(path: scratch)
@@ -219,11 +205,7 @@ public struct DeviceFileJoin: Sendable {
         let status = try await database.writeWithoutTransaction { db in
             try EngineConnection.flushCommits(of: db)
             _ = try TakeSnapshot(db: db, snapshotPath: snapshot, now: now, newID: newID).join(
-                device: newID(),
-                server: server,
-                zone: zone,
-                functions: functions
-            )
+                device: newID(), server: server, zone: zone, functions: functions)
             try takeOver(db)
             return try DeviceStatus(db)
         }

@@ -82,8 +82,7 @@ struct Laps: Hashable, Sendable {
     static func renew(newID: () -> UUID, in db: Database) throws {
         try db.execute(
             sql: "UPDATE tidemark_device SET device = ?, overruled = 0, lap = NULL, open_laps = '[]'",
-            arguments: [newID().uuidString.lowercased()]
-        )
+            arguments: [newID().uuidString.lowercased()])
         if planted(PlantedBug.keepsLentIDsOfCopy) { return }
         try DrawnIDs.startAnew(newID: newID, in: db)
     }

@@ -53,10 +53,7 @@ extension SyncEngine {
             guard !FitSchema.isNeeded(file), file.tables.problems.isEmpty else { return .rollback }
             try EngineConnection.prepare(db, schema: file.schema)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: commits.takeBoundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
+                boundaries: commits.takeBoundaries(), now: environment.now(), newID: environment.newID)
             isTaken = true
             return .commit
         }
@@ -83,10 +80,7 @@ extension SyncEngine {
                 var parked: [String] = []
                 try db.inTransaction(.immediate) {
                     parked = try DivideConflict(
-                        db: db,
-                        schema: DeviceFile(db).schema,
-                        limits: limits,
-                        now: environment.now(),
+                        db: db, schema: DeviceFile(db).schema, limits: limits, now: environment.now(),
                         newID: environment.newID
                     ).divide(conflict, boundaries: boundaries)
                     return .commit

@@ -51,10 +51,8 @@ extension SyncEngine {
             case .pause(let until) = reason
         else { return }
         var error = TidemarkError(
-            .rateLimited,
-            "The server asked this device to send nothing until \(until).",
-            fix: "Sync again then. Changes made here are kept, and sent later."
-        )
+            .rateLimited, "The server asked this device to send nothing until \(until).",
+            fix: "Sync again then. Changes made here are kept, and sent later.")
         error.retryAfterSeconds = seconds
         throw error
     }

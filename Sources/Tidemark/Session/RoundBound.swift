@@ -33,10 +33,8 @@ struct RoundBound: Sendable {
         last = mark
         guard repeats >= Self.repeatsMax else { return }
         throw TidemarkError(
-            .fileDamaged,
-            "The file does not keep what a sync changes: \(repeats) answers left it as it was.",
-            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-        )
+            .fileDamaged, "The file does not keep what a sync changes: \(repeats) answers left it as it was.",
+            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
     }
 
     private static func waiting(in db: Database) throws -> Mark {

@@ -15,10 +15,8 @@ extension SyncRound {
                 return nil
             }
             throw TidemarkError(
-                .schemaMismatch,
-                "This file's tables are others than the zone's, so their rows cannot be compared.",
-                fix: "Migrate the side that is behind, sync, and verify then."
-            )
+                .schemaMismatch, "This file's tables are others than the zone's, so their rows cannot be compared.",
+                fix: "Migrate the side that is behind, sync, and verify then.")
         }
         guard !comparison.isBehind, !needsConfirmation, case .request = need else { return nil }
         try db.inTransaction(.immediate) {
@@ -43,12 +41,7 @@ extension SyncRound {
         }
         guard var comparison else { return [] }
         let events = try comparison.apply(
-            answer,
-            to: question,
-            in: db,
-            environment: environment,
-            boundaries: boundaries()
-        )
+            answer, to: question, in: db, environment: environment, boundaries: boundaries())
         self.comparison = comparison
         guard comparison.isDone else { return events }
         verification = comparison.report

@@ -135,10 +135,8 @@ extension SyncRound {
             try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false
         else { return }
         throw TidemarkError(
-            .accountMismatch,
-            "The edits that wait in this file were made on a device of another user than the token.",
-            fix: "Sync once with a token of that user. Then the file can be used with this one."
-        )
+            .accountMismatch, "The edits that wait in this file were made on a device of another user than the token.",
+            fix: "Sync once with a token of that user. Then the file can be used with this one.")
     }
 
     /// Returns the error for a zone that the server does not show; it tells a person whose file has joined more.
@@ -146,10 +144,8 @@ extension SyncRound {
         let file = try DeviceFile(db)
         guard file.epoch != nil else { return error }
         return TidemarkError(
-            .unknownZone,
-            "The server has no zone \(file.zone) any more that you may read.",
-            fix: "Nothing was removed here, and unsent changes are kept. Ask the zone's owner, or sign in as a member."
-        )
+            .unknownZone, "The server has no zone \(file.zone) any more that you may read.",
+            fix: "Nothing was removed here, and unsent changes are kept. Ask the zone's owner, or sign in as a member.")
     }
 
     /// The codes with which the device itself refuses a change set before it sends it.
@@ -160,10 +156,8 @@ extension SyncRound {
         let report = try String.fetchOne(db, sql: "PRAGMA integrity_check(1)")
         guard let report, report != "ok" else { return }
         throw TidemarkError(
-            .fileDamaged,
-            "The file is damaged, so no answer can be applied: \(report).",
-            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-        )
+            .fileDamaged, "The file is damaged, so no answer can be applied: \(report).",
+            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
     }
 
     private func isWaiting(_ id: String, in db: Database) throws -> Bool {
@@ -185,9 +179,7 @@ extension SyncRound {
             let schema = try DeviceFile(db).schema
             try EngineConnection.prepare(db, schema: schema)
             isDivided = try DivideLargeSet(db: db, schema: schema, limits: core.limits).divide(
-                id,
-                newID: environment.newID
-            )
+                id, newID: environment.newID)
             return .commit
         }
         return isDivided
@@ -201,12 +193,7 @@ extension SyncRound {
             error = error.describing(size)
         }
         return try DeviceCore.park(
-            error,
-            in: db,
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        )
+            error, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     private mutating func require(_ need: Need, after error: TidemarkError) throws {
@@ -227,11 +214,7 @@ extension SyncRound {
         var isAccepted = false
         if case .approved = consent { isAccepted = true }
         comparison = RowComparison(
-            limits: core.limits,
-            replaces: true,
-            acceptsDeletion: isAccepted,
-            hasOtherHistory: hasOtherHistory
-        )
+            limits: core.limits, replaces: true, acceptsDeletion: isAccepted, hasOtherHistory: hasOtherHistory)
         // If a snapshot replaces the comparison, it is judged like one of another history.
         hasMismatch = true
     }

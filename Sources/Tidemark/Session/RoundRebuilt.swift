@@ -56,12 +56,8 @@ extension SyncRound {
         guard try ReplacedRows(db: db, schema: file.schema).question(zone: file.zone) == nil else { return [] }
         keptRows = nil
         need = .request
-        return try CaptureRebuilt(
-            db: db,
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        ).compareKept()
+        return try CaptureRebuilt(db: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
+            .compareKept()
     }
 
     /// Returns how many revisions an answer may have, so that it does not pass those of the kept rows.

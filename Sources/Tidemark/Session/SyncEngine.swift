@@ -42,9 +42,7 @@ public actor SyncEngine {
         ///
         /// Without `isRunning`, every other process counts as ended.
         public init(
-            now: @escaping @Sendable () -> Date,
-            newID: @escaping @Sendable () -> UUID,
-            process: Int32 = 0,
+            now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID, process: Int32 = 0,
             isRunning: @escaping @Sendable (Int32) -> Bool = { _ in false }
         ) {
             self.now = now
@@ -120,17 +118,9 @@ public actor SyncEngine {
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem at once,
     ///   ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public init(
-        _ database: any DatabaseWriter,
-        server: String,
-        zone: String = "main",
-        credentials: Credentials = .none,
-        user: String? = nil,
-        name: String? = nil,
-        transport: (any Transport)? = nil,
-        renames: [String: String] = [:],
-        independent: IndependentTables? = nil,
-        environment: Environment = .system,
-        limits: Limits = .standard,
+        _ database: any DatabaseWriter, server: String, zone: String = "main", credentials: Credentials = .none,
+        user: String? = nil, name: String? = nil, transport: (any Transport)? = nil, renames: [String: String] = [:],
+        independent: IndependentTables? = nil, environment: Environment = .system, limits: Limits = .standard,
         merges: [any RecordMerging] = []
     ) async throws {
         self.database = database
@@ -153,15 +143,8 @@ public actor SyncEngine {
                 }
                 try Transaction.withoutForeignKeys(db) {
                     try PrepareDevice(db: db).prepare(
-                        server: server,
-                        zone: zone,
-                        user: user,
-                        name: name,
-                        renames: renames,
-                        independent: independent,
-                        now: now(),
-                        newID: newID
-                    )
+                        server: server, zone: zone, user: user, name: name, renames: renames, independent: independent,
+                        now: now(), newID: newID)
                 }
                 let file = try DeviceFile(db)
                 return (file.user, file.name)
@@ -272,10 +255,7 @@ public actor SyncEngine {
             let file = try DeviceFile(db)
             try EngineConnection.prepare(db, schema: file.schema)
             try DrainCapture(db: db, schema: file.schema).drain(
-                boundaries: commits.takeBoundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
+                boundaries: commits.takeBoundaries(), now: environment.now(), newID: environment.newID)
             let rows = ConfirmedRows(db: db, file: file)
             return (rows.expectedFingerprint, try rows.computeFingerprint())
         }
@@ -285,16 +265,8 @@ public actor SyncEngine {
         -> Verification?
     {
         let session = SyncSession(
-            database: database,
-            transport: transport,
-            environment: environment,
-            limits: limits,
-            commits: commits,
-            merges: merges,
-            conditionalGetPolicy: conditionalGetPolicy,
-            meter: meter,
-            pushedChange: pushedChange
-        )
+            database: database, transport: transport, environment: environment, limits: limits, commits: commits,
+            merges: merges, conditionalGetPolicy: conditionalGetPolicy, meter: meter, pushedChange: pushedChange)
         let round = Task { [eventHub] in try await session.run(purpose) { eventHub.send($0) } }
         running.insert(round)
         defer {
@@ -363,9 +335,7 @@ public actor SyncEngine {
     ///   deletion would take along records that it does not show; another ``TidemarkCore/TidemarkError`` if there is no
     ///   such conflict, if it depends on another parked one, or if a retried change no longer fits the rows.
     @discardableResult public func resolve(
-        _ conflict: Conflict,
-        with resolution: Resolution,
-        takenIDs: TakenIDs = .refuse
+        _ conflict: Conflict, with resolution: Resolution, takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] {
         try await resolve(conflict.id, resolution, seen: .shown(conflict), takenIDs: takenIDs)
     }
@@ -381,9 +351,7 @@ public actor SyncEngine {
     /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
     /// - Throws: As with the conflict that the app has shown.
     @discardableResult public func resolve(
-        _ conflict: Conflict.ID,
-        with resolution: Resolution,
-        takenIDs: TakenIDs = .refuse
+        _ conflict: Conflict.ID, with resolution: Resolution, takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] {
         try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs)
     }
@@ -399,10 +367,7 @@ public actor SyncEngine {
     /// `decide` gets a conflict that builds on it, with the records that a retry would create again, and returns the
     /// version to keep; without it, all stay parked. Throws as for one conflict, or what `decide` throws.
     package func resolve(
-        _ id: Conflict.ID,
-        with resolution: Resolution,
-        seen: Seen,
-        takenIDs: TakenIDs,
+        _ id: Conflict.ID, with resolution: Resolution, seen: Seen, takenIDs: TakenIDs,
         dependents decide: (@Sendable (Conflict, [Conflict.Record]) throws -> Resolution)?
     ) async throws -> ResolvedChain {
         try await database.typingStorage {

@@ -53,8 +53,7 @@ struct SyncLock: Sendable {
                 throw TidemarkError(
                     .syncInProgress,
                     "Process \(process) is syncing this file, until \(Timestamp.text(until)) at the latest.",
-                    fix: "Wait for it; its next round sends the edits made here."
-                )
+                    fix: "Wait for it; its next round sends the edits made here.")
             }
         }
     }

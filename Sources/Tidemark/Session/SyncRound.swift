@@ -112,11 +112,8 @@ package struct SyncRound: Sendable {
     /// by table. Without `sendsConditionalGet`, the device sends no conditional GET. It sends no request that
     /// `pushedChange` answers. `onRecords` follows the records of a snapshot into the tables.
     package init(
-        for purpose: Purpose = .sync(acceptingMassDeletion: false),
-        sendsConditionalGet: Bool = true,
-        limits: Limits,
-        environment: SyncEngine.Environment,
-        merges: [String: any RecordMerging] = [:],
+        for purpose: Purpose = .sync(acceptingMassDeletion: false), sendsConditionalGet: Bool = true, limits: Limits,
+        environment: SyncEngine.Environment, merges: [String: any RecordMerging] = [:],
         pushedChange: PushedChange? = nil,
         onRecords: @escaping @Sendable (_ records: Int, _ total: Int) -> Void = { _, _ in },
         boundaries: @escaping @Sendable () -> KnownTransactions
@@ -204,14 +201,8 @@ package struct SyncRound: Sendable {
         var renumbered = RenumberTaken.Outcome()
         do {
             applied = try core.apply(
-                answer,
-                to: outgoing,
-                in: db,
-                boundaries: boundaries(),
-                comparesFingerprint: !isComparing,
-                consent: consent,
-                now: environment.now(),
-                newID: environment.newID
+                answer, to: outgoing, in: db, boundaries: boundaries(), comparesFingerprint: !isComparing,
+                consent: consent, now: environment.now(), newID: environment.newID
             ) { applied in
                 // In the answer's transaction, so that no program sees the rows without these edits.
                 if !isComparing, !applied.isStale, try applied.hasConflicts || RenumberTaken.mayBeNeeded(in: db) {
@@ -249,14 +240,8 @@ package struct SyncRound: Sendable {
         var recall: Recall?
         if case .snapshot(let answer) = need { recall = answer }
         var snapshot = TakeSnapshot(
-            db: db,
-            snapshotPath: path,
-            boundaries: boundaries(),
-            recall: recall,
-            limits: core.limits,
-            now: environment.now(),
-            newID: environment.newID
-        )
+            db: db, snapshotPath: path, boundaries: boundaries(), recall: recall, limits: core.limits,
+            now: environment.now(), newID: environment.newID)
         if case .comparison = need {
             need = .request
             switch try snapshot.compareRebuilt() {
@@ -300,12 +285,7 @@ package struct SyncRound: Sendable {
     package mutating func applySchema(_ answer: [UInt8], in db: Database) throws {
         need = .request
         try DeviceCore.take(
-            schema: answer,
-            in: db,
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        )
+            schema: answer, in: db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     /// Ends the round early and releases the lock, so that other processes can sync at once.
@@ -329,10 +309,7 @@ package struct SyncRound: Sendable {
     private mutating func requireSchema() throws {
         guard schemasTaken < Self.schemasMax else {
             throw TidemarkError(
-                .unavailable,
-                "The zone's tables are being altered all the time.",
-                fix: "Sync again in a moment."
-            )
+                .unavailable, "The zone's tables are being altered all the time.", fix: "Sync again in a moment.")
         }
         schemasTaken += 1
         need = .schema
@@ -349,16 +326,9 @@ package struct SyncRound: Sendable {
 
     private mutating func prepare(_ db: Database) throws -> DeviceCore.Outgoing {
         var outgoing = try core.prepareRequest(
-            db,
-            boundaries: boundaries(),
-            changeSetsMax: isReceivingOnly ? 0 : changeSetsMax,
-            revisionsMax: try revisionsMax(db),
-            checksRows: comparison == nil,
-            takesDelta: takesDelta,
-            takesIds: takesIds,
-            now: environment.now(),
-            newID: environment.newID
-        )
+            db, boundaries: boundaries(), changeSetsMax: isReceivingOnly ? 0 : changeSetsMax,
+            revisionsMax: try revisionsMax(db), checksRows: comparison == nil, takesDelta: takesDelta,
+            takesIds: takesIds, now: environment.now(), newID: environment.newID)
         if let pushedChange, pushedChange.since == outgoing.conditionalGet?.tag {
             outgoing.pushedAnswer = pushedChange.answer
         }
@@ -370,10 +340,7 @@ package struct SyncRound: Sendable {
     /// Gives new ids to refused new records whose drawn id is taken; this sync sends them.
     private func renumberTaken(in db: Database) throws -> RenumberTaken.Outcome {
         try RenumberTaken(db: db, schema: DeviceFile(db).schema).run(
-            boundaries: boundaries(),
-            now: environment.now(),
-            newID: environment.newID
-        )
+            boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
     /// Merges refused change sets by the app's functions; this sync sends the results.
@@ -381,10 +348,7 @@ package struct SyncRound: Sendable {
         var mergedIDs: [String] = []
         try db.inTransaction(.immediate) {
             mergedIDs = try MergeConflicts(db: db, schema: DeviceFile(db).schema, merges: merges, limits: limits).run(
-                boundaries: boundaries(),
-                now: environment.now(),
-                newID: environment.newID
-            )
+                boundaries: boundaries(), now: environment.now(), newID: environment.newID)
             if isEven, mergedIDs.isEmpty { try lock.release(db) }
             return .commit
         }

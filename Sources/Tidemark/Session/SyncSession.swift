@@ -27,12 +27,8 @@ struct SyncSession: Sendable {
     func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (DeviceEvent) -> Void) async throws -> Verification? {
         let commits = commits
         var round = SyncRound(
-            for: purpose,
-            sendsConditionalGet: conditionalGetPolicy.update { $0.beginSync() },
-            limits: limits,
-            environment: environment,
-            merges: merges,
-            pushedChange: pushedChange,
+            for: purpose, sendsConditionalGet: conditionalGetPolicy.update { $0.beginSync() }, limits: limits,
+            environment: environment, merges: merges, pushedChange: pushedChange,
             onRecords: { [meter] in meter.applied($0, of: $1) }
         ) { commits.takeBoundaries() }
         defer { conditionalGetPolicy.update { [round] in $0.record(round.conditionalGetOutcome) } }
@@ -73,10 +69,7 @@ struct SyncSession: Sendable {
                     try await takeSnapshot(of: zone, since: base, &round).forEach(tell)
                 case .askHistory(let question):
                     let answer = try await transport.history(
-                        zone: question.zone,
-                        table: question.table,
-                        key: question.path
-                    )
+                        zone: question.zone, table: question.table, key: question.path)
                     try await advance(&round) { try $0.applyHistory(answer, to: question, in: $1) }.forEach(tell)
                 case .fetchSchema(let zone):
                     let schema = try await transport.schema(zone: zone)
@@ -101,8 +94,7 @@ struct SyncSession: Sendable {
 
     /// Runs one step of the state machine on the database's thread.
     private func advance<Result: Sendable>(
-        _ round: inout SyncRound,
-        _ body: @escaping @Sendable (inout SyncRound, Database) throws -> Result
+        _ round: inout SyncRound, _ body: @escaping @Sendable (inout SyncRound, Database) throws -> Result
     ) async throws -> Result {
         let start = round
         let (next, result) = try await database.writeWithoutTransaction { db in

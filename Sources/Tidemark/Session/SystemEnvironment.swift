@@ -19,8 +19,7 @@ extension Credentials {
     ///   - signIn: Returns a sign-in token that the person has given; nil if there is none.
     /// - Returns: Credentials that send the stored token.
     public static func stored(
-        in store: any TokenStore,
-        signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
+        in store: any TokenStore, signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
     ) -> Credentials {
         stored(in: store, now: { Date() }, newID: { UUID() }, signIn: signIn)
     }

@@ -70,10 +70,8 @@ public struct FileTokenStore: TokenStore {
             switch problem {
             case .readableByOthers:
                 throw TidemarkError(
-                    .unusableFile,
-                    "Other users of this machine can read the tokens in \(file.path).",
-                    fix: "Run `chmod 600 \(file.path)`. If others use this machine, sign out and sign in again."
-                )
+                    .unusableFile, "Other users of this machine can read the tokens in \(file.path).",
+                    fix: "Run `chmod 600 \(file.path)`. If others use this machine, sign out and sign in again.")
             case .unusable(let reason): throw unusable(reason)
             }
         } catch { throw unusable("is damaged") }
@@ -81,9 +79,7 @@ public struct FileTokenStore: TokenStore {
 
     private func unusable(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .unusableFile,
-            "The file with this machine's tokens, \(file.path), \(reason).",
-            fix: "Remove it, and sign in again."
-        )
+            .unusableFile, "The file with this machine's tokens, \(file.path), \(reason).",
+            fix: "Remove it, and sign in again.")
     }
 }

@@ -56,10 +56,7 @@ struct PrivateFile: Sendable {
     func makeFolder() throws(TidemarkError) {
         do {
             try FileManager.default.createDirectory(
-                atPath: folder,
-                withIntermediateDirectories: true,
-                attributes: [.posixPermissions: 0o700]
-            )
+                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch { throw PartFile.unwritable(folder, error.localizedDescription) }
     }
 

@@ -14,10 +14,8 @@ extension HTTPTransport {
     @concurrent public func signOut() async throws {
         guard let keeper = exchange.tokens as? TokenKeeper, try keeper.isSignedIn() else {
             throw TidemarkError(
-                .invalidArgument,
-                "No token of \(address.hostAndPort) is stored here.",
-                fix: "There is nothing to sign out of; a token given by other means is ended at its source."
-            )
+                .invalidArgument, "No token of \(address.hostAndPort) is stored here.",
+                fix: "There is nothing to sign out of; a token given by other means is ended at its source.")
         }
         var request = HTTPClientRequest(url: address.url(path: "token"))
         request.method = .DELETE

@@ -22,11 +22,7 @@ struct TokenExchange: Sendable {
     /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that the server does not accept.
     func run(_ token: String, device: String) async throws -> TokenKeeper.NewToken {
         let exchange = HTTPExchange(
-            address: address,
-            tokens: ProvidedTokens { _ in token },
-            tls: tls,
-            responseBytesMax: Self.answerBytesMax
-        )
+            address: address, tokens: ProvidedTokens { _ in token }, tls: tls, responseBytesMax: Self.answerBytesMax)
         var request = HTTPClientRequest(url: address.url(path: "token"))
         request.method = .POST
         request.headers.add(name: "Content-Type", value: "application/json")

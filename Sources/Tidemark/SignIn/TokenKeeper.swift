@@ -40,12 +40,8 @@ final class TokenKeeper: TokenSource {
     static let rotationPause: Int64 = 600_000
 
     init(
-        _ store: any TokenStore,
-        address: ServerAddress,
-        signIn: @escaping SignIn,
-        now: @escaping @Sendable () -> Date,
-        newID: @escaping @Sendable () -> UUID,
-        exchange: @escaping Exchange
+        _ store: any TokenStore, address: ServerAddress, signIn: @escaping SignIn, now: @escaping @Sendable () -> Date,
+        newID: @escaping @Sendable () -> UUID, exchange: @escaping Exchange
     ) {
         self.store = store
         self.address = address
@@ -141,10 +137,8 @@ final class TokenKeeper: TokenSource {
         guard let offer else { return false }
         guard let id = SignInToken.id(of: offer) else {
             throw TidemarkError(
-                .invalidArgument,
-                "The text is no sign-in token, which begins with tmu_.",
-                fix: "Give the sign-in token of the server's operator; give another kind of token by --token-file."
-            )
+                .invalidArgument, "The text is no sign-in token, which begins with tmu_.",
+                fix: "Give the sign-in token of the server's operator; give another kind of token by --token-file.")
         }
         return memory.withLock { memory in
             // A later sign-in may replace the token while this process still has the old offer.
@@ -165,10 +159,8 @@ final class TokenKeeper: TokenSource {
         } catch let error as TidemarkError where error.code == .signInNeeded {
             let other = stored.map { ", or go on as \($0.user) without it" } ?? ""
             throw TidemarkError(
-                .signInNeeded,
-                "\(address.hostAndPort) does not accept this sign-in token.",
-                fix: "It works once, and for a limited time: have the server's operator issue another one\(other)."
-            )
+                .signInNeeded, "\(address.hostAndPort) does not accept this sign-in token.",
+                fix: "It works once, and for a limited time: have the server's operator issue another one\(other).")
         }
     }
 
@@ -198,12 +190,7 @@ final class TokenKeeper: TokenSource {
         let new = try await exchange(token, device)
         _ = try Credentials.token(new.token)
         let stored = StoredToken(
-            token: new.token,
-            user: new.user,
-            issued: milliseconds,
-            expires: new.expires,
-            device: device,
-            signIn: signIn
+            token: new.token, user: new.user, issued: milliseconds, expires: new.expires, device: device, signIn: signIn
         )
         try store.store(stored, of: address.origin)
     }

@@ -27,9 +27,7 @@ final class LatestValues<Value: Sendable>: Sendable {
 
     /// Creates a reader; `read` returns nil when its source is gone.
     init(
-        of database: any DatabaseWriter,
-        after signal: ChangeSignal,
-        read: @escaping @Sendable () async throws -> Value?
+        of database: any DatabaseWriter, after signal: ChangeSignal, read: @escaping @Sendable () async throws -> Value?
     ) {
         self.database = database
         self.signal = signal

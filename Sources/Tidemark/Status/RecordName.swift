@@ -32,11 +32,9 @@ public struct RecordName: Hashable, Sendable {
             let value = values[column] ?? values.first { $0.key.lowercased() == column.lowercased() }?.value
             guard let value, !value.isNull else {
                 throw TidemarkError(
-                    .invalidKey,
-                    "The record has no value in the key column \(column).",
+                    .invalidKey, "The record has no value in the key column \(column).",
                     fix: "Insert the record first, and name it by the id that it then has.",
-                    place: .init(table: table.name, column: column)
-                )
+                    place: .init(table: table.name, column: column))
             }
             return value
         }
@@ -52,10 +50,8 @@ public struct RecordName: Hashable, Sendable {
         let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else {
             throw TidemarkError(
-                .invalidKey,
-                "\(path) names no record.",
-                fix: "Write TABLE/KEY, for instance player/7, or city/DE,7 for a key of several columns."
-            )
+                .invalidKey, "\(path) names no record.",
+                fix: "Write TABLE/KEY, for instance player/7, or city/DE,7 for a key of several columns.")
         }
         let table = try Self.table(parts[0].removingPercentEncoding ?? String(parts[0]), in: schema)
         let key = try RecordPath.key(parts[1], of: table) { $0.removingPercentEncoding }
@@ -76,11 +72,9 @@ public struct RecordName: Hashable, Sendable {
             }
         guard fits else {
             throw TidemarkError(
-                .invalidKey,
-                "The key does not fit the table's key columns: \(table.key.joined(separator: ", ")).",
+                .invalidKey, "The key does not fit the table's key columns: \(table.key.joined(separator: ", ")).",
                 fix: "Name the record by one value for each key column, in their order.",
-                place: .init(table: table.name, key: key.json)
-            )
+                place: .init(table: table.name, key: key.json))
         }
         return RecordName(table.name, key)
     }
@@ -89,11 +83,8 @@ public struct RecordName: Hashable, Sendable {
         let found = schema.byName[name] ?? schema.tables.first { $0.name.lowercased() == name.lowercased() }
         guard let found else {
             throw TidemarkError(
-                .unknownTable,
-                "The file has no synced table of this name.",
-                fix: "`tidemark schema FILE` names the tables that do not sync, and why.",
-                place: .init(table: name)
-            )
+                .unknownTable, "The file has no synced table of this name.",
+                fix: "`tidemark schema FILE` names the tables that do not sync, and why.", place: .init(table: name))
         }
         return found
     }

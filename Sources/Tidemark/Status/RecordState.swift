@@ -61,15 +61,15 @@ extension SyncEngine {
     /// The state of a record of the app now, and each other one that it gets.
     ///
     /// As with the record's name.
-    public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(
-        of record: Record
-    ) -> AsyncThrowingStream<RecordState, any Error> {
+    public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(of record: Record)
+        -> AsyncThrowingStream<RecordState, any Error>
+    {
         states { try RecordName(of: record, in: $0) }
     }
 
-    private nonisolated func states(
-        _ name: @escaping @Sendable (SyncSchema) throws -> RecordName
-    ) -> AsyncThrowingStream<RecordState, any Error> {
+    private nonisolated func states(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName)
+        -> AsyncThrowingStream<RecordState, any Error>
+    {
         let values = LatestValues(of: database, after: commits.signal) { [weak self] in
             try await self?.state(name)
         }
@@ -129,10 +129,8 @@ private struct StateView {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
         let row = try Row.fetchOne(
             db.cachedStatement(
-                sql: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?"
-            ),
-            arguments: [key]
-        )
+                sql: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?"),
+            arguments: [key])
         guard let row else { return try isCaptured(key) ? .waiting(since: nil) : nil }
         switch try row.value(0) as String {
         case "conflict": return .conflict(try row.value(2))
@@ -147,7 +145,6 @@ private struct StateView {
         let isKey = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
         return try Bool.fetchOne(
             db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))"),
-            arguments: StatementArguments(CanonicalJSON.parts(of: key))
-        ) ?? false
+            arguments: StatementArguments(CanonicalJSON.parts(of: key))) ?? false
     }
 }

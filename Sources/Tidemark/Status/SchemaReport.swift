@@ -43,13 +43,10 @@ public struct SchemaReport: Hashable, Sendable, Codable {
         tables = file.schema.tables.map { table in
             let unserved = difference.unservedColumns[table.name, default: []].map(\.name)
             return Table(
-                name: table.name,
-                columns: table.columns.map(\.name).filter { !unserved.contains($0) },
+                name: table.name, columns: table.columns.map(\.name).filter { !unserved.contains($0) },
                 unknownColumns: difference.unknownColumns[table.name, default: []].map(\.name),
-                unservedColumns: unserved,
-                renamed: difference.wireNames[table.name, default: [:]],
-                changesIDs: table.keyKind == .integer && !table.isAutoincrement && !table.hasRowidKey
-            )
+                unservedColumns: unserved, renamed: difference.wireNames[table.name, default: [:]],
+                changesIDs: table.keyKind == .integer && !table.isAutoincrement && !table.hasRowidKey)
         }
         unknownTables = difference.unknownTables.map(\.name)
         unservedTables = difference.unservedTables.map(\.name).filter { $0 != MigratorTable.name }

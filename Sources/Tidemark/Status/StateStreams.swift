@@ -9,9 +9,7 @@ extension SyncEngine {
     /// Each access returns a new stream, which begins at once. Only the latest status waits for a slow reader. The
     /// stream ends with the engine.
     public nonisolated var statuses: AsyncStream<DeviceStatus> {
-        AsyncStream(
-            LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.status() }
-        )
+        AsyncStream(LatestValues(of: database, after: commits.signal) { [weak self] in try await self?.status() })
     }
 
     /// The parked conflicts now, and the list after each change of it.

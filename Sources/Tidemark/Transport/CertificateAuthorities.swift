@@ -12,10 +12,8 @@ enum CertificateAuthorities {
         }
         guard !certificates.isEmpty else {
             throw TidemarkError(
-                .unusableFile,
-                "No certificate can be read from \(path).",
-                fix: "Give a file of certificates in PEM: -----BEGIN CERTIFICATE-----."
-            )
+                .unusableFile, "No certificate can be read from \(path).",
+                fix: "Give a file of certificates in PEM: -----BEGIN CERTIFICATE-----.")
         }
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.trustRoots = .certificates(certificates)

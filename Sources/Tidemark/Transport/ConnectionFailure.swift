@@ -15,17 +15,14 @@ extension HTTPExchange {
         case GzipError.tooLarge(let bytesMax):
             // Not `tooLarge`: that code is about the request, but this answer is too large.
             TidemarkError(
-                .invalidResponse,
-                "The answer of \(address.hostAndPort) holds more than \(bytesMax) bytes.",
-                fix: "Have the server send less at a time, or raise this device's limit."
-            )
+                .invalidResponse, "The answer of \(address.hostAndPort) holds more than \(bytesMax) bytes.",
+                fix: "Have the server send less at a time, or raise this device's limit.")
         case is GzipError: address.foreign("damaged gzip")
         case let error as HTTPParserError where error != .invalidEOFState:
             address.foreign(
                 "something else than HTTP",
                 fix: address.isPlain
-                    ? "Check the address; if the server speaks TLS, begin it with https://." : "Check the address."
-            )
+                    ? "Check the address; if the server speaks TLS, begin it with https://." : "Check the address.")
         default: address.unreachable(cause(error))
         }
     }

@@ -74,9 +74,7 @@ public struct Credentials: Sendable {
     ///     then it may ask the person. A sign-in token that the device has exchanged has no effect.
     /// - Returns: Credentials that send the stored token, over TLS or to this machine only.
     public static func stored(
-        in store: any TokenStore,
-        now: @escaping @Sendable () -> Date,
-        newID: @escaping @Sendable () -> UUID,
+        in store: any TokenStore, now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID,
         signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
     ) -> Credentials {
         Credentials(source: .stored(Stored(store: store, now: now, newID: newID, signIn: signIn)))
@@ -98,13 +96,9 @@ public struct Credentials: Sendable {
             ProvidedTokens { isRefused in try await Self.token(for: isRefused ? .refused : .request, provide) }
         case .stored(let stored):
             TokenKeeper(
-                stored.store,
-                address: address,
+                stored.store, address: address,
                 signIn: { isRefused in try await Self.token(for: isRefused ? .refused : .request, stored.signIn) },
-                now: stored.now,
-                newID: stored.newID,
-                exchange: exchange
-            )
+                now: stored.now, newID: stored.newID, exchange: exchange)
         }
     }
 
@@ -117,10 +111,8 @@ public struct Credentials: Sendable {
             guard !(error is CancellationError), !Task.isCancelled else { throw CancellationError() }
             // The error's text may hold a secret, so only its type is reported.
             throw TidemarkError(
-                .signInNeeded,
-                "The app's credentials gave no token, but an error of type \(type(of: error)).",
-                fix: "Sign in again. Changes made here are kept, and sent later."
-            )
+                .signInNeeded, "The app's credentials gave no token, but an error of type \(type(of: error)).",
+                fix: "Sign in again. Changes made here are kept, and sent later.")
         }
         if let token { try check(token) }
         return token
@@ -145,9 +137,7 @@ public struct Credentials: Sendable {
             return
         }
         throw TidemarkError(
-            .invalidArgument,
-            "The bearer token \(reason).",
-            fix: "Give the token alone, as one line of visible ASCII characters."
-        )
+            .invalidArgument, "The bearer token \(reason).",
+            fix: "Give the token alone, as one line of visible ASCII characters.")
     }
 }

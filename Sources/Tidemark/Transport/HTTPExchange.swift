@@ -49,9 +49,7 @@ struct HTTPExchange: Sendable {
     ///
     /// - Throws: The server's ``TidemarkError``, one about the connection, or `CancellationError`.
     func answer<Value>(
-        to request: HTTPClientRequest,
-        over client: HTTPClient? = nil,
-        orStatus other: HTTPResponseStatus = .ok,
+        to request: HTTPClientRequest, over client: HTTPClient? = nil, orStatus other: HTTPResponseStatus = .ok,
         read: (HTTPClientResponse) async throws -> Value
     ) async throws -> Value {
         do {
@@ -161,16 +159,12 @@ struct HTTPExchange: Sendable {
         case .forbidden: return address.notAllowed(hasToken: hasToken)
         case .tooManyRequests:
             return TidemarkError(
-                .rateLimited,
-                "\(address.hostAndPort) admits no more requests of this device for now (429).",
-                fix: "Wait, and sync less often. Changes made here are kept, and sent later."
-            )
+                .rateLimited, "\(address.hostAndPort) admits no more requests of this device for now (429).",
+                fix: "Wait, and sync less often. Changes made here are kept, and sent later.")
         case .payloadTooLarge:
             return TidemarkError(
-                .tooLarge,
-                "\(address.hostAndPort) takes no request of this size (413).",
-                fix: "Send less at a time, or have the server's limit raised."
-            )
+                .tooLarge, "\(address.hostAndPort) takes no request of this size (413).",
+                fix: "Send less at a time, or have the server's limit raised.")
         default: return nil
         }
     }

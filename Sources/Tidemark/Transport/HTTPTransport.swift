@@ -38,12 +38,8 @@ public struct HTTPTransport: Transport {
     ///   `http` to another machine; ``TidemarkCore/ErrorCode/unusableFile`` for a file without
     ///   certificates.
     public init(
-        url: String,
-        limits: Limits = .standard,
-        snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault,
-        credentials: Credentials = .none,
-        user: String? = nil,
-        certificateAuthorities: String? = nil
+        url: String, limits: Limits = .standard, snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault,
+        credentials: Credentials = .none, user: String? = nil, certificateAuthorities: String? = nil
     ) throws(TidemarkError) {
         address = try ServerAddress(url)
         if credentials.isAlwaysSent { try address.requireSecrecy() }
@@ -54,10 +50,7 @@ public struct HTTPTransport: Transport {
         exchange = HTTPExchange(
             address: address,
             tokens: credentials.source(for: address, exchange: TokenExchange(address: address, tls: tls).run),
-            user: user,
-            tls: tls,
-            responseBytesMax: limits.responseBytesMax
-        )
+            user: user, tls: tls, responseBytesMax: limits.responseBytesMax)
         self.snapshotBytesMax = snapshotBytesMax
     }
 
@@ -120,9 +113,7 @@ public struct HTTPTransport: Transport {
     /// the suffix `.part`, and a failure or cancellation removes it. After a broken connection, the
     /// download resumes at the next byte.
     @concurrent public func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         // All three consist of characters that are valid in a URL.
@@ -130,11 +121,8 @@ public struct HTTPTransport: Transport {
             "?since=\($0.revision)" + ($0 == .nothing ? "" : "&epoch=\($0.epoch)&schema=\($0.schema)")
         }
         let download = SnapshotDownload(
-            exchange: exchange,
-            url: address.url(zone: zone, path: "snapshot") + (query ?? ""),
-            path: path,
-            bytesMax: snapshotBytesMax
-        )
+            exchange: exchange, url: address.url(zone: zone, path: "snapshot") + (query ?? ""), path: path,
+            bytesMax: snapshotBytesMax)
         try await download.run(progress: progress)
     }
 
@@ -155,10 +143,7 @@ public struct HTTPTransport: Transport {
 
     /// Listens to `GET /events` until the stream ends or falls silent.
     @concurrent public func listen(
-        zone: String,
-        device: String,
-        from revision: ZoneRevision?,
-        heard: @Sendable (PushEvent) -> Void
+        zone: String, device: String, from revision: ZoneRevision?, heard: @Sendable (PushEvent) -> Void
     ) async throws {
         let url = address.url(zone: zone, path: "events", device: device)
         var request = HTTPClientRequest(url: url)

@@ -68,7 +68,6 @@ struct PartFile: Sendable {
         return TidemarkError(
             FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,
             "Cannot write \(path): \(reason).",
-            fix: "Check that the directory exists and can be written, and that the disk has room."
-        )
+            fix: "Check that the directory exists and can be written, and that the disk has room.")
     }
 }

@@ -59,10 +59,8 @@ struct ServerAddress: Hashable, Sendable {
 
     private static func invalid(_ url: String, _ reason: String) -> TidemarkError {
         TidemarkError(
-            .invalidArgument,
-            "The server's URL \(url) \(reason).",
-            fix: "Write it like http://localhost:8080 or https://sync.example.com."
-        )
+            .invalidArgument, "The server's URL \(url) \(reason).",
+            fix: "Write it like http://localhost:8080 or https://sync.example.com.")
     }
 }
 
@@ -78,10 +76,8 @@ extension ServerAddress {
     func requireSecrecy() throws(TidemarkError) {
         guard isReadableOnTheWay else { return }
         throw TidemarkError(
-            .invalidArgument,
-            "Others on the network could read the token on its way to \(hostAndPort).",
-            fix: "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file)."
-        )
+            .invalidArgument, "Others on the network could read the token on its way to \(hostAndPort).",
+            fix: "Use https:// for a server on another machine, or give no token (TIDEMARK_TOKEN, --token-file).")
     }
 
     /// Makes the error for status 401 of a server or proxy.
@@ -93,19 +89,15 @@ extension ServerAddress {
             hasToken
                 ? "\(hostAndPort) does not accept the token of this device (401).\(asks)"
                 : "\(hostAndPort) requires a token, and this device has none (401).\(asks)",
-            fix:
-                "Sign in\(hasToken ? " again" : ""), or give a \(hasToken ? "valid " : "")token "
-                + "by TIDEMARK_TOKEN or --token-file. \(Self.comfort)"
-        )
+            fix: "Sign in\(hasToken ? " again" : ""), or give a \(hasToken ? "valid " : "")token "
+                + "by TIDEMARK_TOKEN or --token-file. \(Self.comfort)")
     }
 
     /// Makes the error for status 403 of a server or proxy.
     func notAllowed(hasToken: Bool) -> TidemarkError {
         TidemarkError(
-            .notAllowed,
-            "\(hostAndPort) does not let this device in (403)\(hasToken ? ", whose token it knows" : "").",
-            fix: "Ask the server's operator for access, or sign in as a user with access. \(Self.comfort)"
-        )
+            .notAllowed, "\(hostAndPort) does not let this device in (403)\(hasToken ? ", whose token it knows" : "").",
+            fix: "Ask the server's operator for access, or sign in as a user with access. \(Self.comfort)")
     }
 
     /// Makes the error for an answer that is not Tidemark's.
@@ -115,9 +107,6 @@ extension ServerAddress {
             + "open a page in a browser, log in, and try again."
     ) -> TidemarkError {
         TidemarkError(
-            .invalidResponse,
-            "\(hostAndPort) answered with \(what), which is not Tidemark's answer.",
-            fix: fix
-        )
+            .invalidResponse, "\(hostAndPort) answered with \(what), which is not Tidemark's answer.", fix: fix)
     }
 }

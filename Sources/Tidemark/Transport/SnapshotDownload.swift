@@ -52,8 +52,7 @@ struct SnapshotDownload {
 
     /// Requests the missing bytes, and comes back as long as the server is still writing the file.
     private func attemptOnceWritten(
-        _ intake: SnapshotIntake,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+        _ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws -> Ending {
         for _ in 0..<Self.returnsMax {
             do { return try await attempt(intake, progress: progress) } catch let error as TidemarkError
@@ -86,8 +85,7 @@ struct SnapshotDownload {
 
     /// Copies an answer's body to the intake.
     private func copy(
-        _ response: HTTPClientResponse,
-        to intake: SnapshotIntake,
+        _ response: HTTPClientResponse, to intake: SnapshotIntake,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws -> Ending {
         let start = intake.received

@@ -60,8 +60,7 @@ final class SnapshotIntake {
             TidemarkError(
                 .storageFailed,
                 "The snapshot has \(bytes >> 20) MiB, and the disk has \(free >> 20) MiB of free space.",
-                fix: "Free twice as much as the snapshot has, and try again."
-            )
+                fix: "Free twice as much as the snapshot has, and try again.")
         }
     }
 

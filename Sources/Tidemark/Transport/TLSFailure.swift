@@ -28,8 +28,7 @@ extension HTTPExchange {
             return address.unreachable(
                 "its certificate is not trusted here, or not valid today",
                 fix: "Check the certificate and this machine's clock. Name a certificate authority of your own "
-                    + "with --ca-file or TIDEMARK_CA_FILE, in Swift with HTTPTransport(certificateAuthorities:)."
-            )
+                    + "with --ca-file or TIDEMARK_CA_FILE, in Swift with HTTPTransport(certificateAuthorities:).")
         }
         if stack.contains(.eofDuringHandshake) {
             return address.unreachable("the connection was cut before TLS was agreed on")

@@ -27,11 +27,8 @@ public protocol Transport: Sendable {
     /// `progress` gets the compressed bytes received so far, and their total if known. Both restart if
     /// the server has another file after a broken connection.
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
-    ) async throws
+        zone: String, since base: DeltaBase?, to path: String,
+        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws
 
     /// Fetches the statements that create the zone's tables, as decompressed JSON.
     func schema(zone: String) async throws -> [UInt8]
@@ -67,27 +64,21 @@ extension Transport {
 
     /// Downloads the snapshot of all rows.
     public func snapshot(
-        zone: String,
-        to path: String,
-        progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
+        zone: String, to path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws { try await snapshot(zone: zone, since: nil, to: path, progress: progress) }
 
     /// Throws: by default a transport has no conditional GET, and the device sends the whole request.
     public func news(zone: String, device: String, since tag: ZoneTag) async throws -> [UInt8]? {
         throw TidemarkError(
-            .unknownPath,
-            "This way to the server carries no short questions.",
-            fix: "Nothing is lost: the device asks in full."
-        )
+            .unknownPath, "This way to the server carries no short questions.",
+            fix: "Nothing is lost: the device asks in full.")
     }
 
     /// Throws: by default a transport has no histories, and the device keeps both versions as a conflict.
     public func history(zone: String, table: String, key: String) async throws -> [UInt8] {
         throw TidemarkError(
-            .unknownPath,
-            "This way to the server carries no histories of records.",
-            fix: "Nothing is lost: values that may be edits become conflicts."
-        )
+            .unknownPath, "This way to the server carries no histories of records.",
+            fix: "Nothing is lost: values that may be edits become conflicts.")
     }
 
     /// Throws: by default a transport has no events, and the device asks at intervals.
@@ -95,10 +86,8 @@ extension Transport {
         async throws
     {
         throw TidemarkError(
-            .unknownPath,
-            "This way to the server carries no events.",
-            fix: "Nothing is lost: the device asks now and then."
-        )
+            .unknownPath, "This way to the server carries no events.",
+            fix: "Nothing is lost: the device asks now and then.")
     }
 }
 

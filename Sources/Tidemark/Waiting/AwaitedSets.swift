@@ -42,23 +42,18 @@ struct AwaitedSets: Sendable {
     mutating func look(in db: Database) throws -> Look<Int64> {
         try awaitMerged(in: db)
         let parked = try String.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM tidemark_conflict WHERE kind = 'refused' ORDER BY number")
-        )
+            db.cachedStatement(sql: "SELECT id FROM tidemark_conflict WHERE kind = 'refused' ORDER BY number"))
         if let id = parked.first(where: decisive.contains) { return .refused(id) }
         let list = try Self.list(ids)
         let pending = try Int.fetchOne(
             db.cachedStatement(
-                sql: "SELECT count(*) FROM tidemark_changeset WHERE id IN (SELECT value FROM json_each(?))"
-            ),
-            arguments: [list]
-        )
+                sql: "SELECT count(*) FROM tidemark_changeset WHERE id IN (SELECT value FROM json_each(?))"),
+            arguments: [list])
         if let pending, pending > 0 { return .pending(pending) }
         let committed = try Int64.fetchOne(
             db.cachedStatement(
-                sql: "SELECT max(revision) FROM tidemark_kept WHERE id IN (SELECT value FROM json_each(?))"
-            ),
-            arguments: [list]
-        )
+                sql: "SELECT max(revision) FROM tidemark_kept WHERE id IN (SELECT value FROM json_each(?))"),
+            arguments: [list])
         // The file keeps a bounded number of acknowledged change sets. Its own revision has them all.
         return .done(try committed ?? DeviceFile(db).revision)
     }
@@ -85,8 +80,7 @@ struct AwaitedSets: Sendable {
     /// Adds the change sets that a merge function has made of awaited ones.
     private mutating func awaitMerged(in db: Database) throws {
         let merged = try String.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM tidemark_changeset WHERE merges > 0 ORDER BY seq")
-        )
+            db.cachedStatement(sql: "SELECT id FROM tidemark_changeset WHERE merges > 0 ORDER BY seq"))
         guard merged.contains(where: { !decisive.contains($0) }) else { return }
         let own = try record.map { Set(try Self.sets(of: $0, in: db)) }
         let known = Set(ids)

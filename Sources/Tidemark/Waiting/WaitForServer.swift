@@ -28,8 +28,7 @@ extension SyncEngine {
     /// - Throws: ``WaitError``; an error of a round that no retry can help; an error of the file; or
     ///   `CancellationError`, also after ``stop()``.
     func wait<Value: Sendable>(
-        within limit: Duration?,
-        until look: @escaping @Sendable (Database, _ hasSynced: Bool) throws -> Look<Value>
+        within limit: Duration?, until look: @escaping @Sendable (Database, _ hasSynced: Bool) throws -> Look<Value>
     ) async throws -> Value {
         let end = limit.map { ContinuousClock.now + $0 }
         let era = stops

@@ -31,10 +31,9 @@ extension SyncEngine {
     /// - Throws: As ``waitUntilSynced(within:)``; ``TidemarkCore/ErrorCode/unknownTable``;
     ///   ``TidemarkCore/ErrorCode/unknownRecord`` if neither the file nor the server has the record, and no
     ///   acknowledged change set of this device that the file still keeps has named it.
-    @discardableResult public func waitUntilSynced(
-        _ record: RecordName,
-        within limit: Duration? = nil
-    ) async throws -> Receipt {
+    @discardableResult public func waitUntilSynced(_ record: RecordName, within limit: Duration? = nil) async throws
+        -> Receipt
+    {
         try await waitForServer(within: limit) { try record.require(in: $0) }
     }
 
@@ -42,8 +41,7 @@ extension SyncEngine {
     ///
     /// As with the record's name. A record without a value in a key column has no name, and is refused.
     @discardableResult public func waitUntilSynced<Record: EncodableRecord & TableRecord & Sendable>(
-        _ record: Record,
-        within limit: Duration? = nil
+        _ record: Record, within limit: Duration? = nil
     ) async throws -> Receipt {
         try await waitForServer(within: limit) { try RecordName(of: record, in: $0) }
     }
@@ -57,10 +55,9 @@ extension SyncEngine {
         }
     }
 
-    private func waitForServer(
-        within limit: Duration?,
-        _ name: @escaping @Sendable (SyncSchema) throws -> RecordName?
-    ) async throws -> Receipt {
+    private func waitForServer(within limit: Duration?, _ name: @escaping @Sendable (SyncSchema) throws -> RecordName?)
+        async throws -> Receipt
+    {
         let sets = Remembered(try await awaitedSets(name))
         let revision = try await wait(within: limit) { db, hasSynced -> Look<Int64> in
             // Verdicts come from a zone that the file has joined.
@@ -73,21 +70,15 @@ extension SyncEngine {
             throw try Self.unknownRecord(name(DeviceFile(db).schema))
         }
         return Receipt(
-            zone: try await status().zone,
-            revision: revision,
-            changeSets: sets.update { $0.ids.compactMap { UUID(uuidString: $0) } },
-            at: environment.now()
-        )
+            zone: try await status().zone, revision: revision,
+            changeSets: sets.update { $0.ids.compactMap { UUID(uuidString: $0) } }, at: environment.now())
     }
 
     private static func unknownRecord(_ record: RecordName?) -> TidemarkError {
         let name = record.map { "\($0.table) \($0.key.json)" } ?? "the record"
         return TidemarkError(
-            .unknownRecord,
-            "Neither this file nor the server has \(name).",
-            fix: "Check the table and the key.",
-            place: .init(table: record?.table, key: record?.key.json)
-        )
+            .unknownRecord, "Neither this file nor the server has \(name).", fix: "Check the table and the key.",
+            place: .init(table: record?.table, key: record?.key.json))
     }
 
     /// Drains the captured changes, and finds the change sets of a record or of all records.
@@ -106,10 +97,7 @@ extension SyncEngine {
                     let record = try name(file.schema)
                     try EngineConnection.prepare(db, schema: file.schema)
                     try DrainCapture(db: db, schema: file.schema).drain(
-                        boundaries: boundaries,
-                        now: environment.now(),
-                        newID: environment.newID
-                    )
+                        boundaries: boundaries, now: environment.now(), newID: environment.newID)
                     sets = try AwaitedSets(of: record, in: db)
                     return .commit
                 }

@@ -79,8 +79,7 @@ enum BadNetBenchmark: Benchmark {
                 try await device.write(
                     table == 1
                         ? Items.insertion(1, from: number)
-                        : "INSERT INTO part\(table) (note) VALUES ('a note of \(number)')"
-                )
+                        : "INSERT INTO part\(table) (note) VALUES ('a note of \(number)')")
             }
         }
     }

@@ -15,8 +15,7 @@ enum CatchUpBenchmark: Benchmark {
         let zone = Workplace.Zone(rows: setting.rows)
         let few = Set([10, 1_000]).filter { $0 <= rows }.sorted().map { count in
             BenchCase(
-                "\(count) of \(rows) rows behind, in change sets",
-                goal: .speed(0.5),
+                "\(count) of \(rows) rows behind, in change sets", goal: .speed(0.5),
                 against: "UPDATE FROM json_each, in one transaction"
             ) {
                 try await job(setting, zone, behind: count) { place, writer in
@@ -29,8 +28,7 @@ enum CatchUpBenchmark: Benchmark {
         }
         let many = [(rows / 4, "a delta"), (rows, "all rows")].map { count, means in
             BenchCase(
-                "\(count) of \(rows) rows behind, by \(means)",
-                goal: .speed(0.5),
+                "\(count) of \(rows) rows behind, by \(means)", goal: .speed(0.5),
                 against: "an upsert of these rows from an attached file"
             ) {
                 try await job(setting, zone, behind: count) { place, writer in
@@ -48,10 +46,8 @@ enum CatchUpBenchmark: Benchmark {
     {
         let behind = try await BehindDevice(setting, zone, changes: [changes(of: count)])
         return BenchJob(
-            ours: { try await behind.sync($0) },
-            ceiling: try ceiling?(behind.place, behind.writer),
-            finish: { try await behind.place.end() }
-        )
+            ours: { try await behind.sync($0) }, ceiling: try ceiling?(behind.place, behind.writer),
+            finish: { try await behind.place.end() })
     }
 
     /// Statements that change the first rows, up to a thousand each.

@@ -24,9 +24,7 @@ enum CrowdBenchmark: Benchmark {
                 let crowd = Crowd(place: place, clients: clients, each: each)
                 return BenchJob(
                     ours: { try await crowd.ask(accepting: "gzip", $0) },
-                    ceiling: { try await crowd.ask(accepting: "identity", .direct) },
-                    finish: { try await place.end() }
-                )
+                    ceiling: { try await crowd.ask(accepting: "identity", .direct) }, finish: { try await place.end() })
             }
         }
     }

@@ -17,10 +17,8 @@ enum GrowthBenchmark: Benchmark {
         setting.sizes.flatMap { cases(.init(axis: .rows, value: $0), zone: .init(rows: $0), setting: setting) }
             + setting.histories.flatMap { history in
                 cases(
-                    .init(axis: .revisions, value: history),
-                    zone: .init(rows: setting.rows, history: history),
-                    setting: setting
-                )
+                    .init(axis: .revisions, value: history), zone: .init(rows: setting.rows, history: history),
+                    setting: setting)
             }
     }
 

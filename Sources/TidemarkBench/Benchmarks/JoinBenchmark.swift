@@ -10,8 +10,7 @@ enum JoinBenchmark: Benchmark {
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         [
             BenchCase(
-                "\(setting.rows) rows, as a merge",
-                goal: .speed(0.5),
+                "\(setting.rows) rows, as a merge", goal: .speed(0.5),
                 against: "ATTACH and INSERT SELECT, then the index"
             ) {
                 var job = try await job(setting, Workplace.Zone(rows: setting.rows))
@@ -22,9 +21,7 @@ enum JoinBenchmark: Benchmark {
                 return job
             },
             BenchCase(
-                "\(setting.rows) rows, as a file",
-                goal: .speed(0.5),
-                against: "gunzip, write and fsync of such a file"
+                "\(setting.rows) rows, as a file", goal: .speed(0.5), against: "gunzip, write and fsync of such a file"
             ) {
                 var job = try await job(setting, Workplace.Zone(rows: setting.rows))
                 let folder = try BenchFolder(in: setting.folder)

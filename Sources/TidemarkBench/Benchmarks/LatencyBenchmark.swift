@@ -12,8 +12,7 @@ enum LatencyBenchmark: Benchmark {
         let replicates = setting.postgres.map(LogicalReplication.isPossible) ?? false
         return [
             BenchCase(
-                "one row of \(setting.rows)",
-                goal: replicates ? .time(5) : .bytes(600),
+                "one row of \(setting.rows)", goal: replicates ? .time(5) : .bytes(600),
                 against: replicates ? "PostgreSQL's logical replication to another database" : ""
             ) {
                 var job = try await job(setting, zone)

@@ -15,8 +15,7 @@ enum RepairBenchmark: Benchmark {
         ]
         return goals.filter { $0.0 < setting.rows }.map { count, goal in
             BenchCase(
-                "\(count) of \(setting.rows) rows differ",
-                goal: goal,
+                "\(count) of \(setting.rows) rows differ", goal: goal,
                 against: "not here, but published: \(rsyncBytes) bytes of sqlite3_rsync for one row of 100,000"
             ) { try await job(count, setting) }
         }

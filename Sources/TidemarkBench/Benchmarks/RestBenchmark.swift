@@ -20,39 +20,24 @@ enum RestBenchmark: Benchmark {
             reading("no rows: GET /healthz, the least of a request", path: "/healthz", setting: setting),
             reading("a page of 100 of \(setting.rows) rows", path: page, atMost: 0.0015, setting: setting),
             reading(
-                "a page of 100 in the order of an index",
-                path: page + "&order=name",
-                atMost: 0.0015,
-                setting: setting
-            ),
+                "a page of 100 in the order of an index", path: page + "&order=name", atMost: 0.0015, setting: setting),
             reading("one record", path: "/tables/item/7", atMost: 0.000_6, setting: setting),
             reading(
-                "one record, unchanged (304)",
-                path: "/tables/item/7",
-                atMost: 0.000_4,
-                isConditional: true,
-                setting: setting
-            ),
+                "one record, unchanged (304)", path: "/tables/item/7", atMost: 0.000_4, isConditional: true,
+                setting: setting),
             BenchCase(
-                "the last page in the order of an index",
-                goal: .time(1.2),
-                against: "the first page",
-                prepare: { try await lastPage(setting) }
-            ),
+                "the last page in the order of an index", goal: .time(1.2), against: "the first page",
+                prepare: { try await lastPage(setting) }),
             BenchCase(
-                "\(clients) clients, a PATCH after another",
-                goal: .speed(0.9),
-                against: "as many devices' change sets by POST /sync",
-                prepare: { try await patches(setting) }
-            ),
+                "\(clients) clients, a PATCH after another", goal: .speed(0.9),
+                against: "as many devices' change sets by POST /sync", prepare: { try await patches(setting) }),
         ]
         if setting.postgres == nil {
             cases.append(
                 BenchCase(
                     "a page of the feed, \(6 * setting.rows) entries in the log",
                     goal: .atMost(0.025, .seconds, [processor])
-                ) { try await feed(setting) }
-            )
+                ) { try await feed(setting) })
         }
         return cases
     }
@@ -60,11 +45,7 @@ enum RestBenchmark: Benchmark {
     // MARK: Reading
 
     private static func reading(
-        _ name: String,
-        path: String,
-        atMost seconds: Double? = nil,
-        isConditional: Bool = false,
-        setting: BenchSetting
+        _ name: String, path: String, atMost seconds: Double? = nil, isConditional: Bool = false, setting: BenchSetting
     ) -> BenchCase {
         BenchCase(name, goal: seconds.map { .atMost($0, .seconds, [processor]) }) {
             let server = try await ServerProcess(setting, rows: setting.rows)
@@ -75,9 +56,7 @@ enum RestBenchmark: Benchmark {
                     let request = requests(server.url(way) + path, tag)
                     return try await measured(server, way: way, count: count) {
                         try await PushLoad(url: server.url(way), clients: 1, count: count).run(
-                            expecting: tag == nil ? .ok : .notModified,
-                            request: request
-                        )
+                            expecting: tag == nil ? .ok : .notModified, request: request)
                     }
                 },
                 finish: { try await server.end() }
@@ -94,12 +73,9 @@ enum RestBenchmark: Benchmark {
     }
 
     /// Runs requests, and adds the server's processor time for each.
-    private static func measured(
-        _ server: ServerProcess,
-        way: BenchJob.Way,
-        count: Int,
-        run: () async throws -> Sample
-    ) async throws -> Sample {
+    private static func measured(_ server: ServerProcess, way: BenchJob.Way, count: Int, run: () async throws -> Sample)
+        async throws -> Sample
+    {
         let status = server.process.status
         let before = status.processorSeconds ?? 0
         var sample = Sample(seconds: 0)
@@ -200,9 +176,7 @@ enum RestBenchmark: Benchmark {
                     return try await Sample.time {
                         for _ in 1...count {
                             let page = try await decoded(
-                                Place.self,
-                                "\(server.url(way))/changes?limit=100&since=\(next)"
-                            )
+                                Place.self, "\(server.url(way))/changes?limit=100&since=\(next)")
                             next = page.next
                         }
                     }

@@ -14,8 +14,7 @@ enum SignInBenchmark: Benchmark {
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         [
             BenchCase(
-                "304 on \(clients) connections, a token each",
-                goal: .time(1.05),
+                "304 on \(clients) connections, a token each", goal: .time(1.05),
                 against: "the same at a server without identity"
             ) { try await job(setting) }
         ]

@@ -19,15 +19,13 @@ enum StateBenchmark: Benchmark {
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         let single = [Waiting.nothing, .captured, .pending].map { waiting in
             BenchCase(
-                "one record of \(setting.rows) rows, \(waiting.rawValue)",
-                goal: .atMost(0.000_2, .seconds, ["each"]),
+                "one record of \(setting.rows) rows, \(waiting.rawValue)", goal: .atMost(0.000_2, .seconds, ["each"]),
                 against: "SQLite reads the row"
             ) { try await one(waiting, setting) }
         }
         let lists = [Waiting.nothing, .pending].map { waiting in
             BenchCase(
-                "a list of 1,000 rows joined with its states, \(waiting.rawValue)",
-                goal: .time(1.2),
+                "a list of 1,000 rows joined with its states, \(waiting.rawValue)", goal: .time(1.2),
                 against: "the list alone"
             ) { try await list(waiting, setting) }
         }
@@ -54,9 +52,7 @@ enum StateBenchmark: Benchmark {
                     for id in 1...reads {
                         _ = try device.database.read {
                             try Row.fetchOne(
-                                $0.cachedStatement(sql: "SELECT * FROM item WHERE id = ?"),
-                                arguments: [id]
-                            )
+                                $0.cachedStatement(sql: "SELECT * FROM item WHERE id = ?"), arguments: [id])
                         }
                     }
                 }
@@ -82,9 +78,7 @@ enum StateBenchmark: Benchmark {
         }
         return BenchJob(
             ours: { _ in
-                try read(
-                    "SELECT item.*, state FROM item LEFT JOIN tidemark_state_item USING (id) WHERE item.id <= ?"
-                )
+                try read("SELECT item.*, state FROM item LEFT JOIN tidemark_state_item USING (id) WHERE item.id <= ?")
             },
             ceiling: { try read("SELECT * FROM item WHERE id <= ?") },
             finish: {

@@ -16,8 +16,7 @@ enum SwarmBenchmark: Benchmark {
     static func cases(_ setting: BenchSetting) -> [BenchCase] {
         (setting.postgres == nil ? [1] : [1, clients]).map { zones in
             BenchCase(
-                "\(clients) devices, \(zones == 1 ? "one zone" : "\(zones) zones")",
-                goal: .speed(4),
+                "\(clients) devices, \(zones == 1 ? "one zone" : "\(zones) zones")", goal: .speed(4),
                 against: setting.postgres == nil
                     ? "a transaction each, one after another, flushed"
                     : "a transaction each, on 50 connections: a revision and a record"
@@ -109,8 +108,7 @@ enum SwarmBenchmark: Benchmark {
             let revision = try pg.text("UPDATE naive_zone SET revision = revision + 1 RETURNING revision")
             try pg.query(
                 "INSERT INTO naive_item (revision, note) VALUES ($1::bigint, $2)",
-                [revision, "a note of some forty characters or so"]
-            )
+                [revision, "a note of some forty characters or so"])
             try pg.commit()
             return (ContinuousClock.now - begin) / .seconds(1)
         }

@@ -18,8 +18,7 @@ enum ZonesBenchmark: Benchmark {
         let count = setting.isTrial ? 10 : 1_000
         return [
             BenchCase(
-                "\(count) zones, one commit in each",
-                goal: .speed(0.5),
+                "\(count) zones, one commit in each", goal: .speed(0.5),
                 against: "a transaction in each of as many SQLite files"
             ) { try await commits(count, setting) },
             BenchCase("a first request to a closed zone", goal: .atMost(0.02, .seconds, [open])) {

@@ -29,10 +29,8 @@ enum Agreement {
     static func require(_ isRight: Bool, _ otherwise: () -> String) throws(TidemarkError) {
         guard !isRight else { return }
         throw TidemarkError(
-            .internalFailure,
-            "The benchmark's result is wrong: \(otherwise()).",
-            fix: "This is a defect, whatever the time was; please report it."
-        )
+            .internalFailure, "The benchmark's result is wrong: \(otherwise()).",
+            fix: "This is a defect, whatever the time was; please report it.")
     }
 
     private static func count(_ digest: ZoneDigest) -> Int { digest.tables.reduce(0) { $0 + $1.rows } }

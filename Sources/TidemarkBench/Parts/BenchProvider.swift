@@ -24,22 +24,13 @@ struct BenchProvider {
         ]
         try JSONEncoder().encode(["keys": [member]]).write(to: URL(filePath: keysPath))
         let provider = IdentityProvider(
-            name: "bench",
-            issuer: Self.issuer,
-            audience: Self.audience,
-            keys: .file(keysPath),
-            algorithms: [.es256]
-        )
+            name: "bench", issuer: Self.issuer, audience: Self.audience, keys: .file(keysPath), algorithms: [.es256])
         let tokens = try await ProviderTokens([provider], now: SystemClock.milliseconds)
         gate = MemberGate(
             try AccessFile(path: usersPath),
             policy: AccessPolicy(
-                hasOwnUsers: false,
-                verifier: tokens,
-                zones: ["main": AccessPolicy.ZoneRights(everybody: .writer)]
-            ),
-            now: SystemClock.milliseconds
-        )
+                hasOwnUsers: false, verifier: tokens, zones: ["main": AccessPolicy.ZoneRights(everybody: .writer)]),
+            now: SystemClock.milliseconds)
     }
 
     /// Signs a token for a user, good for an hour.

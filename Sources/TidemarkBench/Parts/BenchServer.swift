@@ -10,12 +10,8 @@ final class BenchServer: Sendable {
     /// Serves a store; by default each request acts as the owner.
     init(_ service: any SyncService, gate: any AccessGate = LocalGate(), rates: RequestRates? = nil) async throws {
         let application = TidemarkServerApplication(
-            service: service,
-            gate: gate,
-            rates: rates,
-            port: 0,
-            logger: Logger(label: "tidemark.bench") { _ in SwiftLogNoOpLogHandler() }
-        )
+            service: service, gate: gate, rates: rates, port: 0,
+            logger: Logger(label: "tidemark.bench") { _ in SwiftLogNoOpLogHandler() })
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         running = Task {
             defer { listening.finish() }

@@ -51,18 +51,13 @@ final class ChildProcess: @unchecked Sendable {
     private static func url(of name: String) throws -> URL {
         guard let own = Bundle.main.executableURL else {
             throw TidemarkError(
-                .invalidArgument,
-                "The system does not name the program that runs.",
-                fix: "Start it by its path."
-            )
+                .invalidArgument, "The system does not name the program that runs.", fix: "Start it by its path.")
         }
         let program = own.deletingLastPathComponent().appending(path: name)
         guard FileManager.default.isExecutableFile(atPath: program.path) else {
             throw TidemarkError(
-                .invalidArgument,
-                "The benchmark starts servers and devices with \(program.path), which is not there.",
-                fix: "Build it: swift build -c release --product \(name)."
-            )
+                .invalidArgument, "The benchmark starts servers and devices with \(program.path), which is not there.",
+                fix: "Build it: swift build -c release --product \(name).")
         }
         return program
     }
@@ -98,10 +93,8 @@ final class ChildProcess: @unchecked Sendable {
 
     private func failure(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .internalFailure,
-            "A process of the benchmark failed: \(reason).",
-            fix: "It said: \(outputLines.withLock { $0.joined(separator: " ") })"
-        )
+            .internalFailure, "A process of the benchmark failed: \(reason).",
+            fix: "It said: \(outputLines.withLock { $0.joined(separator: " ") })")
     }
 
     // MARK: Watching

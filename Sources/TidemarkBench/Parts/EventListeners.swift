@@ -76,10 +76,8 @@ final class EventListeners: Sendable {
         change { state in
             guard state.wanted > 0 else { return }
             state.failure = TidemarkError(
-                .unreachable,
-                "A listener lost its connection, or got none.",
-                fix: "Ask for fewer with --listeners, or let the process have more files open."
-            )
+                .unreachable, "A listener lost its connection, or got none.",
+                fix: "Ask for fewer with --listeners, or let the process have more files open.")
         }
     }
 

@@ -41,9 +41,7 @@ struct PatchLoad {
 
     private func tag(of record: Int, over connections: HTTPClient) async throws -> String {
         let response = try await connections.execute(
-            HTTPClientRequest(url: "\(url)/tables/item/\(record)"),
-            timeout: .seconds(60)
-        )
+            HTTPClientRequest(url: "\(url)/tables/item/\(record)"), timeout: .seconds(60))
         _ = try await response.body.collect(upTo: 1 << 20)
         return response.headers.first(name: "ETag") ?? ""
     }

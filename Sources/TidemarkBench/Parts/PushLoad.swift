@@ -27,8 +27,7 @@ struct PushLoad {
 
     /// Sends as many requests without a body, and returns the time of each.
     func run(
-        expecting status: HTTPResponseStatus = .ok,
-        request: @escaping @Sendable (_ client: Int) -> HTTPClientRequest
+        expecting status: HTTPResponseStatus = .ok, request: @escaping @Sendable (_ client: Int) -> HTTPClientRequest
     ) async throws -> Sample {
         try await connected { client, connections in
             var times: [Double] = []
@@ -97,9 +96,7 @@ struct PushLoad {
     }
 
     private func answer(
-        _ request: HTTPClientRequest,
-        over connections: HTTPClient,
-        expecting status: HTTPResponseStatus = .ok
+        _ request: HTTPClientRequest, over connections: HTTPClient, expecting status: HTTPResponseStatus = .ok
     ) async throws -> Data {
         let response = try await connections.execute(request, timeout: .seconds(60))
         let answer = try await response.body.collect(upTo: 64 << 20)

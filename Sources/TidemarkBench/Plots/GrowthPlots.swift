@@ -37,9 +37,7 @@ package enum GrowthPlots {
             title: "Bytes against the \(axis.rawValue) of the zone",
             subtitle: "both ways, HTTP's own included; both axes logarithmic; \(results[0].store)",
             curves: curves(results) { result in result.wire.map { Spread([Double($0.bytesUp + $0.bytesDown)]) } },
-            xText: { count($0) + " \(axis.rawValue)" },
-            yText: { decimal($0, ["B", "kB", "MB", "GB", "TB"]) }
-        )
+            xText: { count($0) + " \(axis.rawValue)" }, yText: { decimal($0, ["B", "kB", "MB", "GB", "TB"]) })
     }
 
     private static func curves(_ results: [BenchResult], _ value: (BenchResult) -> Spread?) -> [LinePlot.Curve] {

@@ -38,9 +38,7 @@ package struct BenchCase: Sendable {
 
     /// Makes a case.
     package init(
-        _ name: String,
-        goal: Goal? = nil,
-        against ceilingName: String = "",
+        _ name: String, goal: Goal? = nil, against ceilingName: String = "",
         prepare: @escaping @Sendable () async throws -> BenchJob
     ) {
         self.name = name
@@ -73,8 +71,7 @@ package struct BenchJob: Sendable {
 
     /// Makes a job.
     package init(
-        ours: @escaping @Sendable (Way) async throws -> Sample,
-        ceiling: (@Sendable () async throws -> Sample)? = nil,
+        ours: @escaping @Sendable (Way) async throws -> Sample, ceiling: (@Sendable () async throws -> Sample)? = nil,
         finish: @escaping @Sendable () async throws -> Void = {}
     ) {
         self.ours = ours

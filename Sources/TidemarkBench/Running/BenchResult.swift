@@ -40,13 +40,8 @@ package struct BenchResult: Sendable, Encodable {
     package let isMet: Bool?
 
     init(
-        _ benchmark: String,
-        item: BenchCase,
-        setting: BenchSetting,
-        ours: [Sample],
-        ceilings: [Sample],
-        wire: Sample.Wire?,
-        memory: Int?
+        _ benchmark: String, item: BenchCase, setting: BenchSetting, ours: [Sample], ceilings: [Sample],
+        wire: Sample.Wire?, memory: Int?
     ) {
         self.benchmark = benchmark
         name = item.name

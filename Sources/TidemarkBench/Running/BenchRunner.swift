@@ -47,14 +47,7 @@ package struct BenchRunner: Sendable {
         if job.isCountedOnly {
             let sample = try await job.ours(.counted)
             return BenchResult(
-                benchmark,
-                item: item,
-                setting: setting,
-                ours: [sample],
-                ceilings: [],
-                wire: sample.wire,
-                memory: nil
-            )
+                benchmark, item: item, setting: setting, ours: [sample], ceilings: [], wire: sample.wire, memory: nil)
         }
         for round in 1...rounds {
             progress("\(benchmark): \(item.name), \(round) of \(rounds)")
@@ -71,13 +64,6 @@ package struct BenchRunner: Sendable {
         progress("\(benchmark): \(item.name), counting bytes")
         let wire = try await job.ours(.counted).wire
         return BenchResult(
-            benchmark,
-            item: item,
-            setting: setting,
-            ours: ours,
-            ceilings: ceilings,
-            wire: wire,
-            memory: memory
-        )
+            benchmark, item: item, setting: setting, ours: ours, ceilings: ceilings, wire: wire, memory: memory)
     }
 }

@@ -69,8 +69,7 @@ package struct StatementCount: Sendable {
 
     /// Runs a step twice, and returns the statements of the second time on the files that are counted.
     private func step(
-        _ name: String,
-        on isCounted: (String) -> Bool = { _ in true },
+        _ name: String, on isCounted: (String) -> Bool = { _ in true },
         after preparation: (_ head: Int64) async throws -> Void = { _ in },
         _ body: (_ round: Int, _ head: Int64) async throws -> Void
     ) async throws -> Step {

@@ -40,19 +40,18 @@ enum StatementTrace {
     private typealias Extension = @convention(c) () -> Void
 
     private static let record:
-        @convention(c) (
-            UInt32, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?
-        ) -> Int32 = { _, _, statement, text in
-            guard let statement, let text else { return 0 }
-            let statementPointer = OpaquePointer(statement)
-            let own = sqlite3_sql(statementPointer).map { String(cString: $0) } ?? ""
-            let reported = String(cString: text.assumingMemoryBound(to: CChar.self))
-            // SQLite reports a trigger's statement as a comment of the statement that fires it.
-            guard reported == own else { return 0 }
-            let file = sqlite3_db_filename(sqlite3_db_handle(statementPointer), "main").map { String(cString: $0) }
-            StatementTrace.started.withLock { $0.append(Statement(file: file ?? "", sql: own)) }
-            return 0
-        }
+        @convention(c) (UInt32, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Int32 =
+            { _, _, statement, text in
+                guard let statement, let text else { return 0 }
+                let statementPointer = OpaquePointer(statement)
+                let own = sqlite3_sql(statementPointer).map { String(cString: $0) } ?? ""
+                let reported = String(cString: text.assumingMemoryBound(to: CChar.self))
+                // SQLite reports a trigger's statement as a comment of the statement that fires it.
+                guard reported == own else { return 0 }
+                let file = sqlite3_db_filename(sqlite3_db_handle(statementPointer), "main").map { String(cString: $0) }
+                StatementTrace.started.withLock { $0.append(Statement(file: file ?? "", sql: own)) }
+                return 0
+            }
 }
 
 /// SQLite did not accept the function that traces new connections.

@@ -23,8 +23,7 @@ struct Dish: Hashable, Codable {
         return digest.withUnsafeBytes {
             Fingerprint(
                 high: UInt64(bigEndian: $0.loadUnaligned(as: UInt64.self)),
-                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-            )
+                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
         }
     }
 }

@@ -40,9 +40,7 @@ final class DishFile {
     func keep(cities: String) throws {
         try file.write { db in
             try db.execute(
-                sql: "DELETE FROM dish WHERE instr(',' || ? || ',', ',' || city_id || ',') = 0",
-                arguments: [cities]
-            )
+                sql: "DELETE FROM dish WHERE instr(',' || ? || ',', ',' || city_id || ',') = 0", arguments: [cities])
         }
     }
 
@@ -62,8 +60,7 @@ final class DishFile {
                     continue
                 }
                 try db.cachedStatement(sql: "INSERT OR REPLACE INTO dish VALUES (?, ?, ?, ?, ?, ?)").execute(
-                    arguments: [dish.id, dish.city_id, dish.name, dish.price, dish.updated, dish.number.hex]
-                )
+                    arguments: [dish.id, dish.city_id, dish.name, dish.price, dish.updated, dish.number.hex])
             }
             for id in gone { try Self.remove(id, in: db) }
         }
@@ -113,13 +110,7 @@ final class DishFile {
             let rows = try Row.fetchAll(db, sql: "SELECT id, city_id, name, price, updated FROM dish")
             return rows.reduce(into: [:]) { dishes, row in
                 dishes[row[0]] = Dish(
-                    id: row[0],
-                    city_id: row[1],
-                    name: row[2],
-                    price: row[3],
-                    updated: row[4],
-                    is_deleted: 0
-                )
+                    id: row[0], city_id: row[1], name: row[2], price: row[3], updated: row[4], is_deleted: 0)
             }
         }
     }

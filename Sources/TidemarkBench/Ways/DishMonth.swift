@@ -72,10 +72,7 @@ struct DishMonth {
         let requests = DishRequests(url: server.url())
         for set in days.changes(on: day) {
             let revision = try await requests.get("/tables/dish", [("limit", "1")]).answer?.revision ?? 0
-            _ = try await requests.post(
-                "/sync",
-                #"{"maxRevision":\#(revision),"echo":"ids","changeSets":[\#(set)]}"#
-            )
+            _ = try await requests.post("/sync", #"{"maxRevision":\#(revision),"echo":"ids","changeSets":[\#(set)]}"#)
         }
     }
 

@@ -62,10 +62,8 @@ struct DishRequests {
         let body = Array(buffer: try await response.body.collect(upTo: Self.bytesMax))
         guard [200, 304].contains(response.status.code) else {
             throw TidemarkError(
-                .internalFailure,
-                "A client of the list got status \(response.status.code).",
-                fix: "It said: \(String(decoding: body, as: UTF8.self))"
-            )
+                .internalFailure, "A client of the list got status \(response.status.code).",
+                fix: "It said: \(String(decoding: body, as: UTF8.self))")
         }
         return (body, response.headers.first(name: "ETag"))
     }

@@ -156,9 +156,7 @@ package struct WaySync {
             guard let answer = try await requests.get("/changes", place + present).answer else { return }
             let changes = answer.changes ?? []
             try file.apply(
-                changes.compactMap(\.record),
-                gone: changes.filter { $0.record == nil }.compactMap { Int($0.key) }
-            )
+                changes.compactMap(\.record), gone: changes.filter { $0.record == nil }.compactMap { Int($0.key) })
             try file.remember("since", answer.next)
             isMore = answer.more == true
         }

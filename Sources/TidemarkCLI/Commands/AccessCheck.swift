@@ -25,8 +25,7 @@ struct AccessCheck: AsyncParsableCommand {
             let tokens = try await ProviderTokens(configuration.providers, now: SystemClock.milliseconds)
             if json {
                 return try Terminal.json(
-                    tokens.summaries.map { Provider(name: $0.name, keys: $0.keys, unusedKeys: $0.unusedKeys) }
-                )
+                    tokens.summaries.map { Provider(name: $0.name, keys: $0.keys, unusedKeys: $0.unusedKeys) })
             }
             for summary in tokens.summaries {
                 Terminal.line("provider \(summary.name): \(summary.keys) key\(summary.keys == 1 ? "" : "s")")

@@ -7,10 +7,8 @@ import TidemarkTerminal
 /// `tidemark access`: questions about rights.
 struct AccessCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "access",
-        abstract: "Explain who may do something at a server, and why.",
-        subcommands: [Explain.self, AccessCheck.self]
-    )
+        commandName: "access", abstract: "Explain who may do something at a server, and why.",
+        subcommands: [Explain.self, AccessCheck.self])
 
     /// `tidemark access explain`.
     struct Explain: AsyncParsableCommand {
@@ -41,9 +39,7 @@ struct AccessCommand: AsyncParsableCommand {
         private func explain(_ database: any AccessDatabase) async throws -> ExplanationText {
             let configuration = try access.map { try AccessConfiguration(path: $0) }
             let policy = AccessPolicy(
-                hasOwnUsers: configuration?.hasOwnUsers ?? true,
-                zones: configuration?.zones ?? [:]
-            )
+                hasOwnUsers: configuration?.hasOwnUsers ?? true, zones: configuration?.zones ?? [:])
             let gate = MemberGate(database, policy: policy, now: SystemClock.milliseconds)
             let decision = try await gate.decision(about: user, in: zone)
             let zones = try await place.location.zones()
@@ -53,13 +49,7 @@ struct AccessCommand: AsyncParsableCommand {
             let hasFile = access != nil
             return try await database.read { [user, zone, location = place.location] statements in
                 let explanation = try AccessExplanation(
-                    of: user,
-                    in: zone,
-                    decision: decision,
-                    policy: policy,
-                    hasZone: hasZone,
-                    from: statements,
-                    now: now
+                    of: user, in: zone, decision: decision, policy: policy, hasZone: hasZone, from: statements, now: now
                 )
                 return ExplanationText(explanation, at: location, now: now, hasFile: hasFile)
             }
@@ -121,8 +111,7 @@ private struct ExplanationText: Encodable, Sendable {
             return Fact(
                 name: "token \(token.id)",
                 value:
-                    "\(token.kind.name), \(token.condition(at: now)), until \(AccessTexts.end(token.expires))\(device)"
-            )
+                    "\(token.kind.name), \(token.condition(at: now)), until \(AccessTexts.end(token.expires))\(device)")
         }
         return [
             Fact(name: "user", value: at(explanation.added) ?? "unknown"),
@@ -131,8 +120,7 @@ private struct ExplanationText: Encodable, Sendable {
             Fact(
                 name: "everybody",
                 value: explanation.roleOfEverybody.map { "\($0.withArticle) by the access file" }
-                    ?? (hasFile ? "no role" : "no role known; if the server has an access file, name it by --access")
-            ),
+                    ?? (hasFile ? "no role" : "no role known; if the server has an access file, name it by --access")),
         ] + (tokens.isEmpty ? [Fact(name: "tokens", value: "none")] : tokens)
     }
 

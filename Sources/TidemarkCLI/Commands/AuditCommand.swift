@@ -39,13 +39,8 @@ struct AuditCommand: AsyncParsableCommand {
                     return entry.user == user || entry.subject == user || entry.subject.flatMap { owners[$0] } == user
                 }.map { entry in
                     Row(
-                        time: AccessTexts.time(entry.time),
-                        author: AccessTexts.author(entry.user),
-                        action: entry.action,
-                        subject: entry.subject,
-                        zone: entry.zone,
-                        detail: entry.detail
-                    )
+                        time: AccessTexts.time(entry.time), author: AccessTexts.author(entry.user),
+                        action: entry.action, subject: entry.subject, zone: entry.zone, detail: entry.detail)
                 }
             }
             if place.json { return try Terminal.json(rows) }

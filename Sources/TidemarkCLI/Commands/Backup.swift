@@ -40,8 +40,7 @@ struct Backup: AsyncParsableCommand {
     var file: String?
     @Argument(
         help: "The served file, or the server, for instance http://127.0.0.1:8080; none with --data or --file.",
-        completion: .file()
-    )
+        completion: .file())
     var sources: [String]
     @Option(help: "The zone, for a server with several zones.") var zone = EmbeddedStore.zoneName
     @OptionGroup var access: ServerAccess
@@ -58,8 +57,7 @@ struct Backup: AsyncParsableCommand {
     func validate() throws {
         guard sources.count == (places == nil ? 2 : 1), data == nil || file == nil else {
             throw ValidationError(
-                "Give FILE and OUT, a server's URL and OUT, or OUT with --data FOLDER or --file FILE."
-            )
+                "Give FILE and OUT, a server's URL and OUT, or OUT with --data FOLDER or --file FILE.")
         }
         guard isURL || zone == EmbeddedStore.zoneName else {
             throw ValidationError("A file has one zone, \(EmbeddedStore.zoneName).")
@@ -88,8 +86,7 @@ struct Backup: AsyncParsableCommand {
         let users = backup.hasUsers ? " and the users" : ""
         Terminal.line(
             "\(out) has \(Counted.text(backup.zones, "zone"))\(users) of \(name), "
-                + "\(Counted.text(backup.rows, "row")), checked"
-        )
+                + "\(Counted.text(backup.rows, "row")), checked")
         let copying =
             data == nil
             ? "move its files away, copy those in \(out) there," : "move \(name) away, cp -Rp \(out) \(name),"
@@ -99,8 +96,7 @@ struct Backup: AsyncParsableCommand {
         throw TidemarkError(
             .unusableFile,
             "\(out) lacks \(Counted.text(backup.missing.count, "zone")). \(backup.missing.joined(separator: " "))",
-            fix: "`tidemark verify` names the damage of the file of such a zone; keep its older backups."
-        )
+            fix: "`tidemark verify` names the damage of the file of such a zone; keep its older backups.")
     }
 
     private func copyFile() throws {

@@ -43,17 +43,12 @@ extension Device {
             try await Terminal.runInterruptibly {
                 if let name { try DeviceName.require(name) }
                 let start = ContinuousClock.now
-                try await Download(
-                    url: url,
-                    zone: zone,
-                    access: access,
-                    asksForToken: true,
-                    functions: functions.names
-                ).run {
-                    try await $0.join(path: file, progress: $1)
-                } saying: {
-                    "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
-                }
+                try await Download(url: url, zone: zone, access: access, asksForToken: true, functions: functions.names)
+                    .run {
+                        try await $0.join(path: file, progress: $1)
+                    } saying: {
+                        "\(file) joined \(url) at revision \($0.revision) in \(Self.seconds(since: start)) s"
+                    }
                 for (object, reason) in try await OpenDevice.leftOut(of: file).sorted(by: { $0.key < $1.key }) {
                     Terminal.note("left out of this file: \(object): \(reason)")
                 }
@@ -62,8 +57,7 @@ extension Device {
                     _ = try await OpenDevice(file, access: access, name: name).engine.sync()
                 } catch let error as TidemarkError where error.recovery == .retry {
                     Terminal.note(
-                        "tidemark: \(error.message) The file is ready; sync it when the server can be reached."
-                    )
+                        "tidemark: \(error.message) The file is ready; sync it when the server can be reached.")
                 }
             }
         }
@@ -94,12 +88,10 @@ extension Device {
         @Option(
             help: ArgumentHelp(
                 "The longest pause with --watch, in seconds; after failures pauses grow beyond it.",
-                valueName: "seconds"
-            )
-        ) var every = 2.0
+                valueName: "seconds")) var every = 2.0
         @Option(
-            help: ArgumentHelp("The largest value of a column that is sent; larger ones are parked.", valueName: "MiB")
-        ) var valueMax = Limits.standard.valueBytesMax >> 20
+            help: ArgumentHelp("The largest value of a column that is sent; larger ones are parked.", valueName: "MiB"))
+        var valueMax = Limits.standard.valueBytesMax >> 20
         @OptionGroup var access: ServerAccess
 
         @Flag(
@@ -179,9 +171,7 @@ extension Device {
         private func round(_ device: OpenDevice, _ pushedChange: PushedChange?) async throws {
             let before = try await device.engine.status()
             let events = try await device.syncCollectingEvents(
-                acceptingMassDeletion: acceptMassDeletion,
-                pushedChange: pushedChange
-            )
+                acceptingMassDeletion: acceptMassDeletion, pushedChange: pushedChange)
             let after = try await device.engine.status()
             let isQuiet = events.isEmpty && before.revision == after.revision
             if !watch || !isQuiet { report(events, before: before, after: after) }
@@ -208,8 +198,7 @@ extension Device {
                     parts.append(
                         isSame
                             ? "another copy used this file's identity, or the server forgot it; the file took a new one"
-                            : "the server's history is another one now"
-                    )
+                            : "the server's history is another one now")
                     if count > 0 { parts.append("\(Counted.text(count, "forgotten change set")) offered again") }
                 }
             }
@@ -252,8 +241,7 @@ extension Device {
     /// `tidemark device status`.
     struct Status: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Show a device's state: server, revision, pending changes, conflicts."
-        )
+            abstract: "Show a device's state: server, revision, pending changes, conflicts.")
         @Argument(help: "The device's file.") var file: String
         @Flag(help: "Print JSON.") var json = false
 

@@ -186,9 +186,7 @@ extension Device {
             return try byColumn(object).mapValues { value in
                 if let delta = (value as? [String: Any])?["$add"] as? NSNumber { return "adds \(delta)" }
                 let data = try JSONSerialization.data(
-                    withJSONObject: value,
-                    options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys]
-                )
+                    withJSONObject: value, options: [.fragmentsAllowed, .withoutEscapingSlashes, .sortedKeys])
                 return ShortValue.text(value, json: String(decoding: data, as: UTF8.self))
             }
         }

@@ -24,12 +24,7 @@ extension Device {
             try await Terminal.runInterruptibly {
                 let place = try SyncEngine.membership(ofFileAt: damaged)
                 var lostItems: [String] = []
-                let download = Download(
-                    url: place.server,
-                    zone: place.zone,
-                    access: access,
-                    functions: functions.names
-                )
+                let download = Download(url: place.server, zone: place.zone, access: access, functions: functions.names)
                 try await download.run { join, progress in
                     let outcome = try await join.rescue(path: file, damaged: damaged, progress: progress)
                     lostItems = outcome.lost

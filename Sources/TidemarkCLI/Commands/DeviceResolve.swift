@@ -47,23 +47,19 @@ extension Device {
         @Flag(help: "Make my changes again, with other values.") var merge = false
         @Option(
             help: ArgumentHelp(
-                "A value for a column of the conflict's one record, as JSON; may be repeated.",
-                valueName: "column=json"
-            )
-        ) var set: [String] = []
+                "A value for a column of the conflict's one record, as JSON; may be repeated.", valueName: "column=json"
+            )) var set: [String] = []
         @Option(help: ArgumentHelp("A JSON file of values; - for standard input.", valueName: "file")) var values:
             String?
         @Flag(help: "Divide edits without a known transaction, and retry the uncontested ones.") var divide = false
         @Flag(help: "Apply the decision to all conflicts that build on it.") var dependents = false
         @Option(
             help: ArgumentHelp(
-                "A record that gets the decision, the others the opposite; may be repeated.",
-                valueName: "table/key"
-            )
-        ) var only: [String] = []
+                "A record that gets the decision, the others the opposite; may be repeated.", valueName: "table/key"))
+        var only: [String] = []
         @Option(
-            help: ArgumentHelp("A record that gets the opposite decision; may be repeated.", valueName: "table/key")
-        ) var except: [String] = []
+            help: ArgumentHelp("A record that gets the opposite decision; may be repeated.", valueName: "table/key"))
+        var except: [String] = []
         @Flag(inversion: .prefixedNo, help: "Create records again that another device deleted, or leave them deleted.")
         var revive: Bool?
         @Flag(help: "Give new records another number if their own is taken.") var asNew = false
@@ -82,8 +78,7 @@ extension Device {
             let isPart = !only.isEmpty || !except.isEmpty
             guard !isPart || !merge && !dependents else {
                 throw ValidationError(
-                    "--only and --except divide one conflict: not with --merge, nor with --dependents."
-                )
+                    "--only and --except divide one conflict: not with --merge, nor with --dependents.")
             }
             guard revive == nil || !accept || isPart else {
                 throw ValidationError("--accept writes nothing again, so it revives nothing.")
@@ -116,8 +111,7 @@ extension Device {
                 let count = chain.dependents.count + 1
                 Terminal.line(
                     count > 1 && !accept
-                        ? "your changes of \(count) change sets are made again; sync to send them" : part?.text ?? ""
-                )
+                        ? "your changes of \(count) change sets are made again; sync to send them" : part?.text ?? "")
                 guard !chain.open.isEmpty else { return }
                 let numbers = chain.open.map { String($0.number) }.joined(separator: ", ")
                 Terminal.line("parked because they build on it, to be resolved next: \(numbers)")
@@ -149,8 +143,7 @@ extension Device {
                     throw TidemarkError(
                         .preconditionFailed,
                         "Conflict \(part.conflict.number) has changed again since you saw \(seen).",
-                        fix: "Look at it as it is now, and decide again: `tidemark device conflicts \(file)`."
-                    )
+                        fix: "Look at it as it is now, and decide again: `tidemark device conflicts \(file)`.")
                 }
                 shown = .shown(part.conflict)
             }
@@ -159,12 +152,7 @@ extension Device {
                 try reviving(ResolvePart(next, accepts: accept), anew).resolution
             }
             return try await engine.resolve(
-                name,
-                with: resolution,
-                seen: shown,
-                takenIDs: takenIDs,
-                dependents: dependents ? decide : nil
-            )
+                name, with: resolution, seen: shown, takenIDs: takenIDs, dependents: dependents ? decide : nil)
         }
 
         /// Applies `--revive` or `--no-revive` to the records that another device deleted.
@@ -182,8 +170,7 @@ extension Device {
                 return part
             case nil:
                 throw TidemarkError(
-                    .invalidArgument,
-                    "Another device deleted records that this would create again: \(part.revived).",
+                    .invalidArgument, "Another device deleted records that this would create again: \(part.revived).",
                     fix: "Add --revive to create them again, or --no-revive to leave them deleted and write the others."
                 )
             }
@@ -193,27 +180,21 @@ extension Device {
         private func single(_ records: [Conflict.Record]) throws -> MergedRecord {
             guard let record = records.first, records.count == 1 else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "The conflict has \(records.count) records.",
-                    fix: "Use --values, which names table and key of each."
-                )
+                    .invalidArgument, "The conflict has \(records.count) records.",
+                    fix: "Use --values, which names table and key of each.")
             }
             let members = try set.map { text in
                 guard let sign = text.firstIndex(of: "=") else {
                     throw TidemarkError(
-                        .invalidArgument,
-                        "\(text) sets no column.",
-                        fix: "Write --set 'column=json', for instance --set 'name=\"Anna\"'."
-                    )
+                        .invalidArgument, "\(text) sets no column.",
+                        fix: "Write --set 'column=json', for instance --set 'name=\"Anna\"'.")
                 }
                 let name = try JSONEncoder().encode(String(text[..<sign]))
                 return "\(String(decoding: name, as: UTF8.self)):\(text[text.index(after: sign)...])"
             }
             return MergedRecord(
-                table: record.table,
-                key: record.key,
-                columns: try MergedRecord.columns(json: "{\(members.joined(separator: ","))}")
-            )
+                table: record.table, key: record.key,
+                columns: try MergedRecord.columns(json: "{\(members.joined(separator: ","))}"))
         }
 
         /// Reads the records of a file of values: tables, then keys, then columns.
@@ -227,10 +208,7 @@ extension Device {
             return try Self.parts(of: data).map { table, name, columns in
                 let key = records.first { $0.table == table && [name, Self.quoted(name)].contains($0.key) }?.key
                 return MergedRecord(
-                    table: table,
-                    key: key ?? name,
-                    columns: try columns.map { try MergedRecord.columns(json: $0) }
-                )
+                    table: table, key: key ?? name, columns: try columns.map { try MergedRecord.columns(json: $0) })
             }
         }
 
@@ -238,10 +216,8 @@ extension Device {
         /// their types.
         private static func parts(of data: Data) throws -> [(table: String, name: String, columns: String?)] {
             let misfit = TidemarkError(
-                .invalidArgument,
-                "The values are no JSON object of tables, keys and columns.",
-                fix: #"Write them like {"note":{"1":{"text":"both"},"2":null}}."#
-            )
+                .invalidArgument, "The values are no JSON object of tables, keys and columns.",
+                fix: #"Write them like {"note":{"1":{"text":"both"},"2":null}}."#)
             guard let json = String(data: data, encoding: .utf8) else { throw misfit }
             return try DatabaseQueue().read { db in
                 let isJSON = try Bool.fetchOne(db, sql: "SELECT json_valid(?)", arguments: [json])

@@ -25,8 +25,7 @@ extension Device {
                     throw TidemarkError(
                         .changesWait,
                         "\(file) has \(Counted.text(status.pendingChangeSets, "change set")) that the server lacks.",
-                        fix: "Sync first, or add --keep-changes: they stay in the file until the next sign-in."
-                    )
+                        fix: "Sync first, or add --keep-changes: they stay in the file until the next sign-in.")
                 }
                 try await access.transport(to: status.server).signOut()
                 Terminal.line("signed out of \(status.server)")

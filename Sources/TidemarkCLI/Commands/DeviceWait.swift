@@ -78,8 +78,7 @@ extension Device {
                 count == 0
                     ? "no \(edits) were waiting, at revision \(receipt.revision)"
                     : "the server has the \(edits) at revision \(receipt.revision) "
-                        + "(\(Counted.text(count, "change set")) sent)"
-            )
+                        + "(\(Counted.text(count, "change set")) sent)")
         }
     }
 }

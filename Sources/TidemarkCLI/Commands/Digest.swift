@@ -48,11 +48,7 @@ struct DigestCommand: AsyncParsableCommand {
                 ? "SELECT revision FROM tidemark_zone"
                 : db.tableExists("tidemark_state") ? "SELECT revision FROM tidemark_state" : "SELECT 0"
             return try Digest.compute(
-                db,
-                schema: schema,
-                zone: "main",
-                revision: Int64.fetchOne(db, sql: revisionSQL) ?? 0
-            )
+                db, schema: schema, zone: "main", revision: Int64.fetchOne(db, sql: revisionSQL) ?? 0)
         }
     }
 }

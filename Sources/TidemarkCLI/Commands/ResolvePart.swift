@@ -20,10 +20,7 @@ struct ResolvePart {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` if the conflict has no such record.
     init(
-        _ conflict: Conflict,
-        accepts: Bool,
-        only: [String] = [],
-        except: [String] = [],
+        _ conflict: Conflict, accepts: Bool, only: [String] = [], except: [String] = [],
         mergedRecords: [MergedRecord] = []
     ) throws {
         self.conflict = conflict
@@ -82,10 +79,8 @@ struct ResolvePart {
         }
         guard let match else {
             throw TidemarkError(
-                .invalidArgument,
-                "The conflict has no record \(name).",
-                fix: "Write TABLE/KEY as `tidemark device conflicts FILE --all` lists them, for instance player/7."
-            )
+                .invalidArgument, "The conflict has no record \(name).",
+                fix: "Write TABLE/KEY as `tidemark device conflicts FILE --all` lists them, for instance player/7.")
         }
         return match
     }

@@ -56,9 +56,7 @@ struct SchemaCommand: AsyncParsableCommand {
             }
         }
         show(
-            object["shape"] as? [String] ?? [],
-            policies.filter { !$1.isEmpty && ($0.contains(".") || $1 != "reject") }
-        )
+            object["shape"] as? [String] ?? [], policies.filter { !$1.isEmpty && ($0.contains(".") || $1 != "reject") })
     }
 
     /// The JSON output for a file that is no device's.

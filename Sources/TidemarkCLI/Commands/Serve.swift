@@ -38,10 +38,8 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "Start empty from a file of CREATE TABLE statements.",
-            discussion: "Later, creates the tables and columns that the store does not have yet.",
-            valueName: "file.sql"
-        )
-    ) var schema: String?
+            discussion: "Later, creates the tables and columns that the store does not have yet.", valueName: "file.sql"
+        )) var schema: String?
 
     @Option(help: ArgumentHelp("A PostgreSQL database, by libpq's rules; its tables hold the rows.", valueName: "url"))
     var store: String?
@@ -50,23 +48,17 @@ struct Serve: AsyncParsableCommand {
         help: ArgumentHelp(
             "With --store, a Redis or Valkey through which nodes share recent change sets.",
             discussion: "If Redis loses its data or is unreachable, no change is lost and no request waits.",
-            valueName: "url"
-        )
-    ) var redis: String?
+            valueName: "url")) var redis: String?
 
     @Option(
         help: ArgumentHelp(
-            "With --store, a zone to create if it does not exist; may be repeated. Without it, main.",
-            valueName: "name"
-        )
-    ) var zone: [String] = []
+            "With --store, a zone to create if it does not exist; may be repeated. Without it, main.", valueName: "name"
+        )) var zone: [String] = []
 
     @Flag(
         help: ArgumentHelp(
             "With --store, adopt the database's existing tables, once.",
-            discussion: "They stay unchanged, and other programs can still use them."
-        )
-    ) var adopt = false
+            discussion: "They stay unchanged, and other programs can still use them.")) var adopt = false
 
     @Option(
         help: ArgumentHelp(
@@ -113,16 +105,12 @@ struct Serve: AsyncParsableCommand {
     @Flag(
         help: ArgumentHelp(
             "The file was restored from a backup: start a new history, once.",
-            discussion: "Devices sync again, and send the changes that the backup lacks."
-        )
-    ) var restored = false
+            discussion: "Devices sync again, and send the changes that the backup lacks.")) var restored = false
 
     @Option(
         help: ArgumentHelp(
             "Keep at least the latest N revisions; devices further behind take a snapshot. Without it, all.",
-            valueName: "N"
-        )
-    ) var keepRevisions: Int?
+            valueName: "N")) var keepRevisions: Int?
 
     @Option(
         help: ArgumentHelp(
@@ -138,30 +126,22 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             "A column that was renamed in the file, as table.old=table.new; needed once; may be repeated.",
-            valueName: "table.old=table.new"
-        )
-    ) var rename: [String] = []
+            valueName: "table.old=table.new")) var rename: [String] = []
 
     @Option(
         help: ArgumentHelp(
             "After SIGTERM, continue for this time while /readyz answers 503, so that a load balancer notices.",
-            valueName: "seconds"
-        )
-    ) var drain = 0.0
+            valueName: "seconds")) var drain = 0.0
 
     @Option(
         help: ArgumentHelp(
-            "The memory for requests and answers in flight; further clients are asked to retry later.",
-            valueName: "MiB"
-        )
-    ) var memory = Limits.standard.inFlightBytesMax >> 20
+            "The memory for requests and answers in flight; further clients are asked to retry later.", valueName: "MiB"
+        )) var memory = Limits.standard.inFlightBytesMax >> 20
 
     @Option(
         help: ArgumentHelp(
-            "The largest accepted value of a column; larger ones are parked on their device.",
-            valueName: "MiB"
-        )
-    ) var valueMax = Limits.standard.valueBytesMax >> 20
+            "The largest accepted value of a column; larger ones are parked on their device.", valueName: "MiB"))
+    var valueMax = Limits.standard.valueBytesMax >> 20
 
     @Flag(help: "Log every request.") var verbose = false
 
@@ -188,8 +168,7 @@ struct Serve: AsyncParsableCommand {
         guard store == nil else {
             guard data == nil, rename.isEmpty, objects.isEmpty else {
                 throw ValidationError(
-                    "--data, --rename, --trigger and --collation belong to the embedded store, not to --store."
-                )
+                    "--data, --rename, --trigger and --collation belong to the embedded store, not to --store.")
             }
             guard [file != nil, schema != nil, adopt].filter({ $0 }).count <= 1 else {
                 throw ValidationError("Give one of a file, --schema and --adopt.")
@@ -211,11 +190,8 @@ struct Serve: AsyncParsableCommand {
         Terminal.outliveReaders()
         try await Terminal.run {
             let address = try ListenAddress(listen)
-            try ListenSafety(
-                host: address.host,
-                identity: identity.identity,
-                encryption: encryption.encryption
-            ).require(place: accessLocation.arguments)
+            try ListenSafety(host: address.host, identity: identity.identity, encryption: encryption.encryption)
+                .require(place: accessLocation.arguments)
             let tls = try encryption.tls()
             let proxies = try encryption.proxies()
             let browsers = try browsers.policy()
@@ -230,25 +206,10 @@ struct Serve: AsyncParsableCommand {
             for line in store.lines + access.lines { Terminal.line(line) }
             for warning in encryption.warnings(about: tls) + store.warnings { Terminal.note("warning: \(warning)") }
             let application = TidemarkServerApplication(
-                service: store.service,
-                gate: access.gate,
-                rates: access.rates,
-                host: address.host,
-                port: address.port,
-                tls: tls,
-                proxies: proxies,
-                browsers: browsers,
-                pages: pages,
-                limits: limits,
-                drain: .seconds(drain),
-                exposition: MachineMetrics(
-                    registry,
-                    started: SystemClock.milliseconds(),
-                    files: try dataFiles()
-                ).text,
-                onHangUp: access.onHangUp,
-                logger: logger
-            )
+                service: store.service, gate: access.gate, rates: access.rates, host: address.host, port: address.port,
+                tls: tls, proxies: proxies, browsers: browsers, pages: pages, limits: limits, drain: .seconds(drain),
+                exposition: MachineMetrics(registry, started: SystemClock.milliseconds(), files: try dataFiles()).text,
+                onHangUp: access.onHangUp, logger: logger)
             try await access.run {
                 try await application.run { port in
                     Terminal.line("listening on \(address.url(port: port, isEncrypted: tls != nil))")
@@ -320,18 +281,9 @@ struct Serve: AsyncParsableCommand {
 
     private func openFile(_ limits: Limits, _ logger: Logger) async throws -> OpenStore {
         let store = try EmbeddedStore(
-            path: try zonePath(),
-            schemaSQL: try schema.map { try Self.text(of: $0) },
-            newEpoch: UUID(),
-            isRestored: restored,
-            excluding: Set(exclude),
-            keys: try keys.read(),
-            policies: try policies.read(),
-            renames: try renames(),
-            objects: try objects.read(),
-            limits: limits,
-            warn: { logger.error("\($0)") }
-        )
+            path: try zonePath(), schemaSQL: try schema.map { try Self.text(of: $0) }, newEpoch: UUID(),
+            isRestored: restored, excluding: Set(exclude), keys: try keys.read(), policies: try policies.read(),
+            renames: try renames(), objects: try objects.read(), limits: limits, warn: { logger.error("\($0)") })
         var lines = [Self.summary(store.schema, try await store.state(), zone: nil)]
         lines += store.additions.map { "made the \($0)" } + Self.ignored(store.ignoredDifferences, path: store.path)
         if !store.skippedTables.isEmpty { lines.append("not synced: \(store.skippedTables.joined(separator: ", "))") }
@@ -352,9 +304,7 @@ struct Serve: AsyncParsableCommand {
         let directory = ZoneDirectory(
             main: store,
             folder: data.map(AccessLocation.zones(inFolder:)) ?? AccessLocation.zones(besideFile: store.path),
-            limits: limits,
-            warn: { logger.error("\($0)") }
-        )
+            limits: limits, warn: { logger.error("\($0)") })
         if restored { lines += try await directory.beginNewHistories().map { "warning: \($0)" } }
         return OpenStore(service: directory, host: directory, lines: lines, warnings: Self.readableFiles(store.path)) {
             await directory.closeZones()

@@ -43,15 +43,12 @@ struct TokenCommand: AsyncParsableCommand {
     /// `tidemark token add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Issue a token to a program of a user, or to one that reads the server's metrics."
-        )
+            abstract: "Issue a token to a program of a user, or to one that reads the server's metrics.")
         @Argument(help: "The user for whom the program acts.") var user: String
         @Option(
             help: ArgumentHelp(
                 "How long the token lives; without it 90 days, and with --administrator until it is revoked.",
-                valueName: "days"
-            )
-        ) var expires: Int64?
+                valueName: "days")) var expires: Int64?
         @Flag(help: "The program reads GET /metrics; the token opens nothing else.") var administrator = false
         @OptionGroup var place: AccessPlace
 
@@ -66,17 +63,12 @@ struct TokenCommand: AsyncParsableCommand {
             try await Terminal.run {
                 let issue = try await place.transaction { [self] statements, now, generator in
                     try Administration(statements, now: now).addToken(
-                        to: user,
-                        days: expires,
-                        isAdministrator: administrator,
-                        using: &generator
-                    )
+                        to: user, days: expires, isAdministrator: administrator, using: &generator)
                 }
                 let end = AccessTexts.end(issue.expires)
                 guard !place.json else {
                     return try Terminal.json(
-                        NewToken(user: user, id: issue.token.id, token: issue.token.text, expires: end)
-                    )
+                        NewToken(user: user, id: issue.token.id, token: issue.token.text, expires: end))
                 }
                 let until = issue.expires == nil ? "until it is revoked" : "until \(end.prefix(10))"
                 let purpose = administrator ? "for GET /metrics and nothing else, " : ""
@@ -89,8 +81,7 @@ struct TokenCommand: AsyncParsableCommand {
     /// `tidemark token list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List tokens: unused, active, replaced by a newer one, ended or revoked."
-        )
+            abstract: "List tokens: unused, active, replaced by a newer one, ended or revoked.")
         @Argument(help: "Only the tokens of this user.") var user: String?
         @OptionGroup var place: AccessPlace
 

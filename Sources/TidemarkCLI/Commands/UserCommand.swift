@@ -24,8 +24,7 @@ struct UserCommand: AsyncParsableCommand {
     /// `tidemark user add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Add a user, and print the token with which the user's first device signs in."
-        )
+            abstract: "Add a user, and print the token with which the user's first device signs in.")
         @Argument(help: "The user's name.") var name: String
         @Option(help: "The zone.") var zone = "main"
         @Option(help: "The rights in the zone: owner, writer, reader or none.") var role = "writer"
@@ -44,8 +43,7 @@ struct UserCommand: AsyncParsableCommand {
                 guard !place.json else { return }
                 Terminal.line(
                     role.map { "\(name) is \($0.withArticle) of zone \(zone); `tidemark user role` changes that." }
-                        ?? "\(name) has no zone yet; `tidemark user role` gives one."
-                )
+                        ?? "\(name) has no zone yet; `tidemark user role` gives one.")
                 if isFirst {
                     Terminal.line(
                         """
@@ -61,9 +59,7 @@ struct UserCommand: AsyncParsableCommand {
     /// `tidemark user sign-in`.
     struct SignIn: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "sign-in",
-            abstract: "Print another sign-in token of a user, for one more device."
-        )
+            commandName: "sign-in", abstract: "Print another sign-in token of a user, for one more device.")
         @Argument(help: "The user's name.") var name: String
         @OptionGroup var place: AccessPlace
 
@@ -80,8 +76,7 @@ struct UserCommand: AsyncParsableCommand {
     /// `tidemark user disable`.
     struct Disable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Refuse every request of a user from now on; the user's rights and tokens stay."
-        )
+            abstract: "Refuse every request of a user from now on; the user's rights and tokens stay.")
         @Argument(help: "The user's name.") var name: String
         @OptionGroup var place: AccessPlace
 
@@ -135,9 +130,7 @@ struct UserCommand: AsyncParsableCommand {
     /// `tidemark user role`.
     struct ChangeRole: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "role",
-            abstract: "Give a user rights in a zone, or take them by the role none."
-        )
+            commandName: "role", abstract: "Give a user rights in a zone, or take them by the role none.")
         @Argument(help: "The user's name.") var name: String
         @Argument(help: "The rights in the zone: owner, writer, reader or none.") var role: String
         @Option(help: "The zone.") var zone = "main"
@@ -155,8 +148,7 @@ struct UserCommand: AsyncParsableCommand {
                 }
                 Terminal.line(
                     role.map { "\(name) is \($0.withArticle) of zone \(zone)" }
-                        ?? "\(name) is no member of zone \(zone)"
-                )
+                        ?? "\(name) is no member of zone \(zone)")
             }
         }
     }
@@ -177,8 +169,7 @@ private struct Switch {
             Terminal.line(
                 isDisabled
                     ? "\(name) is disabled: the server refuses every request that begins from now on"
-                    : "\(name) is enabled"
-            )
+                    : "\(name) is enabled")
         }
     }
 }

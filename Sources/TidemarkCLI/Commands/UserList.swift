@@ -7,8 +7,7 @@ extension UserCommand {
     /// `tidemark user list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List the users with their rights and the tokens that are good now."
-        )
+            abstract: "List the users with their rights and the tokens that are good now.")
         @OptionGroup var place: AccessPlace
 
         /// A user in the JSON output.
@@ -26,12 +25,9 @@ extension UserCommand {
                     let tokens = try TokenRegister(statements).entries().filter { $0.canAct(at: now) }
                     return try Members(statements, now: now).users().map { user in
                         Row(
-                            user: user.id,
-                            state: user.isDisabled ? "disabled" : "enabled",
-                            added: AccessTexts.time(user.created),
-                            roles: user.roles.mapValues(\.rawValue),
-                            tokens: tokens.count { $0.user == user.id }
-                        )
+                            user: user.id, state: user.isDisabled ? "disabled" : "enabled",
+                            added: AccessTexts.time(user.created), roles: user.roles.mapValues(\.rawValue),
+                            tokens: tokens.count { $0.user == user.id })
                     }
                 }
                 if place.json { return try Terminal.json(rows) }

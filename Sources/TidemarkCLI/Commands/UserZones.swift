@@ -9,8 +9,7 @@ extension ZonesCommand {
     struct Mine: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List your zones at a server, with your role in each.",
-            discussion: "  tidemark zones mine https://sync.example.org --kind shared"
-        )
+            discussion: "  tidemark zones mine https://sync.example.org --kind shared")
         @OptionGroup var server: UserServer
         @Option(help: "Only zones of this kind: private, shared or public.") var kind: ZoneKind?
 
@@ -35,8 +34,7 @@ extension ZonesCommand {
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a shared zone, which you own.",
-            discussion: "  tidemark zones create https://sync.example.org --title Shopping"
-        )
+            discussion: "  tidemark zones create https://sync.example.org --title Shopping")
         @OptionGroup var server: UserServer
         @Option(help: "The zone's name for people.") var title: String
 
@@ -58,8 +56,7 @@ extension ZonesCommand {
     struct Delete: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Delete a zone that you own, for all its members.",
-            discussion: "The server's operator can restore it for 30 days; then its rows are removed."
-        )
+            discussion: "The server's operator can restore it for 30 days; then its rows are removed.")
         @OptionGroup var server: UserServer
         @Argument(help: "The zone's name.") var zone: String
 

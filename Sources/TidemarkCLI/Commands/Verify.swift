@@ -86,15 +86,9 @@ struct Verify: AsyncParsableCommand {
     private func checkZone() throws -> Report {
         let verification = try ZoneVerification(path: file, repairing: repair)
         return Report(
-            kind: Self.zoneKind,
-            revision: verification.revision,
-            expected: verification.expected,
-            computed: verification.computed,
-            isServerReached: false,
-            damagedEntries: verification.damagedEntries,
-            logEnd: verification.logEnd > verification.revision ? verification.logEnd : nil,
-            isRepaired: repair
-        )
+            kind: Self.zoneKind, revision: verification.revision, expected: verification.expected,
+            computed: verification.computed, isServerReached: false, damagedEntries: verification.damagedEntries,
+            logEnd: verification.logEnd > verification.revision ? verification.logEnd : nil, isRepaired: repair)
     }
 
     private static let zoneKind = "zone"
@@ -104,12 +98,8 @@ struct Verify: AsyncParsableCommand {
         let device = try await OpenDevice(file, access: access)
         let books = try await device.engine.checkRows()
         var report = Report(
-            kind: Self.deviceKind,
-            revision: try await device.engine.status().revision,
-            expected: books.expected,
-            computed: books.computed,
-            isServerReached: false
-        )
+            kind: Self.deviceKind, revision: try await device.engine.status().revision, expected: books.expected,
+            computed: books.computed, isServerReached: false)
         report.damage = try await Self.damage(file)
         do {
             let verification = try await device.engine.verify(repairing: repair)
@@ -194,8 +184,7 @@ struct Verify: AsyncParsableCommand {
             parts.append(
                 report.isRepaired
                     ? "the log is repaired; devices that are behind it take a snapshot"
-                    : "the log is damaged, the rows are not; --repair takes it away up to there"
-            )
+                    : "the log is damaged, the rows are not; --repair takes it away up to there")
         }
         return parts.isEmpty ? "all is right" : parts.joined(separator: "\n")
     }

@@ -8,9 +8,7 @@ extension ZonesCommand {
     /// `tidemark zones members`.
     struct MembersList: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "members",
-            abstract: "List the members of a zone with their roles."
-        )
+            commandName: "members", abstract: "List the members of a zone with their roles.")
         @OptionGroup var server: UserServer
         @Argument(help: "The zone's name.") var zone: String
 
@@ -110,10 +108,8 @@ extension ZonesCommand {
                 let environment = ProcessInfo.processInfo.environment["TIDEMARK_INVITATION"]
                 guard let invitation = try await environment.orAsking("Invitation: "), !invitation.isEmpty else {
                     throw TidemarkError(
-                        .invalidArgument,
-                        "There is no invitation.",
-                        fix: "Put its secret, tmi_…, into TIDEMARK_INVITATION, or run the command in a terminal."
-                    )
+                        .invalidArgument, "There is no invitation.",
+                        fix: "Put its secret, tmi_…, into TIDEMARK_INVITATION, or run the command in a terminal.")
                 }
                 let membership = try await server.transport().accept(invitation)
                 if server.json { return try Terminal.json(membership) }

@@ -44,14 +44,10 @@ struct ZonesCommand: AsyncParsableCommand {
                     return try Zones(statements, now: now).all().map { zone in
                         let list = try members.members(of: zone.name)
                         return Row(
-                            zone: zone.name,
-                            kind: zone.kind.rawValue,
-                            title: zone.title,
-                            owners: list.filter { $0.role == .owner }.map(\.user),
-                            members: list.count,
+                            zone: zone.name, kind: zone.kind.rawValue, title: zone.title,
+                            owners: list.filter { $0.role == .owner }.map(\.user), members: list.count,
                             state: zone.life == .deleted ? "deleted" : "in use",
-                            deleted: zone.deleted.map(AccessTexts.time)
-                        )
+                            deleted: zone.deleted.map(AccessTexts.time))
                     }
                 }
                 if place.json { return try Terminal.json(rows) }
@@ -71,8 +67,7 @@ struct ZonesCommand: AsyncParsableCommand {
     struct Restore: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "As the operator, restore a deleted zone with its rows and its members.",
-            discussion: "  tidemark zones restore z_kq3vjd2m7c5xw6h4ntbfyr2gae --data ./data"
-        )
+            discussion: "  tidemark zones restore z_kq3vjd2m7c5xw6h4ntbfyr2gae --data ./data")
         @Argument(help: "The zone's name, from `tidemark zones list`.") var zone: String
         @OptionGroup var place: AccessPlace
 
@@ -85,10 +80,8 @@ struct ZonesCommand: AsyncParsableCommand {
                 }
                 guard isRestored else {
                     throw TidemarkError(
-                        .unknownZone,
-                        "There is no deleted zone \(zone).",
-                        fix: "`tidemark zones list \(place.location.arguments)` shows the zones."
-                    )
+                        .unknownZone, "There is no deleted zone \(zone).",
+                        fix: "`tidemark zones list \(place.location.arguments)` shows the zones.")
                 }
                 if place.json { return try Terminal.json(["zone": zone, "state": "in use"]) }
                 Terminal.line("restored \(zone)")

@@ -65,9 +65,7 @@ extension Fingerprint: Codable {
         let container = try decoder.singleValueContainer()
         guard let fingerprint = Fingerprint(hex: try container.decode(String.self)) else {
             throw DecodingError.dataCorruptedError(
-                in: container,
-                debugDescription: "A fingerprint has 32 hexadecimal digits."
-            )
+                in: container, debugDescription: "A fingerprint has 32 hexadecimal digits.")
         }
         self = fingerprint
     }

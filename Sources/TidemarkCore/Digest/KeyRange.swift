@@ -36,11 +36,7 @@ package struct KeyRange: Hashable, Sendable, Encodable {
 
     /// Creates a range.
     package init(
-        table: String,
-        from: Bound? = nil,
-        to: Bound? = nil,
-        rows: Int = 0,
-        fingerprint: Fingerprint = .none,
+        table: String, from: Bound? = nil, to: Bound? = nil, rows: Int = 0, fingerprint: Fingerprint = .none,
         send: Bool? = nil
     ) {
         self.table = table

@@ -38,11 +38,7 @@ public struct TidemarkError: Error, Hashable, Sendable {
 
         /// Creates a place from its known parts.
         public init(
-            changeSet: Int? = nil,
-            id: String? = nil,
-            table: String? = nil,
-            key: String? = nil,
-            column: String? = nil
+            changeSet: Int? = nil, id: String? = nil, table: String? = nil, key: String? = nil, column: String? = nil
         ) {
             self.changeSet = changeSet
             self.id = id

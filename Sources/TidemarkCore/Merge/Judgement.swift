@@ -32,9 +32,7 @@ package struct UnseenChange: Hashable, Sendable {
     /// columns. A change of one of `adding` may have added to a value that its author had not seen, so
     /// it replaces nothing.
     package static func selectUnseen(
-        from history: [(change: UnseenChange, isSeen: Bool)],
-        columns: Set<String>,
-        adding: Set<String> = []
+        from history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>, adding: Set<String> = []
     ) -> [UnseenChange] {
         var unseen = [UnseenChange]()
         var replacedColumns = Set<String>()
@@ -54,11 +52,7 @@ package struct UnseenChange: Hashable, Sendable {
             guard !isUpdate || !remainingColumns.isEmpty else { continue }
             unseen.append(
                 UnseenChange(
-                    operation: isUpdate ? .update : change.operation,
-                    columns: remainingColumns,
-                    stamp: change.stamp
-                )
-            )
+                    operation: isUpdate ? .update : change.operation, columns: remainingColumns, stamp: change.stamp))
         }
         return unseen.reversed()
     }
@@ -95,17 +89,9 @@ package struct Contention: Hashable, Sendable {
 
     /// Creates a contention.
     package init(
-        table: String,
-        key: String,
-        operation: Operation,
-        differingColumns: Set<String>,
-        absoluteColumns: Set<String> = [],
-        isSum: Bool = false,
-        unseen: [UnseenChange],
-        exists: Bool,
-        stamp: Stamp = Stamp(),
-        isCascade: Bool = false,
-        isNumbered: Bool = false
+        table: String, key: String, operation: Operation, differingColumns: Set<String>,
+        absoluteColumns: Set<String> = [], isSum: Bool = false, unseen: [UnseenChange], exists: Bool,
+        stamp: Stamp = Stamp(), isCascade: Bool = false, isNumbered: Bool = false
     ) {
         self.table = table
         self.key = key
@@ -220,10 +206,7 @@ package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [S
 
 /// Decides the columns that both changes set, each by its own policy.
 private func decide(
-    _ contention: Contention,
-    sharedColumns: Set<String>,
-    rule: ConflictRule,
-    _ policy: (String) -> ConflictPolicy
+    _ contention: Contention, sharedColumns: Set<String>, rule: ConflictRule, _ policy: (String) -> ConflictPolicy
 ) -> Judgement {
     let conflicting = sharedColumns.filter { !policy($0).decides }
     guard conflicting.isEmpty else { return .conflict(rule: rule, columns: conflicting) }

@@ -28,10 +28,8 @@ package struct FeedQuery: Hashable, Sendable {
         guard !rest.isEmpty else { return }
         guard let tables, let name = tables.first, tables.count == 1, let table = schema.byName[name] else {
             throw TidemarkError(
-                .invalidFilter,
-                "The feed of several tables has no filter and no selection.",
-                fix: "Add tables=NAME with one table, or leave \(rest[0].name) out."
-            )
+                .invalidFilter, "The feed of several tables has no filter and no selection.",
+                fix: "Add tables=NAME with one table, or leave \(rest[0].name) out.")
         }
         let list = try ListQuery(rest, of: table)
         guard list.relations.isEmpty, list.order.isEmpty, list.after == nil, list.count == nil else {
@@ -47,11 +45,8 @@ package struct FeedQuery: Hashable, Sendable {
             let names = item.value.split(separator: ",").map(String.init)
             for name in names where schema.byName[name] == nil {
                 throw TidemarkError(
-                    .unknownTable,
-                    "The zone has no synced table of this name.",
-                    fix: "GET /tables lists the tables.",
-                    place: .init(table: name)
-                )
+                    .unknownTable, "The zone has no synced table of this name.", fix: "GET /tables lists the tables.",
+                    place: .init(table: name))
             }
             tables = Set(names)
         case ("columns", "changed"): isChangedOnly = true
@@ -69,10 +64,8 @@ package struct FeedQuery: Hashable, Sendable {
 
     private static func invalid(_ name: String) -> TidemarkError {
         TidemarkError(
-            .invalidFilter,
-            "The server cannot read the parameter \(name) of the feed, or it stands there twice.",
-            fix: "Write since=1041, tables=a,b, columns=changed, deleted=only and limit=100, and filters."
-        )
+            .invalidFilter, "The server cannot read the parameter \(name) of the feed, or it stands there twice.",
+            fix: "Write since=1041, tables=a,b, columns=changed, deleted=only and limit=100, and filters.")
     }
 }
 
@@ -80,9 +73,7 @@ extension TidemarkError {
     /// The refusal of a request that wants to be held until there is news.
     package static func noLongPolling(_ code: ErrorCode) -> TidemarkError {
         TidemarkError(
-            code,
-            "The server holds no request until there is news, so it takes no `wait`.",
-            fix: "Leave `wait` out. Take the stream of events, or ask again now and then with the last tag or cursor."
-        )
+            code, "The server holds no request until there is news, so it takes no `wait`.",
+            fix: "Leave `wait` out. Take the stream of events, or ask again now and then with the last tag or cursor.")
     }
 }

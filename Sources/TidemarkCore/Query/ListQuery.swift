@@ -153,21 +153,17 @@ package struct ListQuery: Hashable, Sendable {
         if value == "all" { return nil }
         guard let number = Int(value), (1...limitMax).contains(number) else {
             throw TidemarkError(
-                .invalidFilter,
-                "The limit is not a number from 1 to \(limitMax).",
+                .invalidFilter, "The limit is not a number from 1 to \(limitMax).",
                 fix: "Send limit=\(limitMax) and follow `next`, or limit=all for up to \(allMax) records.",
-                place: .init(table: table.name)
-            )
+                place: .init(table: table.name))
         }
         return number
     }
 
     private static func invalid(_ subject: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(
-            .invalidFilter,
-            "\(subject): the server cannot answer this.",
+            .invalidFilter, "\(subject): the server cannot answer this.",
             fix: "Compare it with REST.md: select=id,name, order=name.desc, limit=100, count=exact, truncate=200.",
-            place: .init(table: table.name)
-        )
+            place: .init(table: table.name))
     }
 }

@@ -31,11 +31,9 @@ package struct ParseFilter {
     package func column(_ name: String) throws(TidemarkError) -> SyncedTable.Column {
         guard let column = table.columns.first(where: { $0.name == name }) else {
             throw TidemarkError(
-                .unknownColumn,
-                "\(table.name) has no column of this name, and no parameter has it.",
+                .unknownColumn, "\(table.name) has no column of this name, and no parameter has it.",
                 fix: "The columns are \(table.columns.map(\.name).prefix(50).joined(separator: ", ")).",
-                place: .init(table: table.name, column: name)
-            )
+                place: .init(table: table.name, column: name))
         }
         return column
     }
@@ -47,11 +45,8 @@ package struct ParseFilter {
             let isNegated = text.take(word: "not.and(") || text.take(word: "not.or(")
             guard !isNegated else {
                 throw TidemarkError(
-                    .invalidFilter,
-                    "A group of conditions is negated.",
-                    fix: "Negate its conditions one by one.",
-                    place: .init(table: table.name)
-                )
+                    .invalidFilter, "A group of conditions is negated.", fix: "Negate its conditions one by one.",
+                    place: .init(table: table.name))
             }
             if text.take(word: "or(") {
                 parts.append(try nested(&text, isAny: true, depth: depth))
@@ -64,11 +59,9 @@ package struct ParseFilter {
                 guard name.isQuoted || name.content != "not" || table.columns.contains(where: { $0.name == "not" })
                 else {
                     throw TidemarkError(
-                        .invalidFilter,
-                        "A condition begins with not, and a column comes first.",
+                        .invalidFilter, "A condition begins with not, and a column comes first.",
                         fix: "Write or=(name.not.like.x,…), or the filter name=not.like.x.",
-                        place: .init(table: table.name)
-                    )
+                        place: .init(table: table.name))
                 }
                 parts.append(try condition(on: try column(name.content), &text, endings: [",", ")"]))
             }
@@ -85,21 +78,17 @@ package struct ParseFilter {
         return filter
     }
 
-    private func condition(
-        on column: SyncedTable.Column,
-        _ text: inout QueryText,
-        endings: Set<Unicode.Scalar>
-    ) throws(TidemarkError) -> RowFilter {
+    private func condition(on column: SyncedTable.Column, _ text: inout QueryText, endings: Set<Unicode.Scalar>)
+        throws(TidemarkError) -> RowFilter
+    {
         guard text.take(word: "not.") else { return try plain(on: column, &text, endings: endings) }
         return .not(try plain(on: column, &text, endings: endings))
     }
 
     /// Reads a condition that is not negated.
-    private func plain(
-        on column: SyncedTable.Column,
-        _ text: inout QueryText,
-        endings: Set<Unicode.Scalar>
-    ) throws(TidemarkError) -> RowFilter {
+    private func plain(on column: SyncedTable.Column, _ text: inout QueryText, endings: Set<Unicode.Scalar>)
+        throws(TidemarkError) -> RowFilter
+    {
         if text.take(word: "is.null") { return .isNull(column) }
         if text.take(word: "in.(") {
             var values: [String] = []
@@ -115,11 +104,9 @@ package struct ParseFilter {
             return .compare(column, comparison, try operand(&text, of: column, endings: endings))
         }
         throw TidemarkError(
-            .invalidFilter,
-            "The filter has no known operator.",
+            .invalidFilter, "The filter has no known operator.",
             fix: "Use eq, neq, gt, gte, lt, lte, in.(...), like or is.null, each perhaps after not.",
-            place: .init(table: table.name, column: column.name)
-        )
+            place: .init(table: table.name, column: column.name))
     }
 
     /// Returns a column that may hold texts.
@@ -127,11 +114,8 @@ package struct ParseFilter {
         let isBlob = column.affinity == "BLOB" && !column.type.isEmpty
         guard !isBlob, column.affinity != "INTEGER", column.affinity != "REAL" else {
             throw TidemarkError(
-                .invalidFilter,
-                "The operator like compares texts, and the column holds numbers or blobs.",
-                fix: "Use eq, gt, gte, lt or lte.",
-                place: .init(table: table.name, column: column.name)
-            )
+                .invalidFilter, "The operator like compares texts, and the column holds numbers or blobs.",
+                fix: "Use eq, gt, gte, lt or lte.", place: .init(table: table.name, column: column.name))
         }
         return column
     }
@@ -142,9 +126,7 @@ package struct ParseFilter {
             throw TidemarkError(
                 .invalidFilter,
                 "The pattern of like has \(count) characters, and at most \(TextPattern.charactersMax) are allowed.",
-                fix: "Look for a part of the text.",
-                place: .init(table: table.name, column: column.name)
-            )
+                fix: "Look for a part of the text.", place: .init(table: table.name, column: column.name))
         }
         return pattern
     }
@@ -158,10 +140,8 @@ package struct ParseFilter {
 
     static func unreadable(_ subject: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(
-            .invalidFilter,
-            "\(subject) cannot be read.",
+            .invalidFilter, "\(subject) cannot be read.",
             fix: "Compare it with REST.md: column=gte.5, column=in.(a,b), or=(a.eq.1,b.gt.2).",
-            place: .init(table: table.name)
-        )
+            place: .init(table: table.name))
     }
 }

@@ -137,11 +137,9 @@ package enum RecordPath {
     /// `decode` removes the percent-encoding of a part; the comma between parts is not encoded.
     ///
     /// - Throws: ``ErrorCode/invalidKey`` for a wrong number of parts, or a part that is no valid text.
-    package static func key(
-        _ segment: some StringProtocol,
-        of table: SyncedTable,
-        decode: (String) -> String?
-    ) throws(TidemarkError) -> String {
+    package static func key(_ segment: some StringProtocol, of table: SyncedTable, decode: (String) -> String?)
+        throws(TidemarkError) -> String
+    {
         let parts = Substring(segment).split(separator: ",", omittingEmptySubsequences: false).map(String.init)
         guard parts.count == table.key.count else {
             throw wrong("has \(parts.count) of \(table.key.count) parts", table)
@@ -199,11 +197,9 @@ package enum RecordPath {
 
     private static func wrong(_ reason: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(
-            .invalidKey,
-            "The key of \(table.name) \(reason).",
+            .invalidKey, "The key of \(table.name) \(reason).",
             fix: "Write \(table.key.joined(separator: ",")), each part percent-encoded.",
-            place: .init(table: table.name)
-        )
+            place: .init(table: table.name))
     }
 }
 

@@ -24,10 +24,9 @@ package struct TextPattern: Hashable, Sendable {
     /// Returns whether a text, as UTF-8, fits the pattern.
     ///
     /// `pause` is called after each ``stepsPerPause`` steps; its error ends the match.
-    package func matches<Failure: Error>(
-        _ text: UnsafeBufferPointer<UInt8>,
-        pause: () throws(Failure) -> Void
-    ) throws(Failure) -> Bool {
+    package func matches<Failure: Error>(_ text: UnsafeBufferPointer<UInt8>, pause: () throws(Failure) -> Void)
+        throws(Failure) -> Bool
+    {
         guard let first = searches.first, let last = searches.last, searches.count > 1 else {
             return text.elementsEqual(searches.first?.bytes ?? [])
         }
@@ -64,9 +63,7 @@ package struct TextPattern: Hashable, Sendable {
 
         /// Returns the end of the first place where the part stands in a range of a text.
         func end<Failure: Error>(
-            in text: UnsafeBufferPointer<UInt8>,
-            _ range: Range<Int>,
-            steps: inout Int,
+            in text: UnsafeBufferPointer<UInt8>, _ range: Range<Int>, steps: inout Int,
             pause: () throws(Failure) -> Void
         ) throws(Failure) -> Int? {
             guard !bytes.isEmpty else { return range.lowerBound }

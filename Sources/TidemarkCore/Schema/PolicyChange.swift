@@ -20,8 +20,7 @@ extension SyncSchema {
     ///   column cannot have the policy `add`.
     package func changes(to wanted: [String: ConflictPolicy]) throws(TidemarkError) -> [PolicyChange] {
         let names = Set(
-            tables.flatMap { table in [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" } }
-        )
+            tables.flatMap { table in [table.name] + table.valueColumns.map { "\(table.name).\($0.name)" } })
         guard let unknown = wanted.keys.sorted().first(where: { !names.contains($0) }) else {
             for name in wanted.keys.sorted() where wanted[name] == .add { try requireCounter(name) }
             return wanted.sorted { $0.key < $1.key }.compactMap { name, new in
@@ -30,10 +29,8 @@ extension SyncSchema {
             }
         }
         throw TidemarkError(
-            .invalidArgument,
-            "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
-            fix: "The synced tables are \(tables.map(\.name).sorted().joined(separator: ", "))."
-        )
+            .invalidArgument, "--policy names \(unknown), which is no synced table, nor a column apart from its key.",
+            fix: "The synced tables are \(tables.map(\.name).sorted().joined(separator: ", ")).")
     }
 
     /// Throws if a name is not that of a column whose changes can add up.
@@ -54,10 +51,8 @@ extension SyncSchema {
         }
         guard let reason else { return }
         throw TidemarkError(
-            .invalidArgument,
-            "\(name) cannot have the policy add: \(reason).",
-            fix: "Name a column of integers that is neither unique nor part of a reference: --policy item.stock=add."
-        )
+            .invalidArgument, "\(name) cannot have the policy add: \(reason).",
+            fix: "Name a column of integers that is neither unique nor part of a reference: --policy item.stock=add.")
     }
 
     /// Returns the policies after changes, without redundant ones.

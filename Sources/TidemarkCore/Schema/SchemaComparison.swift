@@ -35,11 +35,7 @@ package struct SchemaComparison: Hashable, Sendable {
         difference.unknownTables = served.tables.filter { !names.contains($0.name) }
         for table in difference.unknownTables { history.renames[table.name] = served.history.renames[table.name] }
         common = SyncSchema(
-            tables: tables,
-            policies: served.policies,
-            history: history,
-            difference: difference,
-            objects: served.objects
+            tables: tables, policies: served.policies, history: history, difference: difference, objects: served.objects
         )
         self.problems = problems
     }
@@ -62,15 +58,12 @@ private struct TablePair {
         let former = all.history.renames[local.name, default: [:]]
         let declared = renames.filter { $0.table == local.name }.map { ($0.old, $0.new) }
         let names = ColumnNames(
-            here: Set(local.columns.map(\.name)),
-            there: Set(served.columns.map(\.name)),
-            renames: former.map { ($0.key, $0.value) } + declared
-        )
+            here: Set(local.columns.map(\.name)), there: Set(served.columns.map(\.name)),
+            renames: former.map { ($0.key, $0.value) } + declared)
         let localNames = names.localNames()
         let fills = all.history.fills[local.name, default: [:]]
         self.fills = Dictionary(
-            uniqueKeysWithValues: fills.compactMap { name, value in (localNames[name] ?? name, value) }
-        )
+            uniqueKeysWithValues: fills.compactMap { name, value in (localNames[name] ?? name, value) })
         self.localNames = localNames
         aliases = names.aliases(localNames, former: former)
     }
@@ -96,11 +89,8 @@ private struct TablePair {
                 !own.contains(where: { $0.columns == columns })
             else { return nil }
             return SyncedTable.Reference(
-                columns: columns,
-                parent: reference.parent,
-                parentColumns: reference.parentColumns,
-                onDelete: reference.onDelete
-            )
+                columns: columns, parent: reference.parent, parentColumns: reference.parentColumns,
+                onDelete: reference.onDelete)
         }
         return own + theirs
     }

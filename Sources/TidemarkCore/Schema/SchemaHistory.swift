@@ -44,10 +44,8 @@ public struct ColumnRename: Hashable, Sendable {
         let newParts = new.split(separator: ".")
         guard oldParts.count == 2, newParts.count == 2, oldParts[0] == newParts[0], oldParts[1] != newParts[1] else {
             throw TidemarkError(
-                .invalidArgument,
-                "\(old) to \(new) does not rename a column.",
-                fix: "Write TABLE.OLD and TABLE.NEW, for instance notes.body and notes.text."
-            )
+                .invalidArgument, "\(old) to \(new) does not rename a column.",
+                fix: "Write TABLE.OLD and TABLE.NEW, for instance notes.body and notes.text.")
         }
         self.init(table: String(oldParts[0]), old: String(oldParts[1]), new: String(newParts[1]))
     }

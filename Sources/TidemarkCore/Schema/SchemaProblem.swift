@@ -22,11 +22,9 @@ public struct SchemaProblem: Hashable, Sendable {
     /// Old apps still use the name for that column.
     public static func formerName(_ column: String, of now: String, in table: String) -> Self {
         SchemaProblem(
-            table: table,
-            column: column,
+            table: table, column: column,
             reason: "has the former name of \(now), and old apps would write the values of \(now) into it",
-            cure: "ALTER TABLE \(table) RENAME COLUMN \(column) TO another_name;"
-        )
+            cure: "ALTER TABLE \(table) RENAME COLUMN \(column) TO another_name;")
     }
 }
 

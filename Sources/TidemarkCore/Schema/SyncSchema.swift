@@ -19,11 +19,8 @@ public struct SyncSchema: Hashable, Sendable {
 
     /// Creates a schema and orders its tables.
     package init(
-        tables: [SyncedTable],
-        policies: [String: ConflictPolicy] = [:],
-        history: SchemaHistory = SchemaHistory(),
-        difference: SchemaDifference = SchemaDifference(),
-        objects: FileObjects = FileObjects()
+        tables: [SyncedTable], policies: [String: ConflictPolicy] = [:], history: SchemaHistory = SchemaHistory(),
+        difference: SchemaDifference = SchemaDifference(), objects: FileObjects = FileObjects()
     ) {
         self.tables = Self.parentsFirst(tables)
         self.byName = Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0) })

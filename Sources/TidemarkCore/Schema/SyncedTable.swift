@@ -120,18 +120,9 @@ package struct SyncedTable: Hashable, Sendable, Codable {
 
     /// Creates a description from introspected parts.
     package init(
-        name: String,
-        columns: [Column],
-        key: [String],
-        keyKind: KeyKind,
-        isAutoincrement: Bool,
-        references: [Reference],
-        uniques: [[String]],
-        hasComputedUniques: Bool = false,
-        partiallyUnique: [String]? = nil,
-        sql: String,
-        indexSQL: [String],
-        traits: TableTraits? = nil
+        name: String, columns: [Column], key: [String], keyKind: KeyKind, isAutoincrement: Bool,
+        references: [Reference], uniques: [[String]], hasComputedUniques: Bool = false,
+        partiallyUnique: [String]? = nil, sql: String, indexSQL: [String], traits: TableTraits? = nil
     ) {
         self.name = name
         self.columns = columns
@@ -189,17 +180,14 @@ package struct RowLayout: Sendable {
         let names = table.columns.map { JSONText.quote(WireName.member(column: $0.name)) }
         members = names.map { Array("\($0):".utf8) }
         let places = Dictionary(
-            table.columns.enumerated().map { ($1.name, $0) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
         keyPlaces = table.key.compactMap { places[$0] }
         let isKey = Set(keyPlaces)
         valuePlaces = table.columns.indices.filter { !isKey.contains($0) }
         columnCount = table.columns.count
         placesByMember = Dictionary(
             valuePlaces.map { (WireName.member(column: table.columns[$0].name), $0) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            uniquingKeysWith: { first, _ in first })
         hashedPlaces = valuePlaces.sorted {
             // The closing quotation mark does not count: it would follow a longer name's next byte.
             names[$0].utf8.dropLast().lexicographicallyPrecedes(names[$1].utf8.dropLast())
@@ -267,11 +255,8 @@ package struct RowLayout: Sendable {
                 guard let place else { return }
                 do throws(InvalidValue) { row[place] = try reader.value(of: cell) } catch {
                     throw TidemarkError(
-                        .internalFailure,
-                        "A captured row cannot be read.",
-                        fix: "Please report this.",
-                        place: .init(key: key)
-                    )
+                        .internalFailure, "A captured row cannot be read.", fix: "Please report this.",
+                        place: .init(key: key))
                 }
             }
         }
@@ -320,8 +305,7 @@ extension Fingerprint {
         self = SHA256.hash(data: bytes).withUnsafeBytes {
             Fingerprint(
                 high: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
-                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-            )
+                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
         }
     }
 }

@@ -22,10 +22,7 @@ package struct ChangeSetReader {
 
     /// Creates a reader for a schema.
     package init(
-        _ names: WireNames,
-        unknownNames: UnknownNames = .refuse,
-        takesDeltas: Bool = false,
-        bound: ValueBound? = nil
+        _ names: WireNames, unknownNames: UnknownNames = .refuse, takesDeltas: Bool = false, bound: ValueBound? = nil
     ) {
         self.names = names
         self.unknownNames = unknownNames
@@ -41,10 +38,7 @@ package struct ChangeSetReader {
         try reader.array { (reader) throws(TidemarkError) in
             if let max, sets.count == max {
                 throw TidemarkError(
-                    .tooLarge,
-                    "The request has more than \(max) change sets.",
-                    fix: "Send at most \(max) at a time."
-                )
+                    .tooLarge, "The request has more than \(max) change sets.", fix: "Send at most \(max) at a time.")
             }
             sets.append(try changeSet(&reader, index: sets.count))
         }
@@ -54,10 +48,8 @@ package struct ChangeSetReader {
     private mutating func changeSet(_ reader: inout JSONReader, index: Int) throws(TidemarkError) -> ChangeSet {
         guard try reader.kind() == .object else {
             throw TidemarkError(
-                .malformedRequest,
-                "An element of changeSets is not an object.",
-                fix: #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#
-            )
+                .malformedRequest, "An element of changeSets is not an object.",
+                fix: #"A change set is {"types":["t"],"t":{"create":[],"update":[],"delete":[],"attributes":{}}}."#)
         }
         let start = reader
         var set = ChangeSet(index: index)
@@ -128,27 +120,20 @@ package struct ChangeSetReader {
 
     static func unknownTable(_ name: String) -> TidemarkError {
         TidemarkError(
-            .unknownTable,
-            "This zone has no table of that name.",
-            fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.",
-            place: .init(table: name)
-        )
+            .unknownTable, "This zone has no table of that name.",
+            fix: "Use a synced table's name, exactly as it is spelled in CREATE TABLE.", place: .init(table: name))
     }
 
     static func unknownColumn(_ member: String) -> TidemarkError {
         TidemarkError(
-            .unknownColumn,
-            "The table has no such column, or it is part of the key.",
+            .unknownColumn, "The table has no such column, or it is part of the key.",
             fix: "Use the names of columns that are neither generated nor part of the primary key.",
-            place: .init(column: member)
-        )
+            place: .init(column: member))
     }
 
     private static let wrongPart = TidemarkError(
-        .malformedRequest,
-        "A table's part has another form than create, update, delete, attributes.",
-        fix: "create, update and delete are arrays of keys; attributes is an object of objects."
-    )
+        .malformedRequest, "A table's part has another form than create, update, delete, attributes.",
+        fix: "create, update and delete are arrays of keys; attributes is an object of objects.")
 
     private mutating func part(of place: Int, _ reader: inout JSONReader, into set: inout ChangeSet)
         throws(TidemarkError)
@@ -181,21 +166,14 @@ package struct ChangeSetReader {
 
     static func repeated(_ key: String) -> TidemarkError {
         TidemarkError(
-            .malformedRequest,
-            "A record appears twice in one change set.",
-            fix: "List each key once, in one of create, update and delete.",
-            place: .init(key: key)
-        )
+            .malformedRequest, "A record appears twice in one change set.",
+            fix: "List each key once, in one of create, update and delete.", place: .init(key: key))
     }
 
     /// Gives the records of a table's part their attributes.
     private func match(
-        _ list: [(name: JSONReader.Text, attributes: RecordAttributes)],
-        to places: [RecordID: Int],
-        first: Int,
-        of table: Int,
-        in reader: JSONReader,
-        _ set: inout ChangeSet
+        _ list: [(name: JSONReader.Text, attributes: RecordAttributes)], to places: [RecordID: Int], first: Int,
+        of table: Int, in reader: JSONReader, _ set: inout ChangeSet
     ) throws(TidemarkError) {
         let keys = RecordKeyReader(names.tables[table])
         for (index, (name, attributes)) in list.enumerated() {
@@ -222,21 +200,15 @@ package struct ChangeSetReader {
 
     private static func foreignAttributes(_ key: String) -> TidemarkError {
         TidemarkError(
-            .malformedRequest,
-            "attributes has a member that is not an object, or has no created or updated record.",
-            fix: "Give attributes only for keys that create or update of the same table lists.",
-            place: .init(key: key)
-        )
+            .malformedRequest, "attributes has a member that is not an object, or has no created or updated record.",
+            fix: "Give attributes only for keys that create or update of the same table lists.", place: .init(key: key))
     }
 
     // MARK: Records
 
     /// Reads the attributes of a record; `name` is its key.
     private mutating func record(
-        _ name: JSONReader.Text,
-        of table: Int,
-        _ reader: inout JSONReader,
-        into set: inout ChangeSet
+        _ name: JSONReader.Text, of table: Int, _ reader: inout JSONReader, into set: inout ChangeSet
     ) throws(TidemarkError) -> RecordAttributes {
         let keys = RecordKeyReader(names.tables[table])
         guard try reader.kind() == .object else { throw Self.foreignAttributes(try keys.key(named: name, in: reader)) }
@@ -257,13 +229,8 @@ package struct ChangeSetReader {
                 }
             }
             attributes = RecordAttributes(
-                range: range,
-                base: attributes.base,
-                oldKey: attributes.oldKey,
-                values: first..<set.values.count,
-                firstDelta: attributes.firstDelta,
-                hasValues: attributes.hasValues
-            )
+                range: range, base: attributes.base, oldKey: attributes.oldKey, values: first..<set.values.count,
+                firstDelta: attributes.firstDelta, hasValues: attributes.hasValues)
         } catch { throw error.within(.init(key: placeKey(name, of: table, in: reader))) }
         return attributes
     }
@@ -280,11 +247,9 @@ package struct ChangeSetReader {
         let cell = try reader.cell()
         guard cell.kind == .integer, let base = reader.integer(in: cell.range), base >= 0 else {
             throw TidemarkError(
-                .invalidValue,
-                "revision is not a revision number.",
+                .invalidValue, "revision is not a revision number.",
                 fix: "revision is the revision of the record that the change is based on.",
-                place: .init(column: "revision")
-            )
+                place: .init(column: "revision"))
         }
         return base
     }
@@ -303,13 +268,8 @@ package struct ChangeSetReader {
 
     /// Reads a value of the record whose values begin at `first`.
     private mutating func value(
-        _ name: JSONReader.Text,
-        at index: Int,
-        since first: Int,
-        of table: Int,
-        _ reader: inout JSONReader,
-        into set: inout ChangeSet,
-        and attributes: inout RecordAttributes
+        _ name: JSONReader.Text, at index: Int, since first: Int, of table: Int, _ reader: inout JSONReader,
+        into set: inout ChangeSet, and attributes: inout RecordAttributes
     ) throws(TidemarkError) {
         guard let column = try column(name, at: index, of: table, reader) else {
             try reader.skip()
@@ -337,17 +297,12 @@ package struct ChangeSetReader {
     }
 
     private static let wrongDelta = TidemarkError(
-        .invalidValue,
-        "A delta is not of the form that an update may have.",
-        fix: #"Add by {"$add":-2}, with one 64-bit integer, in an update; a creation has values only."#
-    )
+        .invalidValue, "A delta is not of the form that an update may have.",
+        fix: #"Add by {"$add":-2}, with one 64-bit integer, in an update; a creation has values only."#)
 
     static func unfit(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .invalidValue,
-            "A value \(reason).",
-            fix: "PROTOCOL.md lists the JSON form of every SQLite value."
-        )
+            .invalidValue, "A value \(reason).", fix: "PROTOCOL.md lists the JSON form of every SQLite value.")
     }
 
     /// Refuses a value that no column can hold, or that is too large.
@@ -357,10 +312,8 @@ package struct ChangeSetReader {
         case .integer:
             guard reader.integer(in: cell.range) != nil else {
                 throw TidemarkError(
-                    .invalidValue,
-                    "An integer is beyond 64 bits.",
-                    fix: "SQLite's integers end at 9223372036854775807; send larger numbers as text."
-                )
+                    .invalidValue, "An integer is beyond 64 bits.",
+                    fix: "SQLite's integers end at 9223372036854775807; send larger numbers as text.")
             }
         case .real, .escapedText, .object, .array:
             do throws(InvalidValue) { _ = try reader.value(of: cell) } catch { throw Self.unfit(error.reason) }
@@ -408,19 +361,13 @@ package struct ChangeSetReader {
         }
         if let name = listed.filter(isMissing).sorted().first {
             throw TidemarkError(
-                .unknownTable,
-                "types lists a table that this zone or the change set does not have.",
-                fix: fix,
-                place: .init(table: name)
-            )
+                .unknownTable, "types lists a table that this zone or the change set does not have.", fix: fix,
+                place: .init(table: name))
         }
         if let name = present.subtracting(listed).sorted().first {
             throw TidemarkError(
-                .malformedRequest,
-                "The change set has a table that types does not list.",
-                fix: fix,
-                place: .init(table: WireName.name(of: name))
-            )
+                .malformedRequest, "The change set has a table that types does not list.", fix: fix,
+                place: .init(table: WireName.name(of: name)))
         }
     }
 }

@@ -39,11 +39,7 @@ package struct ChangeSetText {
 
     /// Adds a record that a revision created or updated: some of its columns.
     package mutating func add(
-        _ name: RecordID,
-        _ operation: Operation,
-        row: [Value],
-        columns: some Sequence<Int>,
-        revision: Int64,
+        _ name: RecordID, _ operation: Operation, row: [Value], columns: some Sequence<Int>, revision: Int64,
         authorsKey: String? = nil
     ) {
         let layout = layouts[name.table]
@@ -59,8 +55,7 @@ package struct ChangeSetText {
     /// Adds a record without attributes, such as a deleted one.
     package mutating func add(_ name: RecordID, _ operation: Operation) {
         tables[name.table, default: Table()].records.append(
-            Record(key: name.key, operation: operation, authorsKey: nil, members: nil, isAuthors: false)
-        )
+            Record(key: name.key, operation: operation, authorsKey: nil, members: nil, isAuthors: false))
     }
 
     /// Adds a record for the author alone: its former key, and its revision if there is one.
@@ -71,10 +66,7 @@ package struct ChangeSetText {
     }
 
     private mutating func addMembers(
-        of name: RecordID,
-        _ operation: Operation,
-        authorsKey: String?,
-        isAuthors: Bool = false,
+        of name: RecordID, _ operation: Operation, authorsKey: String?, isAuthors: Bool = false,
         append: (inout [UInt8]) -> Void
     ) {
         // The buffer is taken out, so that it is not copied.
@@ -83,13 +75,8 @@ package struct ChangeSetText {
         append(&table.members)
         table.records.append(
             Record(
-                key: name.key,
-                operation: operation,
-                authorsKey: authorsKey,
-                members: start..<table.members.count,
-                isAuthors: isAuthors
-            )
-        )
+                key: name.key, operation: operation, authorsKey: authorsKey, members: start..<table.members.count,
+                isAuthors: isAuthors))
         tables[name.table] = table
     }
 
@@ -137,11 +124,7 @@ package struct ChangeSetText {
     }
 
     private func append(
-        _ records: [Record],
-        _ members: [UInt8],
-        of layout: RowLayout,
-        forAuthor: Bool,
-        to pieces: inout Pieces
+        _ records: [Record], _ members: [UInt8], of layout: RowLayout, forAuthor: Bool, to pieces: inout Pieces
     ) {
         var isFirst = true
         var output: [UInt8] = []

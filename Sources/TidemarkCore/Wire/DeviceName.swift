@@ -17,9 +17,7 @@ package enum DeviceName {
     package static func require(_ text: String) throws(TidemarkError) {
         guard !isUsable(text) else { return }
         throw TidemarkError(
-            .invalidArgument,
-            "The name of the device is empty, too long, or has control characters.",
-            fix: "Give it a name of 1 to \(charactersMax) characters."
-        )
+            .invalidArgument, "The name of the device is empty, too long, or has control characters.",
+            fix: "Give it a name of 1 to \(charactersMax) characters.")
     }
 }

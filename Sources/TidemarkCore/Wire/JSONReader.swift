@@ -47,9 +47,7 @@ package struct JSONReader {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest`` if the text is not UTF-8.
     package init(
-        _ bytes: UnsafeBufferPointer<UInt8>,
-        depthMax: Int = Limits.standard.jsonDepthMax,
-        stringMax: Int = .max
+        _ bytes: UnsafeBufferPointer<UInt8>, depthMax: Int = Limits.standard.jsonDepthMax, stringMax: Int = .max
     ) throws(TidemarkError) {
         guard Self.isUTF8(bytes) else { throw JSONFault.notUTF8 }
         self.init(validated: bytes, depthMax: depthMax, stringMax: stringMax)
@@ -95,8 +93,7 @@ package struct JSONReader {
     ///
     /// - Returns: The position of the object.
     @discardableResult package mutating func object(
-        unchecked: Bool = false,
-        _ member: (inout JSONReader, Text) throws(TidemarkError) -> Void
+        unchecked: Bool = false, _ member: (inout JSONReader, Text) throws(TidemarkError) -> Void
     ) throws(TidemarkError) -> Range<Int> {
         let start = try enter(UInt8(ascii: "{"))
         let outer = names.count

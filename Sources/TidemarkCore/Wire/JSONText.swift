@@ -180,10 +180,7 @@ package enum JSONParts {
     }
 
     /// Whether `body` reads all of a text, which has no white space between its values.
-    private static func read(
-        _ json: [UInt8],
-        _ body: (inout JSONReader) throws(TidemarkError) -> Void
-    ) -> Bool {
+    private static func read(_ json: [UInt8], _ body: (inout JSONReader) throws(TidemarkError) -> Void) -> Bool {
         json.withUnsafeBufferPointer { bytes in
             do throws(TidemarkError) {
                 var reader = try JSONReader(bytes)

@@ -13,11 +13,7 @@ package struct ClientWrite: Sendable {
 
     /// Creates a write.
     package init(
-        table: String,
-        operation: Operation,
-        key: String,
-        base: Int64?,
-        values: [(column: String, json: String)]
+        table: String, operation: Operation, key: String, base: Int64?, values: [(column: String, json: String)]
     ) {
         self.table = table
         self.operation = operation
@@ -76,10 +72,9 @@ extension ChangeSetReader {
         }
     }
 
-    private func read<Success>(
-        _ json: String,
-        _ body: (inout JSONReader) throws(TidemarkError) -> Success
-    ) throws(TidemarkError) -> Success {
+    private func read<Success>(_ json: String, _ body: (inout JSONReader) throws(TidemarkError) -> Success)
+        throws(TidemarkError) -> Success
+    {
         try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) -> Success in
             var reader = try JSONReader(bytes, stringMax: bound?.stringMax ?? .max)
             let success = try body(&reader)

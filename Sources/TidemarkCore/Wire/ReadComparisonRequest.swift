@@ -26,10 +26,8 @@ extension ComparisonRequest {
         guard hasRanges else { throw malformed("ranges is missing.") }
         guard request.ranges.count <= limits.rangesPerRequestMax else {
             throw TidemarkError(
-                .tooLarge,
-                "The request has \(request.ranges.count) ranges.",
-                fix: "Send at most \(limits.rangesPerRequestMax) at a time."
-            )
+                .tooLarge, "The request has \(request.ranges.count) ranges.",
+                fix: "Send at most \(limits.rangesPerRequestMax) at a time.")
         }
         return request
     }
@@ -62,10 +60,7 @@ extension ComparisonRequest {
 
     private static func malformed(_ message: String) -> TidemarkError {
         TidemarkError(
-            .malformedRequest,
-            message,
-            fix: "See PROTOCOL.md; the shortest is {\"revision\":0,\"ranges\":[]}."
-        )
+            .malformedRequest, message, fix: "See PROTOCOL.md; the shortest is {\"revision\":0,\"ranges\":[]}.")
     }
 }
 

@@ -35,30 +35,19 @@ extension SyncRequest {
         guard members.hasQuestion == false || !hasChangeSets else {
             throw RequestMembers.error(
                 "The request has recall or known together with change sets.",
-                "one or the other: ask first, send afterwards"
-            )
+                "one or the other: ask first, send afterwards")
         }
         guard !members.isSettled || !hasChangeSets && members.lap == nil && !members.hasQuestion else {
             throw RequestMembers.error(
                 "The request has settled together with change sets, a lap or a question.",
-                "for requests that only ask for news"
-            )
+                "for requests that only ask for news")
         }
         self.init(
-            maxRevision: revision,
-            device: members.device,
-            epoch: members.epoch,
-            schema: members.schema,
-            limit: members.limit,
-            overruled: members.overruled ?? 0,
-            fingerprint: members.fingerprint,
-            isSettled: members.isSettled,
-            takesDelta: members.takesDelta,
-            echo: members.echo,
-            lap: members.lap,
+            maxRevision: revision, device: members.device, epoch: members.epoch, schema: members.schema,
+            limit: members.limit, overruled: members.overruled ?? 0, fingerprint: members.fingerprint,
+            isSettled: members.isSettled, takesDelta: members.takesDelta, echo: members.echo, lap: members.lap,
             lend: members.lend,
-            question: members.hasQuestion ? Question(recall: members.recall, known: members.known) : nil,
-            changeSets: []
+            question: members.hasQuestion ? Question(recall: members.recall, known: members.known) : nil, changeSets: []
         )
     }
 }
@@ -81,12 +70,8 @@ extension SyncRequest.Envelope {
             let id = try set.members["id"].map { (cell) throws(TidemarkError) in try Self.id(cell, reader) }
             try Self.refuseForeignRecords(set.records, names)
             self.init(
-                index: set.index,
-                id: id,
-                after: try Self.predecessors(set.members["after"], reader),
-                hash: hash,
-                time: time
-            )
+                index: set.index, id: id, after: try Self.predecessors(set.members["after"], reader), hash: hash,
+                time: time)
         } catch { throw error.within(.init(changeSet: set.index, id: known)) }
     }
 
@@ -94,10 +79,8 @@ extension SyncRequest.Envelope {
         guard let cell else { return nil }
         guard cell.kind == .integer, let time = reader.integer(in: cell.range), 0...HybridClock.timeMax ~= time else {
             throw TidemarkError(
-                .malformedRequest,
-                "time is not a valid time.",
-                fix: "It is milliseconds since 1970 times 1,000 plus a counter; leave it out if you have none."
-            )
+                .malformedRequest, "time is not a valid time.",
+                fix: "It is milliseconds since 1970 times 1,000 plus a counter; leave it out if you have none.")
         }
         return time
     }
@@ -114,10 +97,8 @@ extension SyncRequest.Envelope {
     private static func id(_ cell: Cell, _ reader: JSONReader) throws(TidemarkError) -> String {
         guard let id = reader.id(in: cell) else {
             throw TidemarkError(
-                .malformedRequest,
-                "id or after is not a UUID.",
-                fix: "An id is 128 random bits written as a UUID; after names one, or is an array of some."
-            )
+                .malformedRequest, "id or after is not a UUID.",
+                fix: "An id is 128 random bits written as a UUID; after names one, or is an array of some.")
         }
         return id
     }
@@ -141,11 +122,9 @@ extension SyncRequest.Envelope {
             }
             guard record.authorsKey == nil else {
                 throw TidemarkError(
-                    .unknownColumn,
-                    "__oldId__ is the server's to write.",
+                    .unknownColumn, "__oldId__ is the server's to write.",
                     fix: "List the temporary id in create; the answer tells the permanent one.",
-                    place: .init(table: table.name, key: record.key, column: "__oldId__")
-                )
+                    place: .init(table: table.name, key: record.key, column: "__oldId__"))
             }
         }
     }
@@ -180,11 +159,9 @@ private struct RequestMembers {
     private(set) var echo = SyncRequest.Echo.all
 
     /// Reads a request; `readChangeSets` reads the value of `changeSets`.
-    init(
-        _ reader: inout JSONReader,
-        _ limits: Limits,
-        readChangeSets: (inout JSONReader) throws(TidemarkError) -> Void
-    ) throws(TidemarkError) {
+    init(_ reader: inout JSONReader, _ limits: Limits, readChangeSets: (inout JSONReader) throws(TidemarkError) -> Void)
+        throws(TidemarkError)
+    {
         guard try reader.kind() == .object else { throw JSONFault.noRequest }
         do throws(TidemarkError) {
             try reader.object { (reader, name) throws(TidemarkError) in
@@ -346,8 +323,7 @@ private struct RequestMembers {
         else {
             throw error(
                 "lap has another form.",
-                #"{"last": UUID or null, "open": [at most \#(limits.openLapsMax) UUIDs], "next": UUID}"#
-            )
+                #"{"last": UUID or null, "open": [at most \#(limits.openLapsMax) UUIDs], "next": UUID}"#)
         }
         return SyncRequest.Lap(last: source.id(in: last), open: openIDs, next: next)
     }
@@ -414,10 +390,8 @@ struct RecordKeyReader {
             } catch {
                 guard isString else { throw invalid(error.reason, key: nil) }
                 throw TidemarkError(
-                    .invalidKey,
-                    "A key contains NUL, or an escape that is not a character.",
-                    fix: "Give the record a key of other characters."
-                )
+                    .invalidKey, "A key contains NUL, or an escape that is not a character.",
+                    fix: "Give the record a key of other characters.")
             }
         }
         var parts: [String] = []
@@ -452,10 +426,7 @@ struct RecordKeyReader {
 
     private func invalid(_ reason: String, key: String?) -> TidemarkError {
         TidemarkError(
-            .invalidKey,
-            "A value \(reason).",
-            fix: "PROTOCOL.md lists the JSON form of every SQLite value.",
-            place: .init(key: key)
-        )
+            .invalidKey, "A value \(reason).", fix: "PROTOCOL.md lists the JSON form of every SQLite value.",
+            place: .init(key: key))
     }
 }

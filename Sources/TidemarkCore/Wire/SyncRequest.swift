@@ -101,20 +101,9 @@ package struct SyncRequest: Hashable, Sendable {
 
     /// Makes a request.
     package init(
-        maxRevision: Int64,
-        device: String?,
-        epoch: String?,
-        schema: String?,
-        limit: Int?,
-        overruled: Int64 = 0,
-        fingerprint: Fingerprint? = nil,
-        isSettled: Bool = false,
-        takesDelta: Bool = false,
-        echo: Echo? = .all,
-        lap: Lap? = nil,
-        lend: [String] = [],
-        question: Question? = nil,
-        changeSets: [Envelope]
+        maxRevision: Int64, device: String?, epoch: String?, schema: String?, limit: Int?, overruled: Int64 = 0,
+        fingerprint: Fingerprint? = nil, isSettled: Bool = false, takesDelta: Bool = false, echo: Echo? = .all,
+        lap: Lap? = nil, lend: [String] = [], question: Question? = nil, changeSets: [Envelope]
     ) {
         self.maxRevision = maxRevision
         self.device = device

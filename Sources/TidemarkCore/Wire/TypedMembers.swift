@@ -6,9 +6,7 @@ package enum TypedMembers {
 
     /// Reads an object at a path; `member` reads each value, and gets the member's name and path.
     package static func read(
-        at path: String,
-        _ reader: inout JSONReader,
-        or malformed: Malformed,
+        at path: String, _ reader: inout JSONReader, or malformed: Malformed,
         member: (inout JSONReader, _ name: String, _ path: String) throws(TidemarkError) -> Void
     ) throws(TidemarkError) {
         guard try reader.kind() == .object else {
@@ -26,9 +24,7 @@ extension JSONReader {
     ///
     /// `read` returns nil for a value of another type.
     package mutating func member<Value>(
-        _ path: String,
-        or malformed: TypedMembers.Malformed,
-        _ read: (JSONReader, Cell) -> Value?
+        _ path: String, or malformed: TypedMembers.Malformed, _ read: (JSONReader, Cell) -> Value?
     ) throws(TidemarkError) -> Value? {
         let cell = try cell()
         if cell.kind == .null { return nil }
@@ -38,8 +34,7 @@ extension JSONReader {
 
     /// Reads an array; `element` reads each value, and gets its path.
     package mutating func members<Value>(
-        _ path: String,
-        or malformed: TypedMembers.Malformed,
+        _ path: String, or malformed: TypedMembers.Malformed,
         element: (inout JSONReader, _ path: String) throws(TidemarkError) -> Value
     ) throws(TidemarkError) -> [Value] {
         guard try kind() == .array else { throw malformed("\(path) has another form.") }

@@ -365,10 +365,8 @@ extension ValueBound {
     func checkKey(_ cell: Cell) throws(TidemarkError) {
         guard cell.range.count > bytesMax else { return }
         throw TidemarkError(
-            .tooLarge,
-            "A key has \(cell.range.count) bytes; a synced value has at most \(bytesMax).",
-            fix: "Give the record a shorter key."
-        )
+            .tooLarge, "A key has \(cell.range.count) bytes; a synced value has at most \(bytesMax).",
+            fix: "Give the record a shorter key.")
     }
 
     /// Returns the size of a value in a row, in bytes; 0 for a number or NULL.

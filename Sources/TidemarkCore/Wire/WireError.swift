@@ -35,12 +35,8 @@ package struct WireError: Codable, Hashable, Sendable {
     /// Creates the JSON form of an error.
     package init(_ error: TidemarkError) {
         self.error = Content(
-            code: error.code.rawValue,
-            message: error.message,
-            fix: error.fix,
-            recovery: error.recovery.rawValue,
-            place: error.place == TidemarkError.Place() ? nil : Place(error.place)
-        )
+            code: error.code.rawValue, message: error.message, fix: error.fix, recovery: error.recovery.rawValue,
+            place: error.place == TidemarkError.Place() ? nil : Place(error.place))
     }
 
     /// The error, with its recovery derived from its code.
@@ -48,11 +44,8 @@ package struct WireError: Codable, Hashable, Sendable {
     /// An unknown recovery counts as `retry`, which does no harm.
     package var tidemarkError: TidemarkError {
         var result = TidemarkError(
-            ErrorCode(rawValue: error.code),
-            error.message,
-            fix: error.fix,
-            place: error.place?.place ?? TidemarkError.Place()
-        )
+            ErrorCode(rawValue: error.code), error.message, fix: error.fix,
+            place: error.place?.place ?? TidemarkError.Place())
         let recovery = TidemarkError.Recovery(rawValue: error.recovery) ?? .retry
         if result.recovery != recovery { result.senderRecovery = recovery }
         return result

@@ -55,11 +55,8 @@ package final class WireNames: Sendable {
         let adding = schema.addingColumns(of: table.name)
         let columns = (table.columns + unknown).enumerated().map { place, column in
             Column(
-                name: column.name,
-                place: place,
-                isKey: table.key.contains(column.name),
-                adds: adding.contains(column.name)
-            )
+                name: column.name, place: place, isKey: table.key.contains(column.name),
+                adds: adding.contains(column.name))
         }
         let byName = Dictionary(columns.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         var names = Table(name: table.name, keyKind: table.keyKind, keyParts: table.key.count)

@@ -42,9 +42,9 @@ package final class AccessFile: AccessDatabase {
     }
 
     /// Runs `body` in an immediate transaction.
-    package func transaction<Success: Sendable>(
-        _ body: @escaping @Sendable (any AccessStatements) throws -> Success
-    ) async throws -> Success {
+    package func transaction<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
+        async throws -> Success
+    {
         try await translatingErrors {
             try await writer.writeWithoutTransaction { [place] db in
                 var result: Success?
@@ -60,9 +60,9 @@ package final class AccessFile: AccessDatabase {
     }
 
     /// Runs `body` in a read transaction of a connection that only reads.
-    package func read<Success: Sendable>(
-        _ body: @escaping @Sendable (any AccessStatements) throws -> Success
-    ) async throws -> Success {
+    package func read<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
+        async throws -> Success
+    {
         try await translatingErrors {
             try await reader.read { try body(Statements(db: $0)) }
         }
@@ -115,17 +115,13 @@ extension AccessFile {
         guard !tables.isEmpty else { return }
         guard tables.contains("tidemark_token"), tables.contains("tidemark_member"), layout > 0 else {
             throw TidemarkError(
-                .unusableFile,
-                "\(path) is a database, but not one of users and tokens.",
-                fix: "Name another file; a new one is made where none is."
-            )
+                .unusableFile, "\(path) is a database, but not one of users and tokens.",
+                fix: "Name another file; a new one is made where none is.")
         }
         guard layout <= AccessTables.layout else {
             throw TidemarkError(
-                .unusableFile,
-                "\(path) was written by a later version of Tidemark (layout \(layout)).",
-                fix: "Use that version, or put a backup of the file back."
-            )
+                .unusableFile, "\(path) was written by a later version of Tidemark (layout \(layout)).",
+                fix: "Use that version, or put a backup of the file back.")
         }
     }
 

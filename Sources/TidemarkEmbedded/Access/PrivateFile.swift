@@ -18,19 +18,14 @@ package enum PrivateFile {
         // Closing a descriptor of a file that is there would release SQLite's locks on it.
         guard reason != EEXIST else { return }
         throw TidemarkError(
-            .storageFailed,
-            "The file \(path) cannot be made: \(String(cString: strerror(reason))).",
-            fix: "Check that its folder exists and that the server's account may write there."
-        )
+            .storageFailed, "The file \(path) cannot be made: \(String(cString: strerror(reason))).",
+            fix: "Check that its folder exists and that the server's account may write there.")
     }
 
     /// Makes a folder that nobody else may enter; one that is there stays as it is.
     static func makeFolder(_ folder: URL) throws {
         try FileManager.default.createDirectory(
-            at: folder,
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
+            at: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     }
 
     /// Whether every account of the machine can read a file.
@@ -51,8 +46,7 @@ package enum PrivateFile {
             throw TidemarkError(
                 .storageFailed,
                 "Others may read \(path), and its permissions cannot be changed: \(String(cString: strerror(errno))).",
-                fix: "Give the file to the server's account, for instance by chown."
-            )
+                fix: "Give the file to the server's account, for instance by chown.")
         }
     }
 }

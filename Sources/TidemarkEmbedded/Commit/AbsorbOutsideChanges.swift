@@ -40,9 +40,7 @@ extension ZoneTransaction {
         throw TidemarkError(
             .unavailable,
             "A row written into the zone's file has a key that is NULL, stands for a temporary id or is above 2^52 - 1.",
-            fix: "Give it another key in the file, or delete it.",
-            place: .init(table: table.name, key: effect.key)
-        )
+            fix: "Give it another key in the file, or delete it.", place: .init(table: table.name, key: effect.key))
     }
 
     /// Refuses broken references, which a program with `foreign_keys` off can leave behind.

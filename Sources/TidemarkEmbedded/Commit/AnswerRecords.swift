@@ -26,9 +26,7 @@ extension ZoneTransaction {
             let table = schema.tables[name.table]
             let found = try RowValues.first(
                 "SELECT \(RowJSON.key(table)) FROM main.\(SQLText.name(table.name)) WHERE \(Self.keyMatch(table))",
-                Value.parts(ofKey: name.key),
-                in: db
-            )
+                Value.parts(ofKey: name.key), in: db)
             guard case .text(let key)? = found?.first, !key.utf8.elementsEqual(name.key.utf8) else { continue }
             stored[name] = key
         }
@@ -146,8 +144,7 @@ extension ZoneTransaction {
         for record in own where record.operation != .delete {
             let ownPlaces = Dictionary(
                 changeSet.columns(of: record).map { ($0.column.name, $0.place) },
-                uniquingKeysWith: { first, _ in first }
-            )
+                uniquingKeysWith: { first, _ in first })
             var values: [Value] = []
             var conditions: [String] = []
             for column in columns {
@@ -253,9 +250,7 @@ extension ZoneTransaction {
     /// Returns the highest id in a range that a row has, or that AUTOINCREMENT remembers.
     private func highestID(of table: SyncedTable, in ids: ClosedRange<Int64>) throws -> Int64? {
         try Int64.fetchOne(
-            db.cachedStatement(sql: highestSQL(of: table, "?1", "?2")),
-            arguments: [ids.lowerBound, ids.upperBound]
-        )
+            db.cachedStatement(sql: highestSQL(of: table, "?1", "?2")), arguments: [ids.lowerBound, ids.upperBound])
     }
 
     /// The SQL of the highest id in a range.

@@ -38,10 +38,7 @@ package final class ZoneTransaction: CommitTransaction, FileBooks {
     }
 
     static let notAZone = TidemarkError(
-        .unusableFile,
-        "The file is not a zone.",
-        fix: "Serve it with `tidemark serve FILE`."
-    )
+        .unusableFile, "The file is not a zone.", fix: "Serve it with `tidemark serve FILE`.")
 
     package func savepoint<Success>(_ body: () throws -> Success) throws -> Result<Success, any Error> {
         // SQLite checks references at the end of the change set.
@@ -152,8 +149,7 @@ extension ZoneTransaction {
 
     private static func isUnique(_ error: DatabaseError) -> Bool {
         [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
-            error.extendedResultCode
-        )
+            error.extendedResultCode)
     }
 
     /// Whether a record of the change sets may leave a unique value to another one.
@@ -208,12 +204,9 @@ extension ZoneTransaction {
         default:
             return .refusal(
                 TidemarkError(
-                    .constraintViolated,
-                    "The table refuses a record: \(error.message ?? "a constraint failed").",
+                    .constraintViolated, "The table refuses a record: \(error.message ?? "a constraint failed").",
                     fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(table: table.isEmpty ? nil : table, column: columns.first)
-                )
-            )
+                    place: .init(table: table.isEmpty ? nil : table, column: columns.first)))
         }
     }
 

@@ -48,10 +48,7 @@ public struct ZoneVerification: Sendable {
             }
             guard let verification else {
                 throw TidemarkError(
-                    .internalFailure,
-                    "A transaction ended without a result.",
-                    fix: "Please report this."
-                )
+                    .internalFailure, "A transaction ended without a result.", fix: "Please report this.")
             }
             return verification
         }
@@ -101,10 +98,7 @@ public struct ZoneVerification: Sendable {
         if next <= end { damagedRevisions += Array(next...end) }
         return try damagedRevisions.map { revision in
             let tables = try String.fetchAll(
-                db,
-                sql: "SELECT DISTINCT tbl FROM tidemark_log WHERE revision = ? ORDER BY tbl",
-                arguments: [revision]
-            )
+                db, sql: "SELECT DISTINCT tbl FROM tidemark_log WHERE revision = ? ORDER BY tbl", arguments: [revision])
             return DamagedEntry(revision: revision, tables: tables)
         }
     }

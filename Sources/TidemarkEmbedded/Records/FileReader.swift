@@ -55,11 +55,9 @@ package struct FileRows {
         return collected.page
     }
 
-    private func take(
-        _ statement: RowSQL<FileDialect>.Statement,
-        _ query: RowQuery,
-        into collected: inout CollectRows
-    ) throws -> Bool {
+    private func take(_ statement: RowSQL<FileDialect>.Statement, _ query: RowQuery, into collected: inout CollectRows)
+        throws -> Bool
+    {
         try bounded(query) {
             let prepared =
                 try query.isCommon
@@ -97,19 +95,15 @@ package struct FileRows {
     func bounded<Result>(_ query: RowQuery, _ body: () throws -> Result) throws -> Result {
         do { return try body() } catch let error as DatabaseError where error.resultCode == .SQLITE_INTERRUPT {
             throw TidemarkError(
-                .queryTooCostly,
-                "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
                 fix: "Ask the operator for an index: \(FileDialect(table: query.table).index(for: query))",
-                place: .init(table: query.table.name)
-            )
+                place: .init(table: query.table.name))
         } catch let error as DatabaseError {
             guard let reason = SQLFunctions.invalidValueReason(of: error) else { throw error }
             throw TidemarkError(
-                .invalidValue,
-                "A value in the query is not valid: it \(reason).",
+                .invalidValue, "A value in the query is not valid: it \(reason).",
                 fix: #"Write numbers and texts as they are, and blobs as {"$blob":"<base64>"}."#,
-                place: .init(table: query.table.name)
-            )
+                place: .init(table: query.table.name))
         }
     }
 }
@@ -205,8 +199,7 @@ struct FileDialect: RowDialect {
         let match = KeySQL.match(table, key: "wanted.value", alias: Self.alias, isExact: false)
         return BoundSQL(
             "json_each(?\(index + 1)) AS wanted CROSS JOIN \(from) ON \(match)",
-            JSONText.array(keys.map { JSONText.quote($0) })
-        )
+            JSONText.array(keys.map { JSONText.quote($0) }))
     }
 
     func statement(_ selection: RowSelection) -> String {

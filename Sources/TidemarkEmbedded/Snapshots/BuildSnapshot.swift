@@ -30,12 +30,7 @@ package struct SnapshotBuilder {
         removeIfThere(plain)
         guard let header = try copy(to: plain) else { return nil }
         return try SnapshotFile.compressing(
-            plain,
-            at: path,
-            epoch: header.epoch,
-            revision: header.revision,
-            since: header.since
-        )
+            plain, at: path, epoch: header.epoch, revision: header.revision, since: header.since)
     }
 
     /// Copies the rows into a new SQLite file, not compressed.

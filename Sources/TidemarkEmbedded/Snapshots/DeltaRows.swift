@@ -16,11 +16,8 @@ struct DeltaRows {
     ///   and most rows did not change.
     func list(since base: DeltaBase, in zone: Row) throws -> Bool {
         let isPossible = DeltaChoice.isPossible(
-            since: base,
-            epoch: try zone.value("epoch"),
-            horizon: try zone.value("horizon"),
-            revision: try zone.value("revision")
-        )
+            since: base, epoch: try zone.value("epoch"), horizon: try zone.value("horizon"),
+            revision: try zone.value("revision"))
         guard isPossible else { return false }
         try EngineConnection.addFunctions(to: db)
         ProgramFunctions.addStandIns(schema.objects, to: db)
@@ -69,9 +66,7 @@ struct DeltaRows {
 
     private func count(_ table: SyncedTable, most: Int64) throws -> Int64 {
         try Int64.fetchOne(
-            db,
-            sql: "SELECT count(*) FROM (SELECT 1 FROM zone.\(SQLText.name(table.name)) LIMIT ?)",
-            arguments: [most]
-        ) ?? 0
+            db, sql: "SELECT count(*) FROM (SELECT 1 FROM zone.\(SQLText.name(table.name)) LIMIT ?)", arguments: [most])
+            ?? 0
     }
 }

@@ -100,22 +100,15 @@ extension EmbeddedStore {
                 return (state, current.schema)
             }
             do { if let result = try await body(state, schema) { return result } } catch let GzipError.fileFailed(
-                operation,
-                _,
-                reason
-            ) {
+                operation, _, reason)
+            {
                 throw TidemarkError(
-                    .storageFailed,
-                    "The server cannot \(operation) a snapshot's file: \(reason).",
-                    fix: "Make room on the server's disk, beside the zone's file; then try again."
-                )
+                    .storageFailed, "The server cannot \(operation) a snapshot's file: \(reason).",
+                    fix: "Make room on the server's disk, beside the zone's file; then try again.")
             } catch { throw TidemarkError.translateStorageError(error, of: "the zone's file or its snapshot") }
         }
         throw TidemarkError(
-            .unavailable,
-            "Other programs write to the zone's file without a pause.",
-            fix: "Try again in a moment."
-        )
+            .unavailable, "Other programs write to the zone's file without a pause.", fix: "Try again in a moment.")
     }
 }
 

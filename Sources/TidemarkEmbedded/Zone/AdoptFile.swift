@@ -36,22 +36,14 @@ package struct ZoneAdoption {
     ///   - objects: Declarations about the program's triggers and collations.
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with every problem of the tables and their rows.
     package init(
-        _ db: Database,
-        name: String,
-        epoch: String,
-        isRestored: Bool = false,
-        excluding: Set<String>,
-        keys: [String: [String]] = [:],
-        policies: [String: ConflictPolicy],
-        renames: [ColumnRename] = [],
+        _ db: Database, name: String, epoch: String, isRestored: Bool = false, excluding: Set<String>,
+        keys: [String: [String]] = [:], policies: [String: ConflictPolicy], renames: [ColumnRename] = [],
         objects: ObjectDeclarations = ObjectDeclarations()
     ) throws {
         guard try !db.tableExists("tidemark_device") else {
             throw TidemarkError(
-                .unusableFile,
-                "This file is a device's, joined to a server; it cannot be a zone.",
-                fix: "Serve the server's own file, or a copy made with .dump of the app's tables."
-            )
+                .unusableFile, "This file is a device's, joined to a server; it cannot be a zone.",
+                fix: "Serve the server's own file, or a copy made with .dump of the app's tables.")
         }
         let collations = try objects.collations(in: db)
         let isNew = try !db.tableExists("tidemark_zone")
@@ -150,17 +142,13 @@ package struct ZoneAdoption {
         let (zone, log) = try ZoneTransaction.ends(in: db)
         guard zone < log else { return }
         throw TidemarkError(
-            .fileDamaged,
-            "The file says that it is at revision \(zone), but its log reaches \(log).",
-            fix: "`tidemark verify FILE --repair` has it go on from \(log); or put a backup back."
-        )
+            .fileDamaged, "The file says that it is at revision \(zone), but its log reaches \(log).",
+            fix: "`tidemark verify FILE --repair` has it go on from \(log); or put a backup back.")
     }
 
     private static let nothingToServe = TidemarkError(
-        .unusableFile,
-        "The file has no tables to sync.",
-        fix: "Make them first, or start an empty zone with --schema FILE.sql --data DIR."
-    )
+        .unusableFile, "The file has no tables to sync.",
+        fix: "Make them first, or start an empty zone with --schema FILE.sql --data DIR.")
 
     private static func hasRows(_ db: Database, _ schema: SyncSchema) throws -> Bool {
         try schema.tables.contains {
@@ -186,8 +174,7 @@ extension SchemaIntrospection {
     package static func syncedSchema(in db: Database) throws -> SyncSchema {
         let hasBookkeeping = try ["tidemark_zone", "tidemark_device"].contains { try db.tableExists($0) }
         return try SchemaIntrospection(db, excluding: hasBookkeeping ? localTables(in: db) : []).makeSchema(
-            policies: ZonePolicies.read(in: db)
-        )
+            policies: ZonePolicies.read(in: db))
     }
 
     /// Refuses to exclude tables that a database does not have.

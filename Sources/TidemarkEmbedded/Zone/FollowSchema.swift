@@ -33,9 +33,7 @@ struct FollowSchema {
             } else {
                 if !isNew { try addRows(of: table, capturing: !droppedTables.contains(table.name)) }
                 try db.execute(
-                    sql: "DELETE FROM tidemark_served_column WHERE tbl = ? AND col = ''",
-                    arguments: [table.name]
-                )
+                    sql: "DELETE FROM tidemark_served_column WHERE tbl = ? AND col = ''", arguments: [table.name])
                 try storeColumns(table.columns.map { ($0.name, nil) }, of: table)
             }
         }
@@ -76,10 +74,7 @@ struct FollowSchema {
 
     private func refuseFormerNames(_ columns: [SyncedTable.Column], of table: SyncedTable) throws {
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT col, now FROM tidemark_served_column WHERE tbl = ? AND now <> ''",
-            arguments: [table.name]
-        )
+            db, sql: "SELECT col, now FROM tidemark_served_column WHERE tbl = ? AND now <> ''", arguments: [table.name])
         let currentNames = try rows.reduce(into: [String: String]()) {
             try $0[$1.value("col") as String] = $1.value("now") as String
         }
@@ -96,8 +91,7 @@ struct FollowSchema {
         for (column, fill) in columns {
             try db.execute(
                 sql: "INSERT OR REPLACE INTO tidemark_served_column (tbl, col, fill) VALUES (?, ?, ?)",
-                arguments: [table.name, column, fill]
-            )
+                arguments: [table.name, column, fill])
         }
     }
 
@@ -110,8 +104,7 @@ struct FollowSchema {
             guard columns.contains(rename.new), !columns.contains(rename.old) else { continue }
             try db.execute(
                 sql: "INSERT OR IGNORE INTO tidemark_served_column (tbl, col, now) VALUES (?, ?, ?)",
-                arguments: [rename.table, rename.old, rename.new]
-            )
+                arguments: [rename.table, rename.old, rename.new])
         }
     }
 
@@ -124,18 +117,15 @@ struct FollowSchema {
             if new == rename.old, columns.contains(new) { continue }
             guard let table = schema.byName[rename.table], columns.contains(new), !columns.contains(rename.old) else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(rename.table).\(rename.old) was not renamed to \(rename.new) in this file.",
+                    .invalidArgument, "\(rename.table).\(rename.old) was not renamed to \(rename.new) in this file.",
                     fix: "Rename it first: ALTER TABLE \(rename.table) RENAME COLUMN \(rename.old) TO \(rename.new).",
-                    place: .init(table: rename.table, column: rename.old)
-                )
+                    place: .init(table: rename.table, column: rename.old))
             }
             try CaptureTables.rename([rename.old: new], of: table, in: db)
             // Before its declaration, the rename looked like a dropped column.
             try db.execute(
                 sql: "UPDATE tidemark_served_column SET now = ? WHERE tbl = ? AND col = ? AND now = ''",
-                arguments: [new, rename.table, rename.old]
-            )
+                arguments: [new, rename.table, rename.old])
             try ZonePolicies.rename(rename.old, to: new, of: rename.table, in: db)
             guard previousColumns[rename.table]?.contains(rename.old) == true else {
                 try note([ColumnRename(table: rename.table, old: rename.old, new: new)])
@@ -197,13 +187,10 @@ struct FollowSchema {
     /// Records that a column with all its names was dropped; the empty name stands for the table.
     private func drop(_ table: String, _ column: String) throws {
         try db.execute(
-            sql: "UPDATE tidemark_served_column SET now = '' WHERE tbl = ? AND now = ?",
-            arguments: [table, column]
-        )
+            sql: "UPDATE tidemark_served_column SET now = '' WHERE tbl = ? AND now = ?", arguments: [table, column])
         try db.execute(
             sql: "INSERT OR REPLACE INTO tidemark_served_column (tbl, col, now) VALUES (?, ?, '')",
-            arguments: [table, column]
-        )
+            arguments: [table, column])
     }
 
     /// Begins a new history if rows may have changed without capture.

@@ -73,17 +73,14 @@ struct GrowFile {
         for part in there where !here.contains(part) && !missing.contains(part) {
             let other = part.isColumn ? here.first { $0.name == part.name } : nil
             ignored.append(
-                "\(wanted.name): \(part.text)" + (other.map { "; the file has \($0.text)" } ?? "; the file lacks it")
-            )
+                "\(wanted.name): \(part.text)" + (other.map { "; the file has \($0.text)" } ?? "; the file lacks it"))
         }
         let tail = StatementTokens(wanted.sql).tail
         if StatementTokens(current.sql).tail != tail { ignored.append("\(wanted.name): \(tail) at its end") }
     }
 
     private mutating func add(
-        _ part: StatementTokens.Part,
-        to table: String,
-        having here: [StatementTokens.Part],
+        _ part: StatementTokens.Part, to table: String, having here: [StatementTokens.Part],
         wanting there: [StatementTokens.Part]
     ) throws {
         let column = "\(table).\(part.name)"
@@ -98,8 +95,7 @@ struct GrowFile {
         } else if let gone {
             ignored.append(
                 "\(column): it may be \(table).\(gone.name) of the file; if so, add "
-                    + "--rename \(table).\(gone.name)=\(column), and if not, add the column in the file"
-            )
+                    + "--rename \(table).\(gone.name)=\(column), and if not, add the column in the file")
         } else {
             try addColumn(part, to: table)
         }
@@ -133,8 +129,7 @@ struct GrowFile {
         return try scratch.writeWithoutTransaction { tried in
             let name = SQLText.name(table)
             try tried.execute(
-                sql: "PRAGMA foreign_keys = ON; CREATE TABLE \(name) (\(names)); INSERT INTO \(name) DEFAULT VALUES"
-            )
+                sql: "PRAGMA foreign_keys = ON; CREATE TABLE \(name) (\(names)); INSERT INTO \(name) DEFAULT VALUES")
             return try Self.refusal(of: statement, in: tried)
         }
     }
@@ -158,10 +153,7 @@ struct GrowFile {
 
     private func parts(of table: String) throws -> [StatementTokens.Part] {
         let sql = try String.fetchOne(
-            db,
-            sql: "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?",
-            arguments: [table]
-        )
+            db, sql: "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND name = ?", arguments: [table])
         return StatementTokens(sql ?? "").parts
     }
 

@@ -21,10 +21,8 @@ public struct ObjectDeclarations: Hashable, Sendable {
     func collations(in db: Database) throws -> [String: String] {
         if let other = collations.first(where: { StandInCollation(rawValue: $0.value) == nil }) {
             throw TidemarkError(
-                .invalidArgument,
-                "\(other.value) is no collation that every SQLite has.",
-                fix: "Write \(other.key)=BINARY, \(other.key)=NOCASE or \(other.key)=RTRIM."
-            )
+                .invalidArgument, "\(other.value) is no collation that every SQLite has.",
+                fix: "Write \(other.key)=BINARY, \(other.key)=NOCASE or \(other.key)=RTRIM.")
         }
         let stored = ProgramFunctions.addStandIns(declaredIn: db)
         ProgramFunctions.addCollations(collations, to: db)
@@ -41,9 +39,7 @@ public struct ObjectDeclarations: Hashable, Sendable {
         }
         let list = collations.map { "\($0.key)=\($0.value)" }.sorted().joined(separator: ", ")
         throw TidemarkError(
-            .unusableFile,
-            "An index of the file is not in the order of \(list).",
-            fix: "Declare a collation that orders its values in the same way, or leave the table local with --exclude."
-        )
+            .unusableFile, "An index of the file is not in the order of \(list).",
+            fix: "Declare a collation that orders its values in the same way, or leave the table local with --exclude.")
     }
 }

@@ -41,8 +41,7 @@ struct RowValidation {
         if table.keyKind == .text, try exists("SELECT 1 FROM \(name) WHERE typeof(\(keys[0])) = 'blob'") {
             add(
                 "has blobs in a TEXT key",
-                "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';"
-            )
+                "UPDATE \(name) SET \(keys[0]) = hex(\(keys[0])) WHERE typeof(\(keys[0])) = 'blob';")
         }
         let list = keys.joined(separator: ", ")
         let repeated = "SELECT \(list), count(*) FROM \(name) GROUP BY \(list) HAVING count(*) > 1"
@@ -54,8 +53,7 @@ struct RowValidation {
         if table.keyKind == .integer, try exists("SELECT 1 FROM \(name) WHERE \(isReserved)") {
             add(
                 "has ids below -2^51 or above 2^52 - 1, which stand for records not yet synced",
-                "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids"
-            )
+                "SELECT \(keys[0]) FROM \(name) WHERE \(isReserved); -- then give these rows other ids")
         }
         return problems
     }

@@ -32,11 +32,7 @@ struct ServedObjects {
         self.schema = schema
         deviceTriggers = try Self.readDeviceTriggers(db)
         statements = try Self.readStatements(db, beside: schema, deviceTriggers: deviceTriggers)
-        trial = try ObjectTrial(
-            statements,
-            beside: schema.tableStatements,
-            synced: Set(schema.tables.map(\.name))
-        )
+        trial = try ObjectTrial(statements, beside: schema.tableStatements, synced: Set(schema.tables.map(\.name)))
     }
 
     /// Whether SQLite misses a column in some statements, which may be a string in double quotes.
@@ -85,11 +81,9 @@ struct ServedObjects {
     }
 
     /// Reads the program's statements, except those of synced tables.
-    private static func readStatements(
-        _ db: Database,
-        beside schema: SyncSchema,
-        deviceTriggers: [String: String]
-    ) throws -> [FileObjects.Object] {
+    private static func readStatements(_ db: Database, beside schema: SyncSchema, deviceTriggers: [String: String])
+        throws -> [FileObjects.Object]
+    {
         let synced = Set(schema.tables.map(\.name))
         let ownTables = try SchemaIntrospection.moduleTables(in: db)
         let rows = try Row.fetchAll(
@@ -128,17 +122,13 @@ struct ServedObjects {
         for (name, isAtDevice) in triggers.sorted(by: { $0.key < $1.key }) {
             guard let trigger = statements.first(where: { $0.kind == .trigger && $0.name == name }) else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "The file has no trigger \(name).",
-                    fix: "Check the name; `sqlite3 FILE .schema` lists the triggers."
-                )
+                    .invalidArgument, "The file has no trigger \(name).",
+                    fix: "Check the name; `sqlite3 FILE .schema` lists the triggers.")
             }
             if isAtDevice {
                 deviceTriggers[name] = trigger.sql
                 try db.execute(
-                    sql: "INSERT OR REPLACE INTO tidemark_device_trigger VALUES (?, ?)",
-                    arguments: [name, trigger.sql]
-                )
+                    sql: "INSERT OR REPLACE INTO tidemark_device_trigger VALUES (?, ?)", arguments: [name, trigger.sql])
             } else if deviceTriggers.removeValue(forKey: name) != nil {
                 try replace(trigger, by: trigger.sql)
                 try db.execute(sql: "DELETE FROM tidemark_device_trigger WHERE name = ?", arguments: [name])
@@ -154,20 +144,16 @@ struct ServedObjects {
                     .invalidArgument,
                     "The trigger \(trigger.name) cannot get the condition under which it runs at devices.",
                     fix: "Write its statement with quoted names, or leave it at the server.",
-                    place: .init(table: trial.effects[trigger.name]?.target)
-                )
+                    place: .init(table: trial.effects[trigger.name]?.target))
             }
             let present = try String.fetchOne(
-                db,
-                sql: "SELECT sql FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
-                arguments: [trigger.name]
-            )
+                db, sql: "SELECT sql FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
+                arguments: [trigger.name])
             if present != guarded { try replace(trigger, by: guarded) }
             guard deviceTriggers[trigger.name] != trigger.sql else { continue }
             try db.execute(
                 sql: "UPDATE tidemark_device_trigger SET sql = ? WHERE name = ?",
-                arguments: [trigger.sql, trigger.name]
-            )
+                arguments: [trigger.sql, trigger.name])
         }
     }
 
@@ -191,10 +177,8 @@ struct ServedObjects {
     private mutating func findBrokenTriggers() throws {
         for trigger in statements where trigger.kind == .trigger && trial.reasons[trigger.name] != nil {
             let target = try String.fetchOne(
-                db,
-                sql: "SELECT tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
-                arguments: [trigger.name]
-            )
+                db, sql: "SELECT tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
+                arguments: [trigger.name])
             guard let table = target.flatMap({ schema.byName[$0] }) else { continue }
             for sql in ScratchSchema.writes(to: table.name, table.columns.map(\.name)) {
                 do { _ = try db.makeStatement(sql: sql) } catch let error as DatabaseError {

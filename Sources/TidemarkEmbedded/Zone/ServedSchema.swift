@@ -74,16 +74,9 @@ extension ZoneFile {
         { db, opening in
             if opening.isFirst { try SchemaIntrospection.requireKnown(excluding, in: db) }
             let adoption = try ZoneAdoption(
-                db,
-                name: zone,
-                epoch: newEpoch.uuidString.lowercased(),
-                isRestored: opening.isRestored,
-                excluding: excluding,
-                keys: opening.keys,
-                policies: opening.policies,
-                renames: opening.renames,
-                objects: opening.objects
-            )
+                db, name: zone, epoch: newEpoch.uuidString.lowercased(), isRestored: opening.isRestored,
+                excluding: excluding, keys: opening.keys, policies: opening.policies, renames: opening.renames,
+                objects: opening.objects)
             return Adopted(adoption: adoption, served: try ServedSchema(adoption.schema, in: db))
         }
     }

@@ -30,11 +30,7 @@ public struct UndeclaredReference: Hashable, Sendable {
                 let matches = try parents.filter { try isKey(of: $0, column, of: table, db) }
                 guard matches.count == 1 else { return nil }
                 return UndeclaredReference(
-                    table: table.name,
-                    column: column,
-                    parent: matches[0].name,
-                    parentKey: matches[0].key[0]
-                )
+                    table: table.name, column: column, parent: matches[0].name, parentKey: matches[0].key[0])
             }
         }
     }

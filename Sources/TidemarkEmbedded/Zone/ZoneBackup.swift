@@ -24,10 +24,7 @@ public struct ZoneBackup: Sendable {
     ///   - progress: Receives the copied pages and the total; may throw to stop.
     /// - Throws: ``TidemarkCore/TidemarkError``, `DatabaseError`, or the error of `progress`.
     public init(
-        of path: String,
-        at out: String,
-        id: UUID,
-        progress: @escaping (_ done: Int, _ total: Int) throws -> Void
+        of path: String, at out: String, id: UUID, progress: @escaping (_ done: Int, _ total: Int) throws -> Void
     ) throws {
         let scratch = try ScratchFolder(for: out, id: id)
         defer { scratch.remove() }
@@ -52,9 +49,7 @@ public struct ZoneBackup: Sendable {
 
     /// Copies the pages of one commit; `check` looks at the file first.
     static func copy(
-        _ path: String,
-        to copy: String,
-        check: (Database) throws -> Void,
+        _ path: String, to copy: String, check: (Database) throws -> Void,
         _ progress: @escaping (_ done: Int, _ total: Int) throws -> Void
     ) throws {
         var configuration = Configuration()
@@ -81,12 +76,10 @@ public struct ZoneBackup: Sendable {
         guard try !db.tableExists("tidemark_zone") else { return }
         let isDevice = try db.tableExists("tidemark_device")
         throw TidemarkError(
-            .unusableFile,
-            isDevice ? "\(path) is a device's file, no server's." : "\(path) was never served.",
+            .unusableFile, isDevice ? "\(path) is a device's file, no server's." : "\(path) was never served.",
             fix: isDevice
                 ? "Sync it, so that the server has all its changes."
-                : "Copy a file without Tidemark's tables with `sqlite3 FILE \".backup OUT\"`."
-        )
+                : "Copy a file without Tidemark's tables with `sqlite3 FILE \".backup OUT\"`.")
     }
 
     /// Checks that a server can serve the copy.
@@ -99,10 +92,8 @@ public struct ZoneBackup: Sendable {
             let problem = try String.fetchOne(db, sql: "PRAGMA quick_check(1)") ?? "ok"
             guard problem == "ok" else {
                 throw TidemarkError(
-                    .fileDamaged,
-                    "The file is damaged, and so is its copy, which was not kept: \(problem).",
-                    fix: "Keep the file and older backups; see fileDamaged in ERRORS.md."
-                )
+                    .fileDamaged, "The file is damaged, and so is its copy, which was not kept: \(problem).",
+                    fix: "Keep the file and older backups; see fileDamaged in ERRORS.md.")
             }
             let tables = try SchemaIntrospection.syncedSchema(in: db).tables
             let rows = try tables.reduce(0) { sum, table in

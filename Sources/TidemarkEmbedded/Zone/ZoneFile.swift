@@ -57,12 +57,8 @@ final class ZoneFile: Sendable {
 
     /// Opens a file, and adopts it if it is not a zone yet.
     init(
-        path: String,
-        schemaSQL: String?,
-        opening: Opening,
-        now: @escaping @Sendable () -> Int64,
-        onCommit: @escaping @Sendable (ZoneState) -> Void,
-        adopt: @escaping Adopt
+        path: String, schemaSQL: String?, opening: Opening, now: @escaping @Sendable () -> Int64,
+        onCommit: @escaping @Sendable (ZoneState) -> Void, adopt: @escaping Adopt
     ) throws {
         self.now = now
         self.adopt = adopt
@@ -144,11 +140,7 @@ final class ZoneFile: Sendable {
                     let current = try self.current(db)
                     ProgramFunctions.addStandIns(current.schema.objects, to: db)
                     let transaction = try ZoneTransaction(
-                        db,
-                        schema: current.schema,
-                        hash: current.hash,
-                        now: self.now()
-                    )
+                        db, schema: current.schema, hash: current.hash, now: self.now())
                     let (value, completion) = try body(transaction, current)
                     result = value
                     guard case .commit(let state) = completion else { return .rollback }
@@ -165,10 +157,7 @@ final class ZoneFile: Sendable {
             } catch { throw TidemarkError.translateStorageError(error, of: Self.name) }
             guard let result else {
                 throw TidemarkError(
-                    .internalFailure,
-                    "A transaction ended without a result.",
-                    fix: "Please report this."
-                )
+                    .internalFailure, "A transaction ended without a result.", fix: "Please report this.")
             }
             return result
         }
@@ -188,26 +177,22 @@ final class ZoneFile: Sendable {
     }
 
     /// Reads the zone's tables and log at one revision, after it has absorbed what other programs have written.
-    func readingZone<Result: Sendable>(
-        _ body: @escaping @Sendable (Database, ServedSchema) throws -> Result
-    ) async throws -> Result {
+    func readingZone<Result: Sendable>(_ body: @escaping @Sendable (Database, ServedSchema) throws -> Result)
+        async throws -> Result
+    {
         for _ in 0..<Self.readingAttemptsMax {
             let served = servedSchema.withLock { $0 }
             let result = try await reading { db -> Result? in
                 guard try served.version.hasTables(of: db) else { return nil }
                 let hasCaptured = try Bool.fetchOne(
-                    db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
-                )
+                    db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)"))
                 return hasCaptured == true ? nil : try body(db, served)
             }
             if let result { return result }
             try await committing { transaction, _ in try transaction.absorbOutsideChanges() }
         }
         throw TidemarkError(
-            .unavailable,
-            "Other programs write to the zone's tables without a pause.",
-            fix: "Try again in a moment."
-        )
+            .unavailable, "Other programs write to the zone's tables without a pause.", fix: "Try again in a moment.")
     }
 
     /// How often a read begins anew because another program has written meanwhile.
@@ -289,10 +274,8 @@ final class ZoneFile: Sendable {
         db.clearSchemaCache()
         do { return try adopt(db, Opening()).served } catch let problem as UnsyncableSchema {
             throw TidemarkError(
-                .unavailable,
-                "The tables of the zone's file were altered so that they cannot be synced.",
-                fix: "Repair them in the file. \(problem.description)"
-            )
+                .unavailable, "The tables of the zone's file were altered so that they cannot be synced.",
+                fix: "Repair them in the file. \(problem.description)")
         }
     }
 }

@@ -13,10 +13,8 @@ enum ZonePolicies {
             let name: String = try row.value("policy")
             guard let policy = ConflictPolicy(rawValue: name) else {
                 throw TidemarkError(
-                    .unusableFile,
-                    "The file has the policy \(name), which this version does not know.",
-                    fix: "Serve it with the version that wrote it."
-                )
+                    .unusableFile, "The file has the policy \(name), which this version does not know.",
+                    fix: "Serve it with the version that wrote it.")
             }
             policies[try row.value("name")] = policy
         }
@@ -37,8 +35,7 @@ enum ZonePolicies {
     static func rename(_ old: String, to new: String, of table: String, in db: Database) throws {
         try db.execute(
             sql: "UPDATE OR REPLACE tidemark_policy SET name = ? WHERE name = ?",
-            arguments: ["\(table).\(new)", "\(table).\(old)"]
-        )
+            arguments: ["\(table).\(new)", "\(table).\(old)"])
     }
 
     static let tableSQL = """

@@ -65,8 +65,7 @@ struct ZoneTraits {
         guard served == nil || served == key else {
             return try refuse(
                 "The zone knows the records of \(name) by another key.",
-                "Leave --key out: a key is declared when the table is first served."
-            )
+                "Leave --key out: a key is declared when the table is first served.")
         }
     }
 
@@ -75,8 +74,7 @@ struct ZoneTraits {
         guard table.keyKind == .integer else { return nil }
         let name = SQLText.name(table.name)
         return TableTraits.lowestID(
-            ofRows: try Int64.fetchOne(db, sql: "SELECT min(\(SQLText.name(table.key[0]))) FROM \(name)")
-        )
+            ofRows: try Int64.fetchOne(db, sql: "SELECT min(\(SQLText.name(table.key[0]))) FROM \(name)"))
     }
 
     /// Returns the referring columns that have 0, although no record has the id 0; nil if there are none.

@@ -28,8 +28,7 @@ struct AlignZone {
             throw TidemarkError(
                 .unavailable,
                 "Zone \(zone) cannot have the main zone's tables: \(error.message ?? "SQLite gives no reason").",
-                fix: "Mend its rows in the file of the zone; the zone follows when it is opened next."
-            )
+                fix: "Mend its rows in the file of the zone; the zone follows when it is opened next.")
         }
     }
 

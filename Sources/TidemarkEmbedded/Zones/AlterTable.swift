@@ -125,8 +125,7 @@ struct AlterTable {
         if let sequence {
             try db.execute(
                 sql: "UPDATE main.sqlite_sequence SET seq = max(seq, ?) WHERE name = ?",
-                arguments: [sequence, wanted.name]
-            )
+                arguments: [sequence, wanted.name])
         }
         guard try countBrokenReferences() <= violations else {
             throw refusal("has rows whose references lead nowhere")
@@ -189,10 +188,8 @@ struct AlterTable {
 
     private func refusal(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .unavailable,
-            "Table \(wanted.name) of zone \(zone) differs from the main zone's, and \(reason).",
+            .unavailable, "Table \(wanted.name) of zone \(zone) differs from the main zone's, and \(reason).",
             fix: "Mend the table or its rows in the file of the zone; the zone follows when it is opened next.",
-            place: .init(table: wanted.name)
-        )
+            place: .init(table: wanted.name))
     }
 }

@@ -31,9 +31,7 @@ struct FileShape: Hashable, Sendable {
         migrations = try MigratorTable.migrations(in: db)
         let names = Self.tables.map { "'\($0)'" }.joined(separator: ", ")
         let present = try String.fetchAll(
-            db,
-            sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name IN (\(names))"
-        )
+            db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name IN (\(names))")
         declarations = try present.reduce(into: [:]) { declarations, table in
             declarations[table] = try Row.fetchAll(db, sql: "SELECT * FROM main.\(table)").map {
                 Array($0.databaseValues)

@@ -37,11 +37,8 @@ actor OpenZones {
     ///   - countMax: The most open zones.
     ///   - open: Opens a zone.
     ///   - closed: Called with a store before it is closed.
-    init(
-        atMost countMax: Int,
-        open: @escaping Open,
-        closing closed: @escaping @Sendable (EmbeddedStore) async -> Void
-    ) {
+    init(atMost countMax: Int, open: @escaping Open, closing closed: @escaping @Sendable (EmbeddedStore) async -> Void)
+    {
         self.countMax = countMax
         self.open = open
         self.closed = closed

@@ -75,17 +75,13 @@ public struct ServerBackup: Sendable {
     ///   - progress: Receives the number of copied zones and the total; may throw to stop.
     /// - Throws: ``TidemarkCore/TidemarkError``, `DatabaseError`, or the error of `progress`; then there is no copy.
     public init(
-        of source: DataPlaces,
-        at out: String,
-        newID: () -> UUID,
+        of source: DataPlaces, at out: String, newID: () -> UUID,
         progress: @escaping (_ done: Int, _ total: Int) throws -> Void
     ) throws {
         guard FileManager.default.fileExists(atPath: source.main) else {
             throw TidemarkError(
-                .unusableFile,
-                "There is no \(source.main).",
-                fix: "Name the folder that `tidemark serve --data` has, or the file that it serves."
-            )
+                .unusableFile, "There is no \(source.main).",
+                fix: "Name the folder that `tidemark serve --data` has, or the file that it serves.")
         }
         let scratch = try ScratchFolder(for: out, id: newID())
         defer { scratch.remove() }
@@ -137,19 +133,14 @@ public struct ServerBackup: Sendable {
             let problem = try ZoneBackup.reading(out) { try String.fetchOne($0, sql: "PRAGMA quick_check(1)") }
             guard problem == "ok" else {
                 throw TidemarkError(
-                    .fileDamaged,
-                    "\(path) is damaged: \(problem ?? "").",
-                    fix: "Keep the file and older backups; see fileDamaged in ERRORS.md."
-                )
+                    .fileDamaged, "\(path) is damaged: \(problem ?? "").",
+                    fix: "Keep the file and older backups; see fileDamaged in ERRORS.md.")
             }
         }
     }
 
     private static func makeFolder(_ path: String) throws {
         try FileManager.default.createDirectory(
-            atPath: path,
-            withIntermediateDirectories: false,
-            attributes: [.posixPermissions: 0o700]
-        )
+            atPath: path, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
     }
 }

@@ -76,11 +76,8 @@ struct StatementTokens: Equatable {
         return split(open + 1..<close).filter { !$0.isEmpty }.map { range in
             let name = texts[range.lowerBound]
             return Part(
-                name: name,
-                rest: Array(texts[range].dropFirst()),
-                isColumn: !Self.constraintWords.contains(name.uppercased()),
-                text: source(range)
-            )
+                name: name, rest: Array(texts[range].dropFirst()),
+                isColumn: !Self.constraintWords.contains(name.uppercased()), text: source(range))
         }
     }
 

@@ -24,10 +24,8 @@ final class UnservedZones: Sendable {
             return store
         } catch let problem as UnsyncableSchema {
             let error = TidemarkError(
-                .unavailable,
-                "The tables of zone \(zone) cannot be synced.",
-                fix: "Repair them in the zone's file. \(problem.description)"
-            )
+                .unavailable, "The tables of zone \(zone) cannot be synced.",
+                fix: "Repair them in the zone's file. \(problem.description)")
             keep(error, of: zone)
             throw error
         } catch {

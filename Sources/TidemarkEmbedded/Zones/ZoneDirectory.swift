@@ -37,12 +37,8 @@ public final class ZoneDirectory: SyncService, ZoneHost {
     ///   - metrics: Records every commit.
     ///   - warn: Receives warnings about a zone's file, as text for the operator.
     public init(
-        main: EmbeddedStore,
-        folder: URL,
-        openMax: Int = ZoneDirectory.openMax,
-        limits: Limits = .standard,
-        now: (@Sendable () -> Int64)? = nil,
-        metrics: ServerMetrics = ServerMetrics(),
+        main: EmbeddedStore, folder: URL, openMax: Int = ZoneDirectory.openMax, limits: Limits = .standard,
+        now: (@Sendable () -> Int64)? = nil, metrics: ServerMetrics = ServerMetrics(),
         warn: @escaping @Sendable (String) -> Void = { _ in }
     ) {
         let files = ZoneFiles(main: main, folder: folder, limits: limits, now: now, metrics: metrics, warn: warn)
@@ -239,10 +235,8 @@ public final class ZoneDirectory: SyncService, ZoneHost {
 
     // MARK: Files
 
-    private func using<Success>(
-        _ zone: String,
-        _ body: (EmbeddedStore) async throws -> Success
-    ) async throws -> Success {
+    private func using<Success>(_ zone: String, _ body: (EmbeddedStore) async throws -> Success) async throws -> Success
+    {
         let store = try await enter(zone)
         do {
             let result = try await body(store)

@@ -15,11 +15,7 @@ struct ZoneFiles: Sendable {
     private let shapes = ZoneShapes()
 
     init(
-        main: EmbeddedStore,
-        folder: URL,
-        limits: Limits,
-        now: (@Sendable () -> Int64)?,
-        metrics: ServerMetrics,
+        main: EmbeddedStore, folder: URL, limits: Limits, now: (@Sendable () -> Int64)?, metrics: ServerMetrics,
         warn: @escaping @Sendable (String) -> Void
     ) {
         self.main = main
@@ -68,23 +64,12 @@ struct ZoneFiles: Sendable {
         return try await runOnOwnThread { [self] in
             guard isThere(zone) else { throw Self.missing(zone) }
             let adoption = AdoptBesideMain(
-                main: main,
-                zone: zone,
-                shapes: shapes,
-                adopt: ZoneFile.adopting(zone, newEpoch: UUID(), excluding: main.template.localTables)
-            )
+                main: main, zone: zone, shapes: shapes,
+                adopt: ZoneFile.adopting(zone, newEpoch: UUID(), excluding: main.template.localTables))
             return try EmbeddedStore(
-                path: file.path,
-                zone: zone,
-                opening: ZoneFile.Opening(isFirst: true, altersTables: true),
-                limits: limits,
-                now: now,
-                metrics: metrics,
-                fanOut: self.main.fanOut,
-                contacts: self.main.contacts,
-                warn: warn,
-                adopt: { try adoption.run(in: $0, opening: $1) }
-            )
+                path: file.path, zone: zone, opening: ZoneFile.Opening(isFirst: true, altersTables: true),
+                limits: limits, now: now, metrics: metrics, fanOut: self.main.fanOut, contacts: self.main.contacts,
+                warn: warn, adopt: { try adoption.run(in: $0, opening: $1) })
         }
     }
 
@@ -142,9 +127,7 @@ struct ZoneFiles: Sendable {
     private static func revision(of zone: String, in db: Database) throws -> (ZoneRevision, Bool)? {
         guard try db.tableExists("tidemark_zone"),
             let row = try Row.fetchOne(
-                db,
-                sql: "SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark_capture) AS waits FROM tidemark_zone"
-            )
+                db, sql: "SELECT epoch, revision, EXISTS (SELECT 1 FROM tidemark_capture) AS waits FROM tidemark_zone")
         else { return nil }
         let revision = try ZoneRevision(zone: zone, epoch: row.value("epoch"), revision: row.value("revision"))
         return (revision, try !row.value("waits"))
@@ -152,10 +135,8 @@ struct ZoneFiles: Sendable {
 
     private static func missing(_ zone: String) -> TidemarkError {
         TidemarkError(
-            .unavailable,
-            "The file of this zone is missing on the server.",
-            fix: "Put the file \(zone).sqlite back into the folder of zones, for instance from a backup."
-        )
+            .unavailable, "The file of this zone is missing on the server.",
+            fix: "Put the file \(zone).sqlite back into the folder of zones, for instance from a backup.")
     }
 
     /// Removes a zone's file.

@@ -25,8 +25,7 @@ struct ZoneTemplate: Hashable, Sendable {
         func renameColumn(_ old: String, to new: String, in db: Database) throws {
             let spelling = StatementTokens(sql).spelling(of: new) ?? SQLText.name(new)
             try db.execute(
-                sql: "ALTER TABLE main.\(SQLText.name(name)) RENAME COLUMN \(SQLText.name(old)) TO \(spelling)"
-            )
+                sql: "ALTER TABLE main.\(SQLText.name(name)) RENAME COLUMN \(SQLText.name(old)) TO \(spelling)")
         }
     }
 
@@ -109,17 +108,10 @@ struct ZoneTemplate: Hashable, Sendable {
             arguments: [table]
         ).map { row in
             let column = SyncedTable.Column(
-                name: try row.value("name"),
-                type: try row.value("type"),
-                isNotNull: false,
-                defaultSQL: nil
-            )
+                name: try row.value("name"), type: try row.value("type"), isNotNull: false, defaultSQL: nil)
             return Column(
-                name: column.name,
-                affinity: column.affinity,
-                isGenerated: try row.value("hidden") > 1,
-                needsValue: try row.value("needsValue")
-            )
+                name: column.name, affinity: column.affinity, isGenerated: try row.value("hidden") > 1,
+                needsValue: try row.value("needsValue"))
         }
     }
 
@@ -185,8 +177,7 @@ enum ServedColumns {
     static func renames(in db: Database) throws -> [ColumnRename] {
         guard try db.tableExists("tidemark_served_column") else { return [] }
         return try Row.fetchAll(
-            db,
-            sql: "SELECT tbl, col, now FROM tidemark_served_column WHERE now <> '' ORDER BY tbl, col"
+            db, sql: "SELECT tbl, col, now FROM tidemark_served_column WHERE now <> '' ORDER BY tbl, col"
         ).map { try ColumnRename(table: $0.value("tbl"), old: $0.value("col"), new: $0.value("now")) }
     }
 }

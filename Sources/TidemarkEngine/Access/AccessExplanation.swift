@@ -95,13 +95,8 @@ package struct AccessExplanation: Hashable, Sendable {
     ///   - now: The time, in milliseconds since 1970.
     /// - Throws: An error of the database.
     package init(
-        of user: String,
-        in zone: String,
-        decision: Decision,
-        policy: AccessPolicy,
-        hasZone: Bool,
-        from database: any AccessStatements,
-        now: Int64
+        of user: String, in zone: String, decision: Decision, policy: AccessPolicy, hasZone: Bool,
+        from database: any AccessStatements, now: Int64
     ) throws {
         self.user = user
         self.zone = zone
@@ -117,8 +112,7 @@ package struct AccessExplanation: Hashable, Sendable {
         disabled = try row?.integer(1).map { Change(time: $0, author: try author(.userDisabled, nil)) }
         standing = try Members(database, now: now).standing(of: user, in: zone)
         let since = try database.rows(
-            "SELECT since FROM tidemark_member WHERE user_id = $1 AND zone = $2",
-            [user, zone]
+            "SELECT since FROM tidemark_member WHERE user_id = $1 AND zone = $2", [user, zone]
         ).first?.integer(0)
         roleChange = try since.map { Change(time: $0, author: try author(.roleChanged, zone)) }
         tokens = try TokenRegister(database).entries(of: user).filter { $0.canAct(at: now) }
@@ -129,10 +123,7 @@ package struct AccessExplanation: Hashable, Sendable {
 
     /// Returns the user who caused the latest event of a kind; nil for the operator.
     private static func author(
-        of action: Audit.Action,
-        subject: String,
-        zone: String?,
-        from database: any AccessStatements
+        of action: Audit.Action, subject: String, zone: String?, from database: any AccessStatements
     ) throws -> String? {
         try database.rows(
             """

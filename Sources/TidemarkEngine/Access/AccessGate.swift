@@ -22,11 +22,8 @@ public protocol AccessGate: Sendable {
     ///   sender may not read, with the same text; ``TidemarkCore/ErrorCode/signInNeeded`` for a token that is
     ///   not valid, or for a sender without one; ``TidemarkCore/ErrorCode/accessRevoked`` for a former member;
     ///   the error of `admit`.
-    func access(
-        to zone: String,
-        token: String?,
-        admitting admit: @Sendable (Caller) throws -> Void
-    ) async throws -> ZoneAccess
+    func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
+        -> ZoneAccess
 
     /// Whether the gate remembers a token as valid, without a look at a database or a signature.
     ///
@@ -75,11 +72,9 @@ public struct LocalGate: AccessGate {
     public func caller(token: String?) async throws -> Caller { .local }
 
     /// Returns the owner's access.
-    public func access(
-        to zone: String,
-        token: String?,
-        admitting admit: @Sendable (Caller) throws -> Void
-    ) async throws -> ZoneAccess {
+    public func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
+        -> ZoneAccess
+    {
         try admit(.local)
         return .local(zone)
     }
@@ -155,10 +150,7 @@ public enum Caller: Hashable, Sendable {
 
         /// Makes a user.
         public init(
-            id: String,
-            expires: Int64? = nil,
-            isAdministrator: Bool = false,
-            device: String? = nil,
+            id: String, expires: Int64? = nil, isAdministrator: Bool = false, device: String? = nil,
             claims: [String: Claim] = [:]
         ) {
             self.id = id

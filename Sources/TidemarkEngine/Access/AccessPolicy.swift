@@ -48,11 +48,7 @@ public struct AccessPolicy: Sendable {
     public static let ownUsers = AccessPolicy(hasOwnUsers: true)
 
     /// Makes a policy.
-    public init(
-        hasOwnUsers: Bool,
-        verifier: (any TokenVerifier)? = nil,
-        zones: [String: ZoneRights] = [:]
-    ) {
+    public init(hasOwnUsers: Bool, verifier: (any TokenVerifier)? = nil, zones: [String: ZoneRights] = [:]) {
         self.hasOwnUsers = hasOwnUsers
         self.verifier = verifier
         self.zones = zones

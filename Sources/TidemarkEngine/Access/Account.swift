@@ -32,8 +32,7 @@ public struct Account: Hashable, Sendable, Encodable {
     package init(of user: String, from database: any AccessStatements, now: Int64) throws {
         self.user = user
         roles = try database.rows(
-            "SELECT zone, role FROM tidemark_member WHERE user_id = $1 AND role IS NOT NULL ORDER BY zone",
-            [user]
+            "SELECT zone, role FROM tidemark_member WHERE user_id = $1 AND role IS NOT NULL ORDER BY zone", [user]
         ).compactMap { row in
             guard let zone = row.text(0), let role = row.text(1).flatMap(Role.init(rawValue:)) else { return nil }
             return Membership(zone: zone, role: role)

@@ -29,25 +29,18 @@ package struct Administration: AccessCell {
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a name that is taken or
     ///   invalid.
     package func addUser(
-        _ user: String,
-        role: Role?,
-        in zone: String,
-        using generator: inout some RandomNumberGenerator
+        _ user: String, role: Role?, in zone: String, using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
         guard try !members.isKnown(user) else {
             throw TidemarkError(
-                .invalidArgument,
-                "There is a user \(user) already.",
-                fix: "Issue a new sign-in token by `tidemark user sign-in \(user)`, or choose another name."
-            )
+                .invalidArgument, "There is a user \(user) already.",
+                fix: "Issue a new sign-in token by `tidemark user sign-in \(user)`, or choose another name.")
         }
         // A provider's user is added as the provider writes it; the operator types these.
         guard !user.contains(where: \.isWhitespace) else {
             throw TidemarkError(
-                .invalidArgument,
-                "The name \"\(user)\" has a space; commands and lists could not tell where it ends.",
-                fix: "Choose a name such as anna or anna.berg."
-            )
+                .invalidArgument, "The name \"\(user)\" has a space; commands and lists could not tell where it ends.",
+                fix: "Choose a name such as anna or anna.berg.")
         }
         try members.add(user)
         if let role { try members.set(role, of: user, in: zone) }
@@ -93,17 +86,12 @@ package struct Administration: AccessCell {
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an unknown or disabled user, and for an
     ///   invalid number of days.
     package func addToken(
-        to user: String,
-        days: Int64? = nil,
-        isAdministrator: Bool,
-        using generator: inout some RandomNumberGenerator
+        to user: String, days: Int64? = nil, isAdministrator: Bool, using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
         if let days, !(1...Self.daysMax).contains(days) {
             throw TidemarkError(
-                .invalidArgument,
-                "A token lives 1 to \(Self.daysMax) days, not \(days).",
-                fix: "Choose a number of days in this range."
-            )
+                .invalidArgument, "A token lives 1 to \(Self.daysMax) days, not \(days).",
+                fix: "Choose a number of days in this range.")
         }
         try requireEnabled(user)
         let kind: Token.Kind = isAdministrator ? .administrator : .device
@@ -117,10 +105,8 @@ package struct Administration: AccessCell {
     package func revokeToken(_ id: String) throws {
         guard try tokens.revoke(id: id) else {
             throw TidemarkError(
-                .invalidArgument,
-                "There is no token \(id).",
-                fix: "`tidemark token list` shows the ids; an id is the middle part of a token."
-            )
+                .invalidArgument, "There is no token \(id).",
+                fix: "`tidemark token list` shows the ids; an id is the middle part of a token.")
         }
     }
 
@@ -130,18 +116,13 @@ package struct Administration: AccessCell {
         try members.require(user)
         guard try !members.isDisabled(user) else {
             throw TidemarkError(
-                .invalidArgument,
-                "\(user) is disabled, so a new token would be refused.",
-                fix: "Admit the user first by `tidemark user enable \(user)`."
-            )
+                .invalidArgument, "\(user) is disabled, so a new token would be refused.",
+                fix: "Admit the user first by `tidemark user enable \(user)`.")
         }
     }
 
     private func issue(
-        _ kind: Token.Kind,
-        to user: String,
-        duration: Int64?,
-        using generator: inout some RandomNumberGenerator
+        _ kind: Token.Kind, to user: String, duration: Int64?, using generator: inout some RandomNumberGenerator
     ) throws -> Issue {
         let token = try tokens.issue(kind, to: user, duration: duration, using: &generator)
         return Issue(token: token, user: user, expires: duration.map { now + $0 })

@@ -47,11 +47,7 @@ package struct Audit: AccessCell {
 
     /// Appends an entry, and deletes those that are too old.
     package func append(
-        _ action: Action,
-        by user: String? = nil,
-        subject: String? = nil,
-        zone: String? = nil,
-        detail: String? = nil
+        _ action: Action, by user: String? = nil, subject: String? = nil, zone: String? = nil, detail: String? = nil
     ) throws {
         try database.rows("DELETE FROM tidemark_audit WHERE time < $1", ["\(now - Self.retention)"])
         // Writers wait for one another, so the number after the last one is free.
@@ -76,13 +72,8 @@ package struct Audit: AccessCell {
             ["\(time)"]
         ).map { row in
             Entry(
-                time: row.integer(0) ?? 0,
-                user: row.text(1),
-                action: row.text(2) ?? "",
-                subject: row.text(3),
-                zone: row.text(4),
-                detail: row.text(5)
-            )
+                time: row.integer(0) ?? 0, user: row.text(1), action: row.text(2) ?? "", subject: row.text(3),
+                zone: row.text(4), detail: row.text(5))
         }
     }
 }

@@ -30,19 +30,13 @@ package struct Invitations: AccessCell {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for uses or days outside their bounds.
     package func make(
-        to zone: String,
-        as role: Role,
-        uses: Int64,
-        days: Int64,
-        by user: String,
+        to zone: String, as role: Role, uses: Int64, days: Int64, by user: String,
         using generator: inout some RandomNumberGenerator
     ) throws -> Token {
         guard (1...Self.usesMax).contains(uses), (1...Self.daysMax).contains(days) else {
             throw TidemarkError(
-                .invalidArgument,
-                "An invitation is for 1 to \(Self.usesMax) people and 1 to \(Self.daysMax) days.",
-                fix: "Choose uses and days within these bounds."
-            )
+                .invalidArgument, "An invitation is for 1 to \(Self.usesMax) people and 1 to \(Self.daysMax) days.",
+                fix: "Choose uses and days within these bounds.")
         }
         let token = Token.make(.invitation, using: &generator)
         try database.rows(
@@ -86,10 +80,7 @@ package struct Invitations: AccessCell {
             return (zone, current)
         }
         guard uses > 0 || planted(PlantedBug.invitationTwice) else { throw Self.invalid }
-        try database.rows(
-            "UPDATE tidemark_invitation SET uses = uses - 1 WHERE id = $1",
-            [id]
-        )
+        try database.rows("UPDATE tidemark_invitation SET uses = uses - 1 WHERE id = $1", [id])
         try members.set(role, of: user, in: zone, by: user)
         try audit.append(.invitationAccepted, by: user, subject: id, zone: zone)
         return (zone, role)
@@ -101,8 +92,7 @@ package struct Invitations: AccessCell {
     package func revoke(_ id: String, of zone: String, by user: String) throws -> Bool {
         let rows = try database.rows(
             "UPDATE tidemark_invitation SET revoked = $1 WHERE id = $2 AND zone = $3 AND revoked IS NULL RETURNING id",
-            ["\(now)", id, zone]
-        )
+            ["\(now)", id, zone])
         guard !rows.isEmpty else { return false }
         try audit.append(.invitationRevoked, by: user, subject: id, zone: zone)
         return true
@@ -125,8 +115,6 @@ package struct Invitations: AccessCell {
     }
 
     static let invalid = TidemarkError(
-        .invitationInvalid,
-        "This invitation cannot be accepted: it is unknown, used up, expired or revoked.",
-        fix: "Ask the person who sent it for a new one."
-    )
+        .invitationInvalid, "This invitation cannot be accepted: it is unknown, used up, expired or revoked.",
+        fix: "Ask the person who sent it for a new one.")
 }

@@ -56,9 +56,7 @@ public final class MemberGate: AccessGate {
     }
 
     package init(
-        _ database: any AccessDatabase,
-        host: (any ZoneHost)? = nil,
-        policy: AccessPolicy = .ownUsers,
+        _ database: any AccessDatabase, host: (any ZoneHost)? = nil, policy: AccessPolicy = .ownUsers,
         now: @escaping @Sendable () -> Int64,
         random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
     ) {
@@ -68,13 +66,7 @@ public final class MemberGate: AccessGate {
         self.now = now
         self.random = random
         registry = host.map { host in
-            ZoneRegistry(
-                database,
-                host: host,
-                openZones: { policy.current.rolesOfEverybody },
-                now: now,
-                random: random
-            )
+            ZoneRegistry(database, host: host, openZones: { policy.current.rolesOfEverybody }, now: now, random: random)
         }
     }
 
@@ -135,11 +127,8 @@ public final class MemberGate: AccessGate {
             guard let holder = try await holder(of: token, at: version) else { throw Self.signInNeeded }
             goodTokens.withLock { $0.set(holder.expires, for: token.hash) }
             return Caller.User(
-                id: holder.user,
-                expires: holder.expires,
-                isAdministrator: holder.kind == .administrator,
-                device: holder.device
-            )
+                id: holder.user, expires: holder.expires, isAdministrator: holder.kind == .administrator,
+                device: holder.device)
         }
     }
 
@@ -178,10 +167,9 @@ public final class MemberGate: AccessGate {
     // MARK: Decisions
 
     /// Returns what the gate remembers for a version of the database, and forgets what it knew of another one.
-    private func known<Decision: Sendable>(
-        at version: Int64,
-        _ decision: (borrowing Decisions) -> Decision?
-    ) -> Decision? {
+    private func known<Decision: Sendable>(at version: Int64, _ decision: (borrowing Decisions) -> Decision?)
+        -> Decision?
+    {
         decisions.withLock { decisions in
             decisions.follow(version)
             return decision(decisions)
@@ -198,11 +186,9 @@ public final class MemberGate: AccessGate {
     /// Returns the access of a member, or the access that needs no membership, if that is the stronger one.
     ///
     /// The zone `~` is the private zone of the sender, which the server makes at the first request.
-    public func access(
-        to zone: String,
-        token: String?,
-        admitting admit: @Sendable (Caller) throws -> Void
-    ) async throws -> ZoneAccess {
+    public func access(to zone: String, token: String?, admitting admit: @Sendable (Caller) throws -> Void) async throws
+        -> ZoneAccess
+    {
         guard let token else {
             try admit(.anonymous)
             return try anonymousAccess(to: zone)
@@ -291,33 +277,23 @@ public final class MemberGate: AccessGate {
     // MARK: Refusals
 
     static let signInNeeded = TidemarkError(
-        .signInNeeded,
-        "This server requires a valid token.",
-        fix: "Send Authorization: Bearer and a token; the server's operator issues one by `tidemark user add`."
-    )
+        .signInNeeded, "This server requires a valid token.",
+        fix: "Send Authorization: Bearer and a token; the server's operator issues one by `tidemark user add`.")
 
     /// The refusal of a token of an administrator on every route but `GET /metrics`.
     package static let metricsOnly = TidemarkError(
-        .notAllowed,
-        "The token of an administrator opens GET /metrics, and nothing else.",
-        fix: "Sign in with a token of `tidemark user sign-in`, or send one of `tidemark token add`."
-    )
+        .notAllowed, "The token of an administrator opens GET /metrics, and nothing else.",
+        fix: "Sign in with a token of `tidemark user sign-in`, or send one of `tidemark token add`.")
 
     static let unknownZone = TidemarkError(
-        .unknownZone,
-        "There is no zone of that name that you may read.",
-        fix: "Check the zone's name, or ask one of its owners to invite you."
-    )
+        .unknownZone, "There is no zone of that name that you may read.",
+        fix: "Check the zone's name, or ask one of its owners to invite you.")
 
     private static let accessRevoked = TidemarkError(
-        .accessRevoked,
-        "You are no longer a member of this zone.",
-        fix: "Ask an owner of the zone to invite you again; unsent changes are kept on the device."
-    )
+        .accessRevoked, "You are no longer a member of this zone.",
+        fix: "Ask an owner of the zone to invite you again; unsent changes are kept on the device.")
 
     private static let zoneGone = TidemarkError(
-        .zoneGone,
-        "This zone was deleted by one of its owners.",
-        fix: "The server's operator can restore it for a time; unsent changes are kept on the device."
-    )
+        .zoneGone, "This zone was deleted by one of its owners.",
+        fix: "The server's operator can restore it for a time; unsent changes are kept on the device.")
 }

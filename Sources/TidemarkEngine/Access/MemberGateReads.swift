@@ -75,8 +75,7 @@ extension MemberGate {
         throw TidemarkError(
             .notAllowed,
             "Your rights in this zone changed during the request: you are \(present.role.withArticle) now.",
-            fix: "Ask an owner of the zone for the role."
-        )
+            fix: "Ask an owner of the zone for the role.")
     }
 
     /// Returns the admitted user who holds a token, which does not count as shown; nil for an anonymous sender.

@@ -46,15 +46,12 @@ package struct Members: AccessCell {
             !user.hasHiddenCharacters
         else {
             throw TidemarkError(
-                .invalidArgument,
-                "A user's name has 1 to \(Self.userBytesMax) bytes, without control characters.",
-                fix: "Choose a name such as anna."
-            )
+                .invalidArgument, "A user's name has 1 to \(Self.userBytesMax) bytes, without control characters.",
+                fix: "Choose a name such as anna.")
         }
         let added = try database.rows(
             "INSERT INTO tidemark_user (id, created) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING id",
-            [user, "\(now)"]
-        )
+            [user, "\(now)"])
         if !added.isEmpty { try audit.append(.userAdded, subject: user) }
     }
 
@@ -70,8 +67,7 @@ package struct Members: AccessCell {
         let zones = Zones(session)
         var left: [String] = []
         for name in try database.rows(
-            "SELECT zone FROM tidemark_member WHERE user_id = $1 AND role IS NOT NULL ORDER BY zone",
-            [user]
+            "SELECT zone FROM tidemark_member WHERE user_id = $1 AND role IS NOT NULL ORDER BY zone", [user]
         ).compactMap({ $0.text(0) }) {
             let others = try members(of: name).filter { $0.user != user }
             if try standing(of: user, in: name) == .member(.owner), !others.isEmpty,
@@ -86,9 +82,7 @@ package struct Members: AccessCell {
             if try zones.record(.deleted, of: zone) != nil { deleted.append(zone.name) }
         }
         try database.rows(
-            "UPDATE tidemark_invitation SET revoked = $1 WHERE author = $2 AND revoked IS NULL",
-            ["\(now)", user]
-        )
+            "UPDATE tidemark_invitation SET revoked = $1 WHERE author = $2 AND revoked IS NULL", ["\(now)", user])
         for statement in [
             // Another user of this name gets a private zone of its own.
             "UPDATE tidemark_zones SET request = zone WHERE author = $1",
@@ -115,10 +109,8 @@ package struct Members: AccessCell {
     package func require(_ user: String) throws {
         guard try !isKnown(user) else { return }
         throw TidemarkError(
-            .invalidArgument,
-            "There is no user \(user).",
-            fix: "`tidemark user list` shows all users; `tidemark user add \(user)` adds this one."
-        )
+            .invalidArgument, "There is no user \(user).",
+            fix: "`tidemark user list` shows all users; `tidemark user add \(user)` adds this one.")
     }
 
     /// Records a provider's user at first sight.
@@ -138,10 +130,7 @@ package struct Members: AccessCell {
         let rows = try database.rows("SELECT disabled FROM tidemark_user WHERE id = $1", [user])
         guard let row = rows.first else { return false }
         guard (row.integer(0) != nil) != isDisabled else { return true }
-        try database.rows(
-            "UPDATE tidemark_user SET disabled = $1 WHERE id = $2",
-            [isDisabled ? "\(now)" : nil, user]
-        )
+        try database.rows("UPDATE tidemark_user SET disabled = $1 WHERE id = $2", [isDisabled ? "\(now)" : nil, user])
         try audit.append(isDisabled ? .userDisabled : .userEnabled, subject: user)
         return true
     }
@@ -160,8 +149,7 @@ package struct Members: AccessCell {
         if standing == .member(.owner), role != .owner {
             let others = try database.rows(
                 "SELECT 1 FROM tidemark_member WHERE zone = $1 AND role = $2 AND user_id <> $3",
-                [zone, Role.owner.rawValue, user]
-            )
+                [zone, Role.owner.rawValue, user])
             guard !others.isEmpty else { throw Self.lastOwner(user, of: zone) }
         }
         try database.rows(
@@ -177,18 +165,13 @@ package struct Members: AccessCell {
 
     private static func lastOwner(_ user: String, of zone: String) -> TidemarkError {
         TidemarkError(
-            .lastOwner,
-            "\(user) is the only owner of zone \(zone).",
-            fix: "Make another member the owner first, or delete the zone."
-        )
+            .lastOwner, "\(user) is the only owner of zone \(zone).",
+            fix: "Make another member the owner first, or delete the zone.")
     }
 
     /// Returns the rights of a user in a zone.
     package func standing(of user: String, in zone: String) throws -> Standing {
-        let rows = try database.rows(
-            "SELECT role FROM tidemark_member WHERE user_id = $1 AND zone = $2",
-            [user, zone]
-        )
+        let rows = try database.rows("SELECT role FROM tidemark_member WHERE user_id = $1 AND zone = $2", [user, zone])
         guard let row = rows.first else { return .stranger }
         return row.text(0).flatMap(Role.init(rawValue:)).map(Standing.member) ?? .former
     }
@@ -196,8 +179,7 @@ package struct Members: AccessCell {
     /// Returns the members of a zone with their rights, by id.
     package func members(of zone: String) throws -> [(user: String, role: Role)] {
         try database.rows(
-            "SELECT user_id, role FROM tidemark_member WHERE zone = $1 AND role IS NOT NULL ORDER BY user_id",
-            [zone]
+            "SELECT user_id, role FROM tidemark_member WHERE zone = $1 AND role IS NOT NULL ORDER BY user_id", [zone]
         ).compactMap { row in
             guard let user = row.text(0), let role = row.text(1).flatMap(Role.init(rawValue:)) else { return nil }
             return (user, role)
@@ -217,11 +199,8 @@ package struct Members: AccessCell {
         return try database.rows("SELECT id, created, disabled FROM tidemark_user", []).map { row in
             let id = row.text(0) ?? ""
             return User(
-                id: id,
-                created: row.integer(1) ?? 0,
-                isDisabled: row.integer(2) != nil,
-                roles: roles[Array(id.utf8)] ?? [:]
-            )
+                id: id, created: row.integer(1) ?? 0, isDisabled: row.integer(2) != nil,
+                roles: roles[Array(id.utf8)] ?? [:])
         }.sorted { $0.id < $1.id }
     }
 }

@@ -34,9 +34,7 @@ package struct RateLimiter: Sendable {
         self.limits = limits
         // A sender with many devices can then push out the buckets of one rule only.
         let share = countMax / RateLimits.Rule.allCases.count
-        buckets = Dictionary(
-            uniqueKeysWithValues: RateLimits.Rule.allCases.map { ($0, LeastRecent(countMax: share)) }
-        )
+        buckets = Dictionary(uniqueKeysWithValues: RateLimits.Rule.allCases.map { ($0, LeastRecent(countMax: share)) })
     }
 
     /// The number of buckets.

@@ -54,8 +54,7 @@ package struct TokenRegister {
     /// The token does not count as shown.
     package func entry(hash: String) throws -> Entry? {
         try database.rows(
-            "SELECT id, kind, user_id, device, state, created, expires FROM tidemark_token WHERE hash = $1",
-            [hash]
+            "SELECT id, kind, user_id, device, state, created, expires FROM tidemark_token WHERE hash = $1", [hash]
         ).first.flatMap(Self.entry)
     }
 
@@ -65,13 +64,6 @@ package struct TokenRegister {
             let expires = row.integer(6)
         else { return nil }
         return Entry(
-            id: id,
-            kind: kind,
-            user: user,
-            device: row.text(3),
-            state: state,
-            created: created,
-            expires: expires
-        )
+            id: id, kind: kind, user: user, device: row.text(3), state: state, created: created, expires: expires)
     }
 }

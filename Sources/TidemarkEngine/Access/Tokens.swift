@@ -82,10 +82,7 @@ package struct Tokens: AccessCell {
     /// - Returns: The token, whose text the caller tells once.
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` when there is no such user.
     package func issue(
-        _ kind: Token.Kind,
-        to user: String,
-        duration: Int64?,
-        by author: String? = nil,
+        _ kind: Token.Kind, to user: String, duration: Int64?, by author: String? = nil,
         using generator: inout some RandomNumberGenerator
     ) throws -> Token {
         try members.require(user)
@@ -136,34 +133,21 @@ package struct Tokens: AccessCell {
     /// A refusal can revoke the chain, so the caller commits whether or not this returns a token.
     ///
     /// - Returns: The new token and its holder; nil when the token is not valid.
-    package func exchange(
-        _ token: Token,
-        device: String,
-        using generator: inout some RandomNumberGenerator
-    ) throws -> Successor? {
+    package func exchange(_ token: Token, device: String, using generator: inout some RandomNumberGenerator) throws
+        -> Successor?
+    {
         guard let holder = try show(token) else { return nil }
         try database.rows(
             "DELETE FROM tidemark_token WHERE chain = $1 AND (expires <= $2 OR (predecessor = $3 AND state = $4))",
-            [holder.chain, "\(now)", holder.token, TokenState.issued.rawValue]
-        )
+            [holder.chain, "\(now)", holder.token, TokenState.issued.rawValue])
         let successor = Token.make(.device, using: &generator)
         let expires = now + Self.deviceDuration
         try insert(
-            successor,
-            user: holder.user,
-            chain: holder.chain,
-            predecessor: holder.token,
-            device: device,
-            expires: expires
-        )
+            successor, user: holder.user, chain: holder.chain, predecessor: holder.token, device: device,
+            expires: expires)
         try audit.append(.tokenExchanged, by: holder.user, subject: successor.id, detail: "for \(holder.token)")
         let successorHolder = Holder(
-            kind: .device,
-            token: successor.id,
-            chain: holder.chain,
-            user: holder.user,
-            device: device,
-            expires: expires
+            kind: .device, token: successor.id, chain: holder.chain, user: holder.user, device: device, expires: expires
         )
         return Successor(token: successor, holder: successorHolder)
     }
@@ -223,8 +207,7 @@ package struct Tokens: AccessCell {
         }
         try database.rows(
             "UPDATE tidemark_token SET state = $1, retired = COALESCE(retired, $2) WHERE id = $3",
-            [state.rawValue, "\(now)", id]
-        )
+            [state.rawValue, "\(now)", id])
     }
 
     /// Returns a token that has not ended and whose user is not disabled.
@@ -247,25 +230,12 @@ package struct Tokens: AccessCell {
             let state = row.text(6).flatMap(TokenState.init(rawValue:)), let expires = row.integer(7)
         else { return nil }
         return Stored(
-            id: id,
-            kind: kind,
-            user: user,
-            chain: chain,
-            predecessor: row.text(4),
-            device: row.text(5),
-            state: state,
-            expires: expires,
-            retired: row.integer(8)
-        )
+            id: id, kind: kind, user: user, chain: chain, predecessor: row.text(4), device: row.text(5), state: state,
+            expires: expires, retired: row.integer(8))
     }
 
     private func insert(
-        _ token: Token,
-        user: String,
-        chain: String,
-        predecessor: String? = nil,
-        device: String? = nil,
-        expires: Int64
+        _ token: Token, user: String, chain: String, predecessor: String? = nil, device: String? = nil, expires: Int64
     ) throws {
         try database.rows(
             """

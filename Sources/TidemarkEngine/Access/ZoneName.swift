@@ -35,11 +35,9 @@ package enum ZoneName {
     /// The refusal to make a zone with a file of such a name.
     package static func unusable(_ name: String) -> TidemarkError {
         TidemarkError(
-            .invalidArgument,
-            "The zone \(name) cannot have a file of that name.",
+            .invalidArgument, "The zone \(name) cannot have a file of that name.",
             fix: "Choose lower-case letters, digits, - and _, at most \(chosenLengthMax), with a letter first; "
-                + "not \(prefix) at the beginning."
-        )
+                + "not \(prefix) at the beginning.")
     }
 
     /// Refuses a name that nobody can address, or that only the server gives.
@@ -52,10 +50,8 @@ package enum ZoneName {
         let isTaken = [".", "..", "~", ""].contains(name) || name.hasPrefix(prefix) && !isValid(name)
         guard isTaken else { return }
         throw TidemarkError(
-            .invalidArgument,
-            "No zone can have the name \(name).",
-            fix: "Choose another name; not \(prefix) at the beginning."
-        )
+            .invalidArgument, "No zone can have the name \(name).",
+            fix: "Choose another name; not \(prefix) at the beginning.")
     }
 
     /// Whether a text has the form of a name; such a text is safe in a path.
@@ -68,8 +64,5 @@ package enum ZoneName {
 extension TidemarkError {
     /// The refusal of a zone that does not exist.
     package static let unknownZone = TidemarkError(
-        .unknownZone,
-        "There is no zone of that name that you may read.",
-        fix: "Check the zone's name in the path."
-    )
+        .unknownZone, "There is no zone of that name that you may read.", fix: "Check the zone's name in the path.")
 }

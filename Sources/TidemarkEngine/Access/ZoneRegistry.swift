@@ -20,10 +20,8 @@ package final class ZoneRegistry: Sendable {
     ///   - now: The wall clock, in milliseconds since 1970.
     ///   - random: Makes a generator for names and secrets.
     package init(
-        _ database: any AccessDatabase,
-        host: any ZoneHost,
-        openZones: @escaping @Sendable () -> [String: Role] = { [:] },
-        now: @escaping @Sendable () -> Int64,
+        _ database: any AccessDatabase, host: any ZoneHost,
+        openZones: @escaping @Sendable () -> [String: Role] = { [:] }, now: @escaping @Sendable () -> Int64,
         random: @escaping @Sendable () -> any RandomNumberGenerator & Sendable = { SystemRandomNumberGenerator() }
     ) {
         self.database = database
@@ -54,10 +52,8 @@ package final class ZoneRegistry: Sendable {
     package func make(_ kind: ZoneKind, title: String?, by user: String, request: String) async throws -> Zones.Zone {
         guard kind == .shared, (1...128).contains(request.utf8.count), request != "~" else {
             throw TidemarkError(
-                .invalidArgument,
-                "A request for a zone has the kind shared and an id of 1 to 128 bytes.",
-                fix: "Send kind shared and a random UUID as request."
-            )
+                .invalidArgument, "A request for a zone has the kind shared and an id of 1 to 128 bytes.",
+                fix: "Send kind shared and a random UUID as request.")
         }
         let zone = try await withGenerator { statements, now, generator in
             try Zones(statements, now: now).make(kind, title: title, by: user, request: request, using: &generator)
@@ -102,10 +98,8 @@ package final class ZoneRegistry: Sendable {
             guard let zone = try zones.zone(access.zone) else { throw Self.fixedZone }
             guard zone.kind == .shared else {
                 throw TidemarkError(
-                    .notAllowed,
-                    "A private zone stays for as long as its user.",
-                    fix: "Delete its records; the server's operator removes the user with the zone."
-                )
+                    .notAllowed, "A private zone stays for as long as its user.",
+                    fix: "Delete its records; the server's operator removes the user with the zone.")
             }
             try zones.record(.deleted, of: zone, by: user)
         }
@@ -221,32 +215,24 @@ package final class ZoneRegistry: Sendable {
         guard let zone = try Zones(statements, now: now).zone(name) else { throw fixedZone }
         guard zone.kind == .shared else {
             throw TidemarkError(
-                .notAllowed,
-                "A private zone has one member, and stays private.",
-                fix: "Make a shared zone, and move the records there."
-            )
+                .notAllowed, "A private zone has one member, and stays private.",
+                fix: "Make a shared zone, and move the records there.")
         }
     }
 
     private static func notAllowed(_ action: String, by actor: String) -> TidemarkError {
         TidemarkError(
-            .notAllowed,
-            "Only \(actor) of the zone may \(action).",
-            fix: "Ask \(actor) of the zone to do it, or for the role."
-        )
+            .notAllowed, "Only \(actor) of the zone may \(action).",
+            fix: "Ask \(actor) of the zone to do it, or for the role.")
     }
 
     private static let noMember = TidemarkError(
-        .invalidArgument,
-        "The zone has no member of this name.",
-        fix: "Invite the person by POST /zones/{zone}/invitations; who accepts becomes a member."
-    )
+        .invalidArgument, "The zone has no member of this name.",
+        fix: "Invite the person by POST /zones/{zone}/invitations; who accepts becomes a member.")
 
     private static let fixedZone = TidemarkError(
-        .notAllowed,
-        "The operator of the server decides about this zone and its members.",
-        fix: "The operator uses `tidemark user role`."
-    )
+        .notAllowed, "The operator of the server decides about this zone and its members.",
+        fix: "The operator uses `tidemark user role`.")
 
     private func transaction<Success: Sendable>(
         _ body: @escaping @Sendable (any AccessStatements, _ now: Int64) throws -> Success
@@ -257,9 +243,8 @@ package final class ZoneRegistry: Sendable {
 
     private func withGenerator<Success: Sendable>(
         _ body:
-            @escaping @Sendable (
-                any AccessStatements, _ now: Int64, inout any RandomNumberGenerator & Sendable
-            ) throws -> Success
+            @escaping @Sendable (any AccessStatements, _ now: Int64, inout any RandomNumberGenerator & Sendable) throws
+            -> Success
     ) async throws -> Success {
         let random = random
         return try await transaction { statements, now in

@@ -57,10 +57,7 @@ package struct Zones: AccessCell {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a title that is too long or too many zones.
     package func make(
-        _ kind: ZoneKind,
-        title: String?,
-        by user: String,
-        request: String,
+        _ kind: ZoneKind, title: String?, by user: String, request: String,
         using generator: inout some RandomNumberGenerator
     ) throws -> Zone {
         try Self.check(title)
@@ -69,18 +66,11 @@ package struct Zones: AccessCell {
         let count = try database.rows("SELECT count(*) FROM tidemark_zones WHERE author = $1", [user])
         guard count.first?.integer(0) ?? 0 < Self.zonesPerUserMax else {
             throw TidemarkError(
-                .invalidArgument,
-                "One user may make \(Self.zonesPerUserMax) zones.",
-                fix: "Delete one that is not needed."
-            )
+                .invalidArgument, "One user may make \(Self.zonesPerUserMax) zones.",
+                fix: "Delete one that is not needed.")
         }
         let zone = Zone(
-            name: ZoneName.make(using: &generator),
-            kind: kind,
-            title: title,
-            author: user,
-            life: .planned,
-            deleted: nil
+            name: ZoneName.make(using: &generator), kind: kind, title: title, author: user, life: .planned, deleted: nil
         )
         try database.rows(
             """
@@ -151,13 +141,7 @@ package struct Zones: AccessCell {
             let known = try zone(name)
             guard known?.life ?? .ready == .ready else { continue }
             let zone = Zone(
-                name: name,
-                kind: .public,
-                title: known?.title,
-                author: known?.author,
-                life: .ready,
-                deleted: nil
-            )
+                name: name, kind: .public, title: known?.title, author: known?.author, life: .ready, deleted: nil)
             guard case .member(let own) = try members.standing(of: user, in: name) else {
                 list.append(Membership(zone: zone, role: role, members: nil))
                 continue
@@ -191,8 +175,7 @@ package struct Zones: AccessCell {
         guard life != zone.life else { return life }
         try database.rows(
             "UPDATE tidemark_zones SET state = $1, deleted = $2 WHERE zone = $3",
-            [life.rawValue, life == .deleted ? "\(now)" : nil, zone.name]
-        )
+            [life.rawValue, life == .deleted ? "\(now)" : nil, zone.name])
         switch event {
         case .made: break
         case .deleted: try audit.append(.zoneDeleted, by: user, zone: zone.name)
@@ -238,9 +221,7 @@ package struct Zones: AccessCell {
             throw TidemarkError(
                 .invalidArgument,
                 "A zone's title has 1 to \(titleBytesMax) bytes, without control characters; this one has "
-                    + "\(title.utf8.count) bytes.",
-                fix: "Choose a title such as Shopping; without one, leave it out."
-            )
+                    + "\(title.utf8.count) bytes.", fix: "Choose a title such as Shopping; without one, leave it out.")
         }
     }
 }

@@ -4,11 +4,7 @@ import TidemarkCore
 extension GroupRun {
     /// Answers the verdicts of a device's change sets, the ids with a verdict, the last revision
     /// that the device shares with this history, and all notes of its overruled values.
-    func answer(
-        _ question: SyncRequest.Question,
-        of request: SyncRequest,
-        from caller: Caller
-    ) throws -> String {
+    func answer(_ question: SyncRequest.Question, of request: SyncRequest, from caller: Caller) throws -> String {
         try sync.checkOwner(request, caller, knowing: known)
         let state = ledger.state
         // The device receives the rows in a snapshot or a delta.

@@ -121,12 +121,7 @@ extension GroupRun {
             try PlanWrites(zone: zone, state: start).find(&writes, hasVerdict: hasVerdict)
             incoming.writes = writes
         }
-        let missed = try sync.catchUp(
-            request,
-            at: start,
-            through: ledger.state.revision,
-            in: zone
-        )
+        let missed = try sync.catchUp(request, at: start, through: ledger.state.revision, in: zone)
         var clock = HybridClock(last: start.time)
         return Turn(
             incoming: incoming,
@@ -155,10 +150,8 @@ extension GroupRun {
             sync.isOwn(verdict, of: turn.request, from: turn.incoming.access.caller)
         else {
             throw TidemarkError(
-                .changeSetIdReused,
-                "This change set id stands for another content.",
-                fix: "Give every change set 128 new random bits as its id."
-            )
+                .changeSetIdReused, "This change set id stands for another content.",
+                fix: "Give every change set 128 new random bits as its id.")
         }
         turn.outcomes[index] = SyncHandler.Outcome(body: nil, revision: verdict.revision, storedVerdict: verdict)
         if let revision = verdict.revision { turn.accepted.append(revision) }
@@ -166,12 +159,7 @@ extension GroupRun {
     }
 
     /// Adds an accepted change set to the run.
-    mutating func add(
-        _ decided: BuildRevision.Decided,
-        index: Int,
-        place: Int,
-        to turn: inout Turn
-    ) {
+    mutating func add(_ decided: BuildRevision.Decided, index: Int, place: Int, to turn: inout Turn) {
         run.elements.append(Run.Element(turn: place, index: index, decided: decided))
         run.footprint.add(decided.changeSet)
         run.time = max(run.time, decided.stamp.time)
@@ -230,29 +218,17 @@ extension GroupRun {
         // Compact last: the answer may contain revisions before the new horizon.
         try compactLog()
         let answer = SyncAnswer(
-            maxRevision: end,
-            zone: turn.start,
-            hasMore: end < last,
-            fingerprint: fingerprint,
-            overruled: notes,
-            lent: lent,
-            echo: isAsSent ? .ids : .all,
-            changeSets: changeSets
-        )
+            maxRevision: end, zone: turn.start, hasMore: end < last, fingerprint: fingerprint, overruled: notes,
+            lent: lent, echo: isAsSent ? .ids : .all, changeSets: changeSets)
         return ZoneAnswer(
-            text: answer.text,
-            tally: sync.tally(of: outcomes, lag: turn.start.revision - request.maxRevision),
-            device: request.device,
-            revision: end
-        )
+            text: answer.text, tally: sync.tally(of: outcomes, lag: turn.start.revision - request.maxRevision),
+            device: request.device, revision: end)
     }
 
     /// Makes the answer to a client without rows: it has missed nothing, and the books keep nothing but its verdict.
-    private mutating func answer(
-        _ outcomes: [SyncHandler.Outcome],
-        to changeSet: RecordChangeSet,
-        _ turn: Turn
-    ) throws -> ZoneAnswer {
+    private mutating func answer(_ outcomes: [SyncHandler.Outcome], to changeSet: RecordChangeSet, _ turn: Turn) throws
+        -> ZoneAnswer
+    {
         let copies = try outcomes.contains { $0.verdict == nil } ? zone.authorsCopies(of: [changeSet.id], .ids) : [:]
         let verdict =
             outcomes.first?.verdict
@@ -275,11 +251,7 @@ extension GroupRun {
     private func notes(for request: SyncRequest, through end: Int64) throws -> [String] {
         guard let device = request.device, ledger.facts.devicesWithNotes.contains(device) else { return [] }
         return try zone.overruledNotes(
-            device: device,
-            after: request.overruled,
-            through: end,
-            limit: limits.overruledPerAnswerMax
-        )
+            device: device, after: request.overruled, through: end, limit: limits.overruledPerAnswerMax)
     }
 
     /// Notes the exchange with the request's device, which belongs to the request's user from now on.
@@ -315,14 +287,8 @@ package struct SyncAnswer: Hashable, Sendable {
 
     /// Makes an answer.
     package init(
-        maxRevision: Int64,
-        zone: ZoneState,
-        hasMore: Bool,
-        fingerprint: Fingerprint?,
-        overruled: [String] = [],
-        lent: [String: [LentIDs]] = [:],
-        echo: SyncRequest.Echo = .all,
-        changeSets: [String]
+        maxRevision: Int64, zone: ZoneState, hasMore: Bool, fingerprint: Fingerprint?, overruled: [String] = [],
+        lent: [String: [LentIDs]] = [:], echo: SyncRequest.Echo = .all, changeSets: [String]
     ) {
         self.maxRevision = maxRevision
         self.zone = zone

@@ -30,10 +30,7 @@ package struct AuthorsCopy: Sendable {
     private static func require(_ text: String?) throws -> String {
         guard let text else {
             throw TidemarkError(
-                .internalFailure,
-                "The stored answer to a change set cannot be read.",
-                fix: "Please report this."
-            )
+                .internalFailure, "The stored answer to a change set cannot be read.", fix: "Please report this.")
         }
         return text
     }

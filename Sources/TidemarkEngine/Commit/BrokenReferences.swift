@@ -8,8 +8,7 @@ package struct BrokenReferences {
 
     /// Makes the verdict; `wasDeleted` tells whether a record existed earlier.
     package init(
-        schema: SyncSchema,
-        changeSets: [PendingChangeSet],
+        schema: SyncSchema, changeSets: [PendingChangeSet],
         wasDeleted: @escaping (_ table: String, _ key: String) throws -> Bool
     ) {
         self.schema = schema
@@ -34,8 +33,7 @@ package struct BrokenReferences {
             }
         }
         return .conflict(
-            reasons.isEmpty ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons
-        )
+            reasons.isEmpty ? [ConflictReason(table: "", key: "", columns: [], rule: .referenced)] : reasons)
     }
 
     private func reason(for reference: BrokenReference) throws -> Violation {
@@ -52,13 +50,7 @@ package struct BrokenReferences {
                     .brokenReference,
                     "The record refers to \(reference.parent) \(reference.parentKey), which does not exist.",
                     fix: "Create the parent in the same or an earlier change set, or refer to another.",
-                    place: .init(
-                        table: reference.table,
-                        key: child.authorsKey ?? child.key,
-                        column: reference.column
-                    )
-                )
-            )
+                    place: .init(table: reference.table, key: child.authorsKey ?? child.key, column: reference.column)))
         }
         // A refused new record keeps its temporary id: its permanent id is assigned to another record later.
         let key = child.operation == .create ? child.authorsKey ?? child.key : child.key

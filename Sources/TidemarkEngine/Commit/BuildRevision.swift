@@ -81,10 +81,7 @@ struct BuildRevision {
     {
         let decided = decided
         let members = AnswerEnvelope(
-            id: decided.envelope.id,
-            revision: decided.revision,
-            time: schema.needsTimes ? decided.stamp.time : nil
-        )
+            id: decided.envelope.id, revision: decided.revision, time: schema.needsTimes ? decided.stamp.time : nil)
         var hash = Chain(after: chain, revision: decided.revision)
         let pieces = effects.text.pieces(members.members)
         for piece in pieces { hash.take(piece) }
@@ -94,19 +91,11 @@ struct BuildRevision {
         let copy = { authorsText.text(authors.members, forAuthor: true) }
         let hasOverruled = !decided.overrulings.isEmpty && !overruled.own.isEmpty
         let revision = CommittedRevision(
-            revision: decided.revision,
-            envelope: decided.envelope,
-            stamp: decided.stamp,
-            entries: effects.entries,
-            text: pieces,
-            chain: hash.text(device: decided.stamp.device),
-            fingerprint: fingerprint.map(effects.carried),
-            ids: idsText.text(authors.members, forAuthor: true),
-            authorsCopy: hasOverruled ? copy() : nil,
+            revision: decided.revision, envelope: decided.envelope, stamp: decided.stamp, entries: effects.entries,
+            text: pieces, chain: hash.text(device: decided.stamp.device), fingerprint: fingerprint.map(effects.carried),
+            ids: idsText.text(authors.members, forAuthor: true), authorsCopy: hasOverruled ? copy() : nil,
             isAsSent: isAsSent && !hasOverruled && touched.count == decided.changeSet.records.count,
-            permanentIDs: decided.permanentIDs,
-            notes: planted(PlantedBug.tellsNoLosers) ? [] : overruled.notes
-        )
+            permanentIDs: decided.permanentIDs, notes: planted(PlantedBug.tellsNoLosers) ? [] : overruled.notes)
         return (revision, copy)
     }
 
@@ -179,13 +168,8 @@ package struct RevisionEffects {
         let operation = effect.operation
         entries.append(
             CommittedRevision.Entry(
-                name: name,
-                operation: operation,
-                columns: operation == .update ? changed : [],
-                before: effect.before,
-                mayBeUnlogged: effect.mayBeUnlogged
-            )
-        )
+                name: name, operation: operation, columns: operation == .update ? changed : [], before: effect.before,
+                mayBeUnlogged: effect.mayBeUnlogged))
         if let before = effect.before { difference = difference - layout.hash(before, key: effect.key, &buffer) }
         guard let after = effect.after else {
             text.add(name, .delete)
@@ -211,19 +195,9 @@ package struct RevisionEffects {
         let pieces = text.pieces(members.members)
         for piece in pieces { hash.take(piece) }
         let logged = CommittedRevision(
-            revision: revision,
-            envelope: nil,
-            stamp: stamp,
-            entries: entries,
-            text: pieces,
-            chain: hash.text(device: nil),
-            fingerprint: head.fingerprint.map(carried),
-            ids: "",
-            authorsCopy: nil,
-            isAsSent: false,
-            permanentIDs: [],
-            notes: []
-        )
+            revision: revision, envelope: nil, stamp: stamp, entries: entries, text: pieces,
+            chain: hash.text(device: nil), fingerprint: head.fingerprint.map(carried), ids: "", authorsCopy: nil,
+            isAsSent: false, permanentIDs: [], notes: [])
         var commit = ZoneCommit(zone: head.state.with(revision: revision, time: stamp.time), at: now)
         commit.revisions = [logged]
         return commit
@@ -270,9 +244,7 @@ struct OverruledValues {
             for (place, column) in Array(changeSet.columns(of: record)) where overruling.mine.contains(column.name) {
                 if changeSet.delta(at: place) == nil {
                     lost[name, default: [:]][column.name] = String(
-                        decoding: try changeSet.value(at: place).canonicalJSON,
-                        as: UTF8.self
-                    )
+                        decoding: try changeSet.value(at: place).canonicalJSON, as: UTF8.self)
                 }
                 changeSet.overrule(at: place)
             }
@@ -283,12 +255,8 @@ struct OverruledValues {
 
     /// Makes the values of a written change set from the rows before and after.
     init(
-        _ overrulings: [Overruling],
-        mine: [RecordID: [String: String]],
-        before: [RecordID: [Value]],
-        after: [RecordID: [Value]],
-        author: String?,
-        _ schema: SyncSchema
+        _ overrulings: [Overruling], mine: [RecordID: [String: String]], before: [RecordID: [Value]],
+        after: [RecordID: [Value]], author: String?, _ schema: SyncSchema
     ) {
         let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
         var byLoser: [String: [String]] = [:]

@@ -60,8 +60,7 @@ package struct CommitGroup {
 
     /// Keeps the texts of all requests in memory while `body` runs.
     private func withReaders<Success>(
-        of group: ArraySlice<ZoneRequest>,
-        _ readers: [Result<JSONReader, TidemarkError>],
+        of group: ArraySlice<ZoneRequest>, _ readers: [Result<JSONReader, TidemarkError>],
         _ body: ([Result<JSONReader, TidemarkError>]) throws -> Success
     ) throws -> Success {
         guard let request = group.first else { return try body(readers) }
@@ -185,10 +184,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     var turns: [Turn] = []
 
     init(
-        _ group: [ZoneRequest],
-        _ readers: [Result<JSONReader, TidemarkError>],
-        at now: Int64,
-        in zone: Transaction,
+        _ group: [ZoneRequest], _ readers: [Result<JSONReader, TidemarkError>], at now: Int64, in zone: Transaction,
         limits: Limits
     ) {
         self.zone = zone
@@ -222,21 +218,13 @@ struct GroupRun<Transaction: CommitTransaction> {
     }
 
     private static func read(
-        _ reader: Result<JSONReader, TidemarkError>,
-        limits: Limits,
-        from access: ZoneAccess,
-        in zone: Transaction
+        _ reader: Result<JSONReader, TidemarkError>, limits: Limits, from access: ZoneAccess, in zone: Transaction
     ) throws -> Incoming {
         var reader = try reader.get()
         let names = zone.schema.wireNames
         let (request, changeSets) = try SyncRequest.read(&reader, names: names, limits: limits)
         let envelopes = try changeSets.map { changeSet in
-            try SyncRequest.Envelope(
-                changeSet,
-                hash: ContentHash.of(changeSet, in: reader),
-                names: names,
-                reader
-            )
+            try SyncRequest.Envelope(changeSet, hash: ContentHash.of(changeSet, in: reader), names: names, reader)
         }
         let pending = try zip(changeSets, envelopes).map { changeSet, envelope in
             var pending = PendingChangeSet(changeSet, reader)
@@ -245,10 +233,7 @@ struct GroupRun<Transaction: CommitTransaction> {
         }
         let whole = request.with(changeSets: envelopes)
         return Incoming(
-            request: access.caller == .anonymous ? whole.withoutDevice : whole,
-            access: access,
-            changeSets: pending
-        )
+            request: access.caller == .anonymous ? whole.withoutDevice : whole, access: access, changeSets: pending)
     }
 
     // MARK: The group
@@ -327,8 +312,7 @@ struct GroupRun<Transaction: CommitTransaction> {
         let zone = zone
         return KnownState(
             exchange: { ledger.exchanges[$0] ?? ledger.facts.exchanges[$0] },
-            fingerprint: { try ledger.fingerprints[$0] ?? zone.fingerprint(at: $0) }
-        )
+            fingerprint: { try ledger.fingerprints[$0] ?? zone.fingerprint(at: $0) })
     }
 
     /// The requests with change sets that were read.
@@ -353,9 +337,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     /// The zone's state after the run.
     var upcoming: ZoneState {
         ledger.state.with(
-            revision: ledger.state.revision + Int64(run.elements.count),
-            time: max(ledger.state.time, run.time)
-        )
+            revision: ledger.state.revision + Int64(run.elements.count), time: max(ledger.state.time, run.time))
     }
 
     // MARK: Requests that join a run

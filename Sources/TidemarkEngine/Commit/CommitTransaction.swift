@@ -219,8 +219,7 @@ package struct TableWays: Sendable {
 
     /// Makes the ways of a table.
     package init(
-        spelledColumns: Set<Int> = [],
-        computedColumns: Set<String> = [],
+        spelledColumns: Set<Int> = [], computedColumns: Set<String> = [],
         mayRespell: @escaping @Sendable (_ key: String) -> Bool
     ) {
         self.spelledColumns = spelledColumns

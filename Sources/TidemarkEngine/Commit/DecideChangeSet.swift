@@ -53,17 +53,10 @@ extension GroupRun {
         } catch Violation.conflict(let reasons) { return .refuse(reasons) }
         return .accept(
             BuildRevision.Decided(
-                envelope: envelope,
-                changeSet: changeSet,
-                revision: ledger.state.revision + Int64(run.elements.count) + 1,
-                stamp: stamp,
-                permanentIDs: permanentIDs,
-                overrulings: overrulings,
-                base: request.base,
-                seen: seen,
-                ancestors: ancestry.revisions
-            )
-        )
+                envelope: envelope, changeSet: changeSet,
+                revision: ledger.state.revision + Int64(run.elements.count) + 1, stamp: stamp,
+                permanentIDs: permanentIDs, overrulings: overrulings, base: request.base, seen: seen,
+                ancestors: ancestry.revisions))
     }
 
     /// Returns the conflict policies of a table and of its columns that have their own.
@@ -79,9 +72,7 @@ extension GroupRun {
         let written = after.filter { turn.ancestors[$0] == nil }
         let older = written.isEmpty ? Ancestry(revisions: [], isRefused: false) : try zone.ancestry(of: written)
         return Ancestry(
-            revisions: after.flatMap { turn.ancestors[$0] ?? [] } + older.revisions,
-            isRefused: older.isRefused
-        )
+            revisions: after.flatMap { turn.ancestors[$0] ?? [] } + older.revisions, isRefused: older.isRefused)
     }
 
     private mutating func takeID(of table: Int) throws -> Int64 {
@@ -159,11 +150,9 @@ extension GroupRun {
             let deleted = created == index ? other : index
             guard operations.contains(.create), operations.contains(.delete) else {
                 throw TidemarkError(
-                    .malformedRequest,
-                    "A record appears twice in one change set, its key spelled in two ways.",
+                    .malformedRequest, "A record appears twice in one change set, its key spelled in two ways.",
                     fix: "List each key once, in one of create, update and delete.",
-                    place: .init(table: schema.tables[record.table].name, key: record.key)
-                )
+                    place: .init(table: schema.tables[record.table].name, key: record.key))
             }
             changeSet.records[created].operation = .update
             changeSet.records[created].base = changeSet.records[deleted].base
@@ -179,9 +168,7 @@ extension GroupRun {
     /// texts they would differ from the server's values. A value of an update that is only spelled in another way than
     /// the value at the author's base is no edit: written, it would undo another author's change.
     private func spellValues(
-        in changeSet: inout PendingChangeSet,
-        _ contended: [Int: ContendedRecord],
-        seen: Set<Int64>
+        in changeSet: inout PendingChangeSet, _ contended: [Int: ContendedRecord], seen: Set<Int64>
     ) throws {
         var places: [(index: Int, place: Int, column: String)] = []
         var values: [ColumnValue] = []
@@ -191,8 +178,7 @@ extension GroupRun {
             for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {
                 places.append((index, place, column.name))
                 values.append(
-                    ColumnValue(table: record.table, column: column.place, value: try changeSet.value(at: place))
-                )
+                    ColumnValue(table: record.table, column: column.place, value: try changeSet.value(at: place)))
             }
         }
         guard !values.isEmpty else { return }
@@ -212,12 +198,9 @@ extension GroupRun {
 
     // MARK: Contentions
 
-    private func contentions(
-        of changeSet: inout PendingChangeSet,
-        base: Int64,
-        seen: Set<Int64>,
-        stamp: Stamp
-    ) throws -> [Contention] {
+    private func contentions(of changeSet: inout PendingChangeSet, base: Int64, seen: Set<Int64>, stamp: Stamp) throws
+        -> [Contention]
+    {
         if planted(PlantedBug.skipsBaseCheck) { return [] }
         var contended = try contended(FindContentions.based(changeSet, base: base, in: schema))
         guard !contended.isEmpty else { return [] }
@@ -309,10 +292,7 @@ struct FindContentions {
             if record.operation == .create, isNumbered, record.authorsKey != nil { continue }
             let own = planted(PlantedBug.ignoresRecordBase) ? base : min(record.base ?? base, base)
             changes[index] = BasedChange(
-                name: RecordID(table: record.table, key: record.key),
-                operation: record.operation,
-                base: own
-            )
+                name: RecordID(table: record.table, key: record.key), operation: record.operation, base: own)
         }
         return changes
     }
@@ -331,17 +311,9 @@ struct FindContentions {
             guard record.operation == .create ? exists : !exists || unseen.isContended else { return nil }
             let columns = try columns(of: record, in: changeSet, present.row)
             return Contention(
-                table: table.name,
-                key: record.key,
-                operation: record.operation,
-                differingColumns: columns.differing,
-                absoluteColumns: columns.absolute,
-                isSum: columns.isSum,
-                unseen: unseen.changes,
-                exists: exists,
-                stamp: stamp,
-                isNumbered: table.keyKind == .integer
-            )
+                table: table.name, key: record.key, operation: record.operation, differingColumns: columns.differing,
+                absoluteColumns: columns.absolute, isSum: columns.isSum, unseen: unseen.changes, exists: exists,
+                stamp: stamp, isNumbered: table.keyKind == .integer)
         }
         return ordered(found)
     }
@@ -353,15 +325,9 @@ struct FindContentions {
             let unseen = unseenChanges(of: present, in: table)
             guard unseen.isContended else { return nil }
             return Contention(
-                table: table.name,
-                key: changes[index].name.key,
-                operation: changes[index].operation,
-                differingColumns: Set(table.references.flatMap(\.columns)),
-                unseen: unseen.changes,
-                exists: true,
-                isCascade: true,
-                isNumbered: table.keyKind == .integer
-            )
+                table: table.name, key: changes[index].name.key, operation: changes[index].operation,
+                differingColumns: Set(table.references.flatMap(\.columns)), unseen: unseen.changes, exists: true,
+                isCascade: true, isNumbered: table.keyKind == .integer)
         }
         return ordered(found)
     }
@@ -373,10 +339,7 @@ struct FindContentions {
         let history = record.changes.map { (change: $0.change, isSeen: !$0.isMerged && seen.contains($0.revision)) }
         guard history.contains(where: { !$0.isSeen }) else { return ([], false) }
         let unseen = UnseenChange.selectUnseen(
-            from: history,
-            columns: Set(table.valueColumns.map(\.name)),
-            adding: schema.addingColumns(of: table.name)
-        )
+            from: history, columns: Set(table.valueColumns.map(\.name)), adding: schema.addingColumns(of: table.name))
         return (unseen, !unseen.isEmpty)
     }
 
@@ -433,12 +396,7 @@ func judgeAll(
         case .conflict(let rule, let columns):
             reasons.append(
                 ConflictReason(
-                    table: contention.table,
-                    key: contention.key,
-                    columns: columns.sorted(),
-                    rule: mistaken(rule)
-                )
-            )
+                    table: contention.table, key: contention.key, columns: columns.sorted(), rule: mistaken(rule)))
         }
     }
     if !reasons.isEmpty { throw Violation.conflict(reasons) }

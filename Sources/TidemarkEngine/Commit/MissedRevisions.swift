@@ -17,12 +17,7 @@ package struct MissedRevisions: Hashable, Sendable {
 
     /// Makes a range.
     package init(
-        after: Int64,
-        through: Int64,
-        limit: Int,
-        bytesMax: Int,
-        bringsFirst: Bool = true,
-        device: String? = nil
+        after: Int64, through: Int64, limit: Int, bytesMax: Int, bringsFirst: Bool = true, device: String? = nil
     ) {
         self.after = after
         self.through = through

@@ -37,9 +37,7 @@ package struct Identities {
         ///
         /// `wishes` tells what the group wants, by table. The first time, the ids of all tables are reserved.
         mutating func take(
-            of table: Int,
-            _ wishes: @autoclosure () -> [Int: Wish],
-            in transaction: some CommitTransaction
+            of table: Int, _ wishes: @autoclosure () -> [Int: Wish], in transaction: some CommitTransaction
         ) throws -> Int64 {
             if tables[table] == nil { try reserve(wishes(), in: transaction) }
             var entry = tables.removeValue(forKey: table) ?? Table(wish: Wish(count: 1))
@@ -167,11 +165,9 @@ package struct Identities {
     ///
     /// - Returns: The permanent ids of the new records with temporary ones, in their order.
     /// - Throws: ``Violation`` when a temporary id stands for two records.
-    func assign(
-        to changeSet: PendingChangeSet,
-        known: [TemporaryName: Int64],
-        take: (_ table: Int) throws -> Int64
-    ) throws -> [(name: TemporaryName, id: Int64)] {
+    func assign(to changeSet: PendingChangeSet, known: [TemporaryName: Int64], take: (_ table: Int) throws -> Int64)
+        throws -> [(name: TemporaryName, id: Int64)]
+    {
         var assigned: [(name: TemporaryName, id: Int64)] = []
         for record in changeSet.records where record.operation == .create {
             guard let name = temporaryKey(record) else { continue }
@@ -219,11 +215,9 @@ package struct Identities {
     }
 
     /// Replaces the temporary ids in a composite key.
-    private func renameKey(
-        _ record: inout PendingChangeSet.Record,
-        _ ids: [TemporaryName: Int64],
-        requiresAll: Bool
-    ) throws -> Bool {
+    private func renameKey(_ record: inout PendingChangeSet.Record, _ ids: [TemporaryName: Int64], requiresAll: Bool)
+        throws -> Bool
+    {
         let references = keyReferences(of: record)
         guard !references.isEmpty else { return false }
         var parts = keyParts(of: record.key)
@@ -249,12 +243,8 @@ package struct Identities {
     package static func usedTemporaryID(_ table: SyncedTable) -> Violation {
         .refusal(
             TidemarkError(
-                .invalidKey,
-                "A temporary id was used for a record before.",
-                fix: "Count down for each new record, and keep the counter.",
-                place: .init(table: table.name)
-            )
-        )
+                .invalidKey, "A temporary id was used for a record before.",
+                fix: "Count down for each new record, and keep the counter.", place: .init(table: table.name)))
     }
 
     /// The refusal of a record that a change set names by its permanent and by a temporary id.
@@ -262,23 +252,15 @@ package struct Identities {
         TidemarkError(
             .invalidKey,
             "A change set names a record twice: by a temporary id, and by the id that it has, or now gets.",
-            fix: "Name each record once, and use only ids that the server has assigned."
-        )
-    )
+            fix: "Name each record once, and use only ids that the server has assigned."))
 
     private func unknown(_ record: PendingChangeSet.Record, column: String?) -> Violation {
         .refusal(
             TidemarkError(
-                .unknownTemporaryId,
-                "A negative id stands for no record that this device created.",
+                .unknownTemporaryId, "A negative id stands for no record that this device created.",
                 fix: "Create the record in this change set or in an earlier one of the same device.",
                 place: .init(
-                    table: schema.tables[record.table].name,
-                    key: record.authorsKey ?? record.key,
-                    column: column
-                )
-            )
-        )
+                    table: schema.tables[record.table].name, key: record.authorsKey ?? record.key, column: column)))
     }
 }
 
@@ -316,9 +298,7 @@ struct Footprint {
             var valueParents: [Int: Set<Int>] = [:]
             for (place, table) in tables.enumerated() {
                 let columns = Dictionary(
-                    table.columns.enumerated().map { ($1.name, $0) },
-                    uniquingKeysWith: { first, _ in first }
-                )
+                    table.columns.enumerated().map { ($1.name, $0) }, uniquingKeysWith: { first, _ in first })
                 if !table.uniques.isEmpty || table.hasComputedUniques {
                     let isOpen = table.hasComputedUniques || table.partiallyUnique != nil
                     let names = table.uniques.flatMap { $0 }
@@ -331,8 +311,7 @@ struct Footprint {
                     integerReferences[place, default: [:]][column, default: []].append(parent)
                 }
                 valueParents[place] = Set(
-                    table.references.filter { !isToKey($0) || !isNumbered($0.parent) }.compactMap { places[$0.parent] }
-                )
+                    table.references.filter { !isToKey($0) || !isNumbered($0.parent) }.compactMap { places[$0.parent] })
             }
             self.uniques = uniques
             self.integerReferences = integerReferences

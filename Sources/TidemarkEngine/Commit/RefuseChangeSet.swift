@@ -19,29 +19,18 @@ extension GroupRun {
         let reasons = try name(reasons, of: changeSet, in: &truth)
         try addChildren(to: &truth, max: sync.relatedMax(request))
         let text = try zone.presentRows(
-            truth.names,
-            AnswerEnvelope(id: envelope.id, reasons: reasons).members,
-            deletions: true
-        )
+            truth.names, AnswerEnvelope(id: envelope.id, reasons: reasons).members, deletions: true)
         var commit = ZoneCommit(zone: ledger.state, at: now)
         commit.refusals = [
             Refusal(
-                envelope: envelope,
-                device: request.device,
-                base: request.maxRevision,
-                text: text,
-                sent: try sentRecords(of: changeSet, base: request.maxRevision)
-            )
+                envelope: envelope, device: request.device, base: request.maxRevision, text: text,
+                sent: try sentRecords(of: changeSet, base: request.maxRevision))
         ]
         try zone.keep(commit)
         if let id = envelope.id, !planted(PlantedBug.forgetsRefusal) {
             ledger.facts.verdicts[id] = Verdict(
-                device: request.device,
-                hash: envelope.hash,
-                revision: nil,
-                isAsSent: false,
-                owner: turn.incoming.access.caller.userID
-            )
+                device: request.device, hash: envelope.hash, revision: nil, isAsSent: false,
+                owner: turn.incoming.access.caller.userID)
         }
         turn.outcomes[index] = SyncHandler.Outcome(body: text, revision: nil, verdict: .refused(reasons))
     }

@@ -27,10 +27,7 @@ package struct SyncHandler: Sendable {
     ///
     /// The time is from the author's clock if its skew is acceptable, else from the server's.
     func stamp(
-        for envelope: SyncRequest.Envelope,
-        of request: SyncRequest,
-        from access: ZoneAccess,
-        clock: inout HybridClock,
+        for envelope: SyncRequest.Envelope, of request: SyncRequest, from access: ZoneAccess, clock: inout HybridClock,
         at now: Int64
     ) -> Stamp {
         let time =
@@ -79,12 +76,9 @@ package struct SyncHandler: Sendable {
     ///
     /// Such a device takes a delta instead: its size depends on the number of changed records, not
     /// of changes. No change set has been judged yet; the device sends them again after the delta.
-    func catchUp(
-        _ request: SyncRequest,
-        at zone: ZoneState,
-        through end: Int64,
-        in transaction: some CommitTransaction
-    ) throws -> CatchUp {
+    func catchUp(_ request: SyncRequest, at zone: ZoneState, through end: Int64, in transaction: some CommitTransaction)
+        throws -> CatchUp
+    {
         guard request.echo != nil, request.maxRevision < end else {
             return CatchUp(bodies: [], revision: request.maxRevision, hasMore: false)
         }
@@ -93,22 +87,14 @@ package struct SyncHandler: Sendable {
         let limit = min(request.limit ?? .max, limits.revisionsPerAnswerMax)
         let missed = try transaction.catchUp(
             MissedRevisions(
-                after: request.maxRevision,
-                through: end,
-                limit: limit,
-                bytesMax: bytesMax,
-                bringsFirst: !takesDelta,
-                device: request.isSettled ? nil : request.device
-            )
-        )
+                after: request.maxRevision, through: end, limit: limit, bytesMax: bytesMax, bringsFirst: !takesDelta,
+                device: request.isSettled ? nil : request.device))
         let isLarge =
             missed.hasMore && missed.bodies.count < limit || missed.bodies.reduce(0) { $0 + $1.utf8.count } > bytesMax
         guard takesDelta, isLarge else { return missed }
         throw TidemarkError(
-            .snapshotRequired,
-            "More has changed since revision \(request.maxRevision) than change sets are good for.",
-            fix: "Take GET /snapshot with `since`, and go on from its revision."
-        )
+            .snapshotRequired, "More has changed since revision \(request.maxRevision) than change sets are good for.",
+            fix: "Take GET /snapshot with `since`, and go on from its revision.")
     }
 
     /// Runs one compaction step if the log exceeds the limit by enough revisions.
@@ -128,10 +114,7 @@ package struct SyncHandler: Sendable {
 
     /// Returns the change sets of an answer: the missed revisions, then the device's own.
     func mergeChangeSets(
-        _ missed: CatchUp,
-        _ verdicts: [Outcome],
-        of request: SyncRequest,
-        in transaction: some CommitTransaction
+        _ missed: CatchUp, _ verdicts: [Outcome], of request: SyncRequest, in transaction: some CommitTransaction
     ) throws -> [String] {
         // A repeated change set may be among the missed revisions. If this device is its author,
         // the author's copy is already there; otherwise it replaces the body below. If more
@@ -160,11 +143,8 @@ package struct SyncHandler: Sendable {
 
     static func missingVerdict(_ envelope: SyncRequest.Envelope) -> TidemarkError {
         TidemarkError(
-            .internalFailure,
-            "The verdict of a change set is missing right after its commit.",
-            fix: "Please report this.",
-            place: .init(changeSet: envelope.index, id: envelope.id)
-        )
+            .internalFailure, "The verdict of a change set is missing right after its commit.",
+            fix: "Please report this.", place: .init(changeSet: envelope.index, id: envelope.id))
     }
 }
 
@@ -187,10 +167,7 @@ struct KnownState {
 extension SyncHandler {
     /// Refuses a request that does not match the zone's state.
     func admit(
-        _ request: SyncRequest,
-        from caller: Caller,
-        to zone: ZoneState,
-        knowing known: KnownState,
+        _ request: SyncRequest, from caller: Caller, to zone: ZoneState, knowing known: KnownState,
         in transaction: some CommitTransaction
     ) throws {
         try checkOwner(request, caller, knowing: known)
@@ -213,10 +190,8 @@ extension SyncHandler {
 
     /// The refusal of a device of another user.
     package static let deviceTaken = TidemarkError(
-        .deviceTaken,
-        "This device id belongs to another user.",
-        fix: "The device takes a new identity and a new snapshot; the outbox is kept."
-    )
+        .deviceTaken, "This device id belongs to another user.",
+        fix: "The device takes a new identity and a new snapshot; the outbox is kept.")
 
     private func check(_ request: SyncRequest, against zone: ZoneState, in transaction: some CommitTransaction) throws {
         if let epoch = request.epoch, epoch != zone.epoch, !planted(PlantedBug.ignoresEpoch) {
@@ -236,17 +211,14 @@ extension SyncHandler {
             throw TidemarkError(
                 .revisionAhead,
                 "maxRevision is \(request.maxRevision), but the zone has only reached \(zone.revision).",
-                fix: "Take a new snapshot: the server's file was replaced or restored from a backup."
-            )
+                fix: "Take a new snapshot: the server's file was replaced or restored from a backup.")
         }
         // The server can judge any older base, but cannot send compacted revisions.
         guard request.maxRevision >= zone.horizon || request.echo == nil || planted(PlantedBug.forgetsHorizon)
         else {
             throw TidemarkError(
-                .snapshotRequired,
-                "The log begins at revision \(zone.horizon), after \(request.maxRevision).",
-                fix: "Start from GET /snapshot, which holds all rows, and go on from its revision."
-            )
+                .snapshotRequired, "The log begins at revision \(zone.horizon), after \(request.maxRevision).",
+                fix: "Start from GET /snapshot, which holds all rows, and go on from its revision.")
         }
     }
 
@@ -263,10 +235,7 @@ extension SyncHandler {
     ///
     /// A settled device has applied every revision of its own.
     func checkSettled(
-        _ request: SyncRequest,
-        _ missed: CatchUp,
-        knowing known: KnownState,
-        in transaction: some CommitTransaction
+        _ request: SyncRequest, _ missed: CatchUp, knowing known: KnownState, in transaction: some CommitTransaction
     ) throws {
         guard request.isSettled, let device = request.device else { return }
         if try transaction.hasRevision(by: device, after: request.maxRevision, through: missed.revision)
@@ -280,8 +249,7 @@ extension SyncHandler {
         .identityInUse,
         "The server has seen this device in another state: the device's file or the server's is an older copy, "
             + "or the device's file was copied and both are in use.",
-        fix: "The device takes a new identity and a new snapshot; the outbox is kept."
-    )
+        fix: "The device takes a new identity and a new snapshot; the outbox is kept.")
 
     /// Refuses a device whose rows differ from the zone's rows at the same revision.
     private func compareFingerprint(_ request: SyncRequest, against zone: ZoneState, _ known: KnownState) throws {
@@ -291,8 +259,7 @@ extension SyncHandler {
         throw TidemarkError(
             .fingerprintMismatch,
             "The device's rows are not those of revision \(request.maxRevision): \(fingerprint) is not \(expected).",
-            fix: "Compare the rows by POST /fingerprints and replace those that differ."
-        )
+            fix: "Compare the rows by POST /fingerprints and replace those that differ.")
     }
 
     /// Whether the request has the zone's schema: fingerprints of different columns are incomparable.

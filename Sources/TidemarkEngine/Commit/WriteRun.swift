@@ -121,12 +121,8 @@ extension GroupRun {
             for note in revision.notes { ledger.facts.devicesWithNotes.insert(note.device) }
             guard let id = revision.envelope?.id, !planted(PlantedBug.forgetsAcceptedVerdict) else { continue }
             ledger.facts.verdicts[id] = Verdict(
-                device: revision.stamp.device,
-                hash: revision.envelope?.hash ?? "",
-                revision: revision.revision,
-                isAsSent: revision.isAsSent,
-                owner: revision.stamp.user
-            )
+                device: revision.stamp.device, hash: revision.envelope?.hash ?? "", revision: revision.revision,
+                isAsSent: revision.isAsSent, owner: revision.stamp.user)
             guard let device = revision.stamp.device else { continue }
             for assigned in revision.permanentIDs {
                 ledger.facts.permanentIDs[device, default: [:]][assigned.name] = assigned.id
@@ -159,11 +155,7 @@ extension Overruling {
         private let names: [RecordID]
 
         /// Reads the rows, and takes the losing values out of the change set.
-        init(
-            _ decided: inout BuildRevision.Decided,
-            _ schema: SyncSchema,
-            in zone: some CommitTransaction
-        ) throws {
+        init(_ decided: inout BuildRevision.Decided, _ schema: SyncSchema, in zone: some CommitTransaction) throws {
             let places = Dictionary(uniqueKeysWithValues: schema.tables.enumerated().map { ($1.name, $0) })
             names = decided.overrulings.compactMap { overruling in
                 places[overruling.contention.table].map { RecordID(table: $0, key: overruling.contention.key) }
@@ -173,19 +165,12 @@ extension Overruling {
         }
 
         /// Returns the overruled values after the write.
-        func values(
-            of decided: BuildRevision.Decided,
-            _ schema: SyncSchema,
-            in zone: some CommitTransaction
-        ) throws -> OverruledValues {
+        func values(of decided: BuildRevision.Decided, _ schema: SyncSchema, in zone: some CommitTransaction) throws
+            -> OverruledValues
+        {
             OverruledValues(
-                decided.overrulings,
-                mine: mine,
-                before: before,
-                after: try zone.rows(names),
-                author: decided.stamp.device,
-                schema
-            )
+                decided.overrulings, mine: mine, before: before, after: try zone.rows(names),
+                author: decided.stamp.device, schema)
         }
     }
 }

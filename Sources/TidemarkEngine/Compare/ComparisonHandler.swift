@@ -38,17 +38,13 @@ package struct ComparisonHandler: Sendable {
     private func check(_ request: ComparisonRequest, against zone: ZoneState) throws {
         if let epoch = request.epoch, epoch != zone.epoch {
             throw TidemarkError(
-                .epochMismatch,
-                "The zone has another history than the one this device knows.",
-                fix: "Take a new snapshot; the outbox is kept and offered again."
-            )
+                .epochMismatch, "The zone has another history than the one this device knows.",
+                fix: "Take a new snapshot; the outbox is kept and offered again.")
         }
         if let schema = request.schema, schema != zone.schema {
             throw TidemarkError(
-                .schemaMismatch,
-                "Rows of tables of another shape cannot be compared.",
-                fix: "Give both sides the same tables and columns, then sync again."
-            )
+                .schemaMismatch, "Rows of tables of another shape cannot be compared.",
+                fix: "Give both sides the same tables and columns, then sync again.")
         }
     }
 

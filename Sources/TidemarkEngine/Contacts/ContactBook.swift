@@ -38,14 +38,8 @@ public final class ContactBook: Sendable {
         }
         let time = now()
         let contact = DeviceContact(
-            zone: access.zone,
-            device: device,
-            name: access.deviceName,
-            user: access.caller.userID,
-            first: time,
-            last: time,
-            revision: revision
-        )
+            zone: access.zone, device: device, name: access.deviceName, user: access.caller.userID, first: time,
+            last: time, revision: revision)
         contacts.withLock { $0.add(contact, at: Place(zone: access.zone, device: device)) }
     }
 
@@ -123,13 +117,7 @@ public struct DeviceContact: Hashable, Sendable {
     /// Returns the contact of the same device after a later one.
     func followed(by later: DeviceContact) -> DeviceContact {
         DeviceContact(
-            zone: zone,
-            device: device,
-            name: later.name,
-            user: later.user,
-            first: first,
-            last: max(last, later.last),
-            revision: later.revision ?? revision
-        )
+            zone: zone, device: device, name: later.name, user: later.user, first: first, last: max(last, later.last),
+            revision: later.revision ?? revision)
     }
 }

@@ -35,9 +35,7 @@ public final class FanOut: Sendable {
         self.metrics = metrics
         tickMilliseconds = max(1, limits.listenerTickMilliseconds)
         let audience = Audience(
-            listenersMax: limits.listenersMax,
-            ticksPerBeat: limits.heartbeatMilliseconds / tickMilliseconds
-        )
+            listenersMax: limits.listenersMax, ticksPerBeat: limits.heartbeatMilliseconds / tickMilliseconds)
         state = Mutex(State(audience: audience))
     }
 
@@ -94,11 +92,9 @@ public final class FanOut: Sendable {
     ///   - device: The device that receives small changes; nil: send revisions only.
     /// - Returns: The listener. It leaves when it is deallocated.
     /// - Throws: `unavailable` when there is no room, or the server shuts down.
-    package func listen(
-        to zone: String,
-        since revision: ZoneRevision? = nil,
-        device: String? = nil
-    ) throws(TidemarkError) -> Listener {
+    package func listen(to zone: String, since revision: ZoneRevision? = nil, device: String? = nil)
+        throws(TidemarkError) -> Listener
+    {
         try enter { $0.join(zone, since: revision, device: device) }
     }
 
@@ -115,10 +111,8 @@ public final class FanOut: Sendable {
         }
         guard let listener else {
             throw TidemarkError(
-                .unavailable,
-                isClosed ? "The server is shutting down." : "The server has no room for more listeners.",
-                fix: "Try again later; until then, ask for news by POST /sync."
-            )
+                .unavailable, isClosed ? "The server is shutting down." : "The server has no room for more listeners.",
+                fix: "Try again later; until then, ask for news by POST /sync.")
         }
         return Listener(listener, of: self)
     }

@@ -71,10 +71,7 @@ package final class GroupCommitter: Sendable {
             guard !Task.isCancelled else { return (true, false) }
             let isFirst = state.zones[zone] == nil
             state.zones[zone, default: GroupQueue(bounds: bounds)].append(
-                waiter,
-                bytes: waiter.request.byteCount,
-                ticket: ticket
-            )
+                waiter, bytes: waiter.request.byteCount, ticket: ticket)
             metrics.changeWaiting(by: 1)
             return (false, isFirst)
         }

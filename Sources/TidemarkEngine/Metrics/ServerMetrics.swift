@@ -90,9 +90,7 @@ public struct ServerMetrics: Sendable {
     /// Records an answered or abandoned request; `status` is `gone` when its client disconnected.
     package func recordAnswer(route: String, status: String, in duration: Duration) {
         Timer(
-            label: MetricDefinition.requests.name,
-            dimensions: [("route", route), ("status", status)],
-            factory: factory
+            label: MetricDefinition.requests.name, dimensions: [("route", route), ("status", status)], factory: factory
         ).recordNanoseconds(duration.nanoseconds)
     }
 
@@ -172,131 +170,67 @@ extension MetricDefinition {
 
     static let pushes = MetricDefinition("tidemark_pushes_total", .counter, help: "Change sets that became revisions.")
     static let conflicts = MetricDefinition(
-        "tidemark_conflicts_total",
-        .counter,
-        help: "Change sets that were refused as conflicts."
-    )
+        "tidemark_conflicts_total", .counter, help: "Change sets that were refused as conflicts.")
     static let repeats = MetricDefinition(
-        "tidemark_repeats_total",
-        .counter,
-        help: "Change sets that a device sent again and that got their stored verdict."
-    )
+        "tidemark_repeats_total", .counter,
+        help: "Change sets that a device sent again and that got their stored verdict.")
     static let refusals = MetricDefinition(
-        "tidemark_refusals_total",
-        .counter,
-        labels: ["code"],
-        help: "Requests that were answered with an error, by its code."
-    )
+        "tidemark_refusals_total", .counter, labels: ["code"],
+        help: "Requests that were answered with an error, by its code.")
     static let requests = MetricDefinition(
-        "tidemark_request_duration_seconds",
-        .histogram(bounds: seconds),
-        labels: ["route", "status"],
-        help: "From a request's head to the last byte of its answer, by route and HTTP status."
-    )
+        "tidemark_request_duration_seconds", .histogram(bounds: seconds), labels: ["route", "status"],
+        help: "From a request's head to the last byte of its answer, by route and HTTP status.")
     static let inFlight = MetricDefinition(
-        "tidemark_requests_in_flight",
-        .gauge,
-        help: "Requests whose answer is not out yet."
-    )
+        "tidemark_requests_in_flight", .gauge, help: "Requests whose answer is not out yet.")
     static let memory = MetricDefinition(
-        "tidemark_in_flight_bytes",
-        .gauge,
-        help: "Memory that is accounted to requests and answers in flight."
-    )
+        "tidemark_in_flight_bytes", .gauge, help: "Memory that is accounted to requests and answers in flight.")
     static let memoryRefusals = MetricDefinition(
-        "tidemark_in_flight_refusals_total",
-        .counter,
-        help: "Requests that were refused because there was no memory left for them."
-    )
+        "tidemark_in_flight_refusals_total", .counter,
+        help: "Requests that were refused because there was no memory left for them.")
     static let lag = MetricDefinition(
-        "tidemark_lag_revisions",
-        .histogram(bounds: [0, 1, 10, 100, 1_000, 10_000, 100_000]),
-        help: "How many revisions a device was behind its zone when it synced."
-    )
+        "tidemark_lag_revisions", .histogram(bounds: [0, 1, 10, 100, 1_000, 10_000, 100_000]),
+        help: "How many revisions a device was behind its zone when it synced.")
     static let waiting = MetricDefinition(
-        "tidemark_requests_waiting",
-        .gauge,
-        help: "Requests that wait for a commit of their zone, the one in progress included."
-    )
+        "tidemark_requests_waiting", .gauge,
+        help: "Requests that wait for a commit of their zone, the one in progress included.")
     static let groupSize = MetricDefinition(
-        "tidemark_group_size_requests",
-        .histogram(bounds: [1, 2, 4, 8, 16, 32, 64]),
-        help: "Requests that shared one transaction."
-    )
+        "tidemark_group_size_requests", .histogram(bounds: [1, 2, 4, 8, 16, 32, 64]),
+        help: "Requests that shared one transaction.")
     static let commits = MetricDefinition(
-        "tidemark_commit_duration_seconds",
-        .histogram(bounds: seconds),
-        help: "From the begin of a group's transaction until it was durable."
-    )
+        "tidemark_commit_duration_seconds", .histogram(bounds: seconds),
+        help: "From the begin of a group's transaction until it was durable.")
     static let failedCommits = MetricDefinition(
-        "tidemark_commit_failures_total",
-        .counter,
-        help: "Groups whose transaction failed; their requests were answered with the error."
-    )
+        "tidemark_commit_failures_total", .counter,
+        help: "Groups whose transaction failed; their requests were answered with the error.")
     static let damagedLogs = MetricDefinition(
-        "tidemark_damaged_log_entries_total",
-        .counter,
-        help: "Damaged log entries; the server removed the log up to each."
-    )
+        "tidemark_damaged_log_entries_total", .counter,
+        help: "Damaged log entries; the server removed the log up to each.")
     static let cacheHits = MetricDefinition(
-        "tidemark_cache_hits_total",
-        .counter,
-        help: "Requests for news that were answered from the recent change sets in memory."
-    )
+        "tidemark_cache_hits_total", .counter,
+        help: "Requests for news that were answered from the recent change sets in memory.")
     static let cacheMisses = MetricDefinition(
-        "tidemark_cache_misses_total",
-        .counter,
-        help: "Requests for news that needed change sets from outside the memory, or the store."
-    )
+        "tidemark_cache_misses_total", .counter,
+        help: "Requests for news that needed change sets from outside the memory, or the store.")
     static let sharedHits = MetricDefinition(
-        "tidemark_shared_cache_hits_total",
-        .counter,
-        help: "Loads of change sets that the cache shared with other nodes served."
-    )
+        "tidemark_shared_cache_hits_total", .counter,
+        help: "Loads of change sets that the cache shared with other nodes served.")
     static let sharedMisses = MetricDefinition(
-        "tidemark_shared_cache_misses_total",
-        .counter,
-        help: "Loads of change sets that the shared cache did not have, or not of this history."
-    )
+        "tidemark_shared_cache_misses_total", .counter,
+        help: "Loads of change sets that the shared cache did not have, or not of this history.")
     static let listeners = MetricDefinition(
-        "tidemark_listeners",
-        .gauge,
-        help: "Connections that wait for new revisions."
-    )
+        "tidemark_listeners", .gauge, help: "Connections that wait for new revisions.")
     package static let residentMemory = MetricDefinition(
-        "process_resident_memory_bytes",
-        .gauge,
-        help: "Memory that the process holds."
-    )
+        "process_resident_memory_bytes", .gauge, help: "Memory that the process holds.")
     package static let startTime = MetricDefinition(
-        "process_start_time_seconds",
-        .gauge,
-        help: "When the server started, in seconds since 1970."
-    )
+        "process_start_time_seconds", .gauge, help: "When the server started, in seconds since 1970.")
     package static let dataSize = MetricDefinition(
-        "tidemark_data_bytes",
-        .gauge,
-        help: "Files of the zones, with their -wal."
-    )
+        "tidemark_data_bytes", .gauge, help: "Files of the zones, with their -wal.")
     package static let diskFree = MetricDefinition(
-        "tidemark_disk_free_bytes",
-        .gauge,
-        help: "Space that is left on the disk of the zones' files."
-    )
+        "tidemark_disk_free_bytes", .gauge, help: "Space that is left on the disk of the zones' files.")
     package static let diskSize = MetricDefinition(
-        "tidemark_disk_size_bytes",
-        .gauge,
-        help: "Size of the disk of the zones' files."
-    )
+        "tidemark_disk_size_bytes", .gauge, help: "Size of the disk of the zones' files.")
     package static let unmergedBytes = MetricDefinition(
-        "tidemark_wal_bytes",
-        .gauge,
-        help: "Bytes in the write-ahead logs (-wal) of the zones' files."
-    )
+        "tidemark_wal_bytes", .gauge, help: "Bytes in the write-ahead logs (-wal) of the zones' files.")
     static let build = MetricDefinition(
-        "tidemark_build_info",
-        .gauge,
-        labels: ["version"],
-        help: "Always 1; the label says which version runs."
-    )
+        "tidemark_build_info", .gauge, labels: ["version"], help: "Always 1; the label says which version runs.")
 }

@@ -56,8 +56,7 @@ package struct OpenAPIDocument: Sendable {
 
     /// The parts of the template by their names, which are also holes of the other parts.
     private static let template = Dictionary(
-        uniqueKeysWithValues: JSONTree(trusted: PackageResources.openapi_json).members.map { ($0, $1) }
-    )
+        uniqueKeysWithValues: JSONTree(trusted: PackageResources.openapi_json).members.map { ($0, $1) })
 
     /// The paths of a part of the template, with the operations that the server has a route for.
     private func served(_ part: String, _ holes: [String: JSONTree]) -> [JSONTree.Member] {

@@ -52,12 +52,9 @@ extension RecentChangeSets {
                 let fingerprint = fingerprint(at: base.revision, at: head)
             else { return .ask }
             let change = ZoneChange(
-                base: base,
-                since: ZoneTag(of: head.state, revision: base.revision, fingerprint),
+                base: base, since: ZoneTag(of: head.state, revision: base.revision, fingerprint),
                 end: ZoneRevision(zone: base.zone, epoch: base.epoch, revision: answer.maxRevision),
-                authors: Set(missed.compactMap(\.device)),
-                answer: text
-            )
+                authors: Set(missed.compactMap(\.device)), answer: text)
             return .answer(change)
         }
     }
@@ -90,13 +87,8 @@ extension RecentChangeSets {
         }
         return .answer(
             SyncAnswer(
-                maxRevision: zone.revision,
-                zone: zone,
-                hasMore: false,
-                fingerprint: end,
-                changeSets: missed.map(\.body)
-            )
-        )
+                maxRevision: zone.revision, zone: zone, hasMore: false, fingerprint: end, changeSets: missed.map(\.body)
+            ))
     }
 }
 
@@ -104,14 +96,7 @@ extension SyncRequest {
     /// The request of a settled device for new revisions.
     fileprivate static func pull(after revision: Int64, _ device: String? = nil) -> SyncRequest {
         SyncRequest(
-            maxRevision: revision,
-            device: device,
-            epoch: nil,
-            schema: nil,
-            limit: nil,
-            isSettled: true,
-            takesDelta: true,
-            changeSets: []
-        )
+            maxRevision: revision, device: device, epoch: nil, schema: nil, limit: nil, isSettled: true,
+            takesDelta: true, changeSets: [])
     }
 }

@@ -28,12 +28,8 @@ package final class Pulls: Sendable {
     ///
     /// `contacts` records the devices of the answers.
     package init(
-        limits: Limits,
-        metrics: ServerMetrics,
-        contacts: ContactBook,
-        shared: (any SharedChangeSets)? = nil,
-        head: @escaping Head,
-        load: @escaping Load
+        limits: Limits, metrics: ServerMetrics, contacts: ContactBook, shared: (any SharedChangeSets)? = nil,
+        head: @escaping Head, load: @escaping Load
     ) {
         self.limits = limits
         self.metrics = metrics
@@ -85,9 +81,7 @@ package final class Pulls: Sendable {
 
     /// Answers from memory, after loading missing revisions.
     private func answer<Answer>(
-        to device: String?,
-        zone: String,
-        _ judge: (RecentChangeSets, ZoneHead) -> FromMemory<Answer>
+        to device: String?, zone: String, _ judge: (RecentChangeSets, ZoneHead) -> FromMemory<Answer>
     ) async throws -> Answer? {
         guard let head = try await head(zone, device) else { return nil }
         var outcome = judge(zones.withLock { $0.recent(zone) }, head)

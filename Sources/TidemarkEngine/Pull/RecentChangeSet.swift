@@ -62,11 +62,7 @@ package struct ZoneHead: Hashable, Sendable {
 
     /// Makes a head.
     package init(
-        state: ZoneState,
-        fingerprint: Fingerprint?,
-        chain: String,
-        hasMessages: Bool,
-        lastNoteRevision: Int64? = nil
+        state: ZoneState, fingerprint: Fingerprint?, chain: String, hasMessages: Bool, lastNoteRevision: Int64? = nil
     ) {
         self.state = state
         self.fingerprint = fingerprint

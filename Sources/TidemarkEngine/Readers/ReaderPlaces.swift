@@ -31,10 +31,9 @@ package actor ReaderPlaces {
     }
 
     /// Runs `body` in a place.
-    package nonisolated func run<Result: Sendable>(
-        for reader: Reader,
-        _ body: () async throws -> Result
-    ) async throws -> Result {
+    package nonisolated func run<Result: Sendable>(for reader: Reader, _ body: () async throws -> Result) async throws
+        -> Result
+    {
         await take(reader)
         do {
             let result = try await body()

@@ -28,11 +28,8 @@ package struct ComparePart {
         items = try QueryItems.read(request.filter ?? "")
         if let item = items.first(where: { ListQuery.shaping.contains($0.name) }) {
             throw TidemarkError(
-                .invalidFilter,
-                "The filter of a comparison has a parameter \(item.name).",
-                fix: "Send conditions only: a comparison is about whole rows.",
-                place: .init(table: name)
-            )
+                .invalidFilter, "The filter of a comparison has a parameter \(item.name).",
+                fix: "Send conditions only: a comparison is about whole rows.", place: .init(table: name))
         }
         filter = try ListQuery(items, of: table).filter
     }
@@ -128,11 +125,8 @@ package struct ComparePart {
         let here = try reader.fingerprints(query)
         guard here.count <= PartRequest.keysMax else {
             throw TidemarkError(
-                .tooLarge,
-                "The server has more than \(PartRequest.keysMax) rows in the ranges with `have`.",
-                fix: "Divide the ranges, or send fewer of them at a time.",
-                place: .init(table: table.name)
-            )
+                .tooLarge, "The server has more than \(PartRequest.keysMax) rows in the ranges with `have`.",
+                fix: "Divide the ranges, or send fewer of them at a time.", place: .init(table: table.name))
         }
         var gone = indexes.flatMap { ranges[$0].have.map { Array($0.keys) } ?? [] }
         let keys = here.compactMap(\.key).map { RecordPath.text(canonical: $0, of: table) }

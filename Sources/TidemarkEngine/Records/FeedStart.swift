@@ -19,17 +19,13 @@ package struct FeedStart {
         let position = try read(text)
         guard position.revision <= reader.state.revision else {
             throw TidemarkError(
-                .revisionAhead,
-                "The zone has not reached the revision in `since`.",
-                fix: "Go on from a revision that this server has named."
-            )
+                .revisionAhead, "The zone has not reached the revision in `since`.",
+                fix: "Go on from a revision that this server has named.")
         }
         guard position >= LogPosition(revision: reader.state.horizon) else {
             throw TidemarkError(
-                .snapshotRequired,
-                "The log begins at revision \(reader.state.horizon), after `since`.",
-                fix: "List the tables again, and go on from the revision of the first page."
-            )
+                .snapshotRequired, "The log begins at revision \(reader.state.horizon), after `since`.",
+                fix: "List the tables again, and go on from the revision of the first page.")
         }
         return position
     }
@@ -41,17 +37,14 @@ package struct FeedStart {
         }
         guard let cursor = FeedCursor(text) else {
             throw TidemarkError(
-                .invalidCursor,
-                "`since` is neither a revision, nor a time, nor a cursor of the feed.",
-                fix: "Write 1041, 2026-11-01T00:00:00Z, or the `next` of the previous page. In a query, + is %2B."
-            )
+                .invalidCursor, "`since` is neither a revision, nor a time, nor a cursor of the feed.",
+                fix: "Write 1041, 2026-11-01T00:00:00Z, or the `next` of the previous page. In a query, + is %2B.")
         }
         guard try reader.has(cursor.tag) else {
             throw TidemarkError(
                 .epochMismatch,
                 "The zone has another history than the one of this cursor: a backup was restored, or a table made again.",
-                fix: "List the tables again, and go on from the revision of the first page."
-            )
+                fix: "List the tables again, and go on from the revision of the first page.")
         }
         return cursor.position
     }

@@ -26,12 +26,9 @@ extension DeviceRecord {
     /// A device after a contact that is not stored yet; `stored` is its record without this contact.
     fileprivate init(_ contact: DeviceContact, after stored: DeviceRecord?) {
         self.init(
-            device: contact.device,
-            name: contact.name,
-            user: contact.user,
+            device: contact.device, name: contact.name, user: contact.user,
             revision: max(stored?.revision ?? 0, contact.revision ?? 0),
             firstContact: stored?.firstContact ?? contact.first,
-            lastContact: max(stored?.lastContact ?? 0, contact.last)
-        )
+            lastContact: max(stored?.lastContact ?? 0, contact.last))
     }
 }

@@ -32,10 +32,8 @@ package struct ListConflicts {
             }
             guard before >= 0, (1...500).contains(limit) else {
                 throw TidemarkError(
-                    .invalidFilter,
-                    "The server cannot read the parameters.",
-                    fix: "Write limit=1 to 500, and before= the `next` of the previous page."
-                )
+                    .invalidFilter, "The server cannot read the parameters.",
+                    fix: "Write limit=1 to 500, and before= the `next` of the previous page.")
             }
         }
     }
@@ -127,12 +125,10 @@ package struct ListConflicts {
             let values = members["values"].flatMap { JSONParts.members(of: $0) } ?? []
             let isCreated = members["operation"] == "\"create\""
             return Sides(
-                table: table,
-                key: key,
+                table: table, key: key,
                 mine: Dictionary(values.map { (JSONText.unquote("\"\($0.name)\""), $0.value) }) { $1 },
                 isDeletedByMe: members["operation"] == "\"delete\"",
-                base: isCreated ? nil : members["base"].flatMap { Int64($0) }
-            )
+                base: isCreated ? nil : members["base"].flatMap { Int64($0) })
         }
     }
 

@@ -23,18 +23,13 @@ package struct ListRecords {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unknownRecord`` if there is none.
     package func record(
-        _ key: String,
-        in table: SyncedTable,
-        selecting items: [ListQuery.Item] = [],
-        unlike known: String? = nil
+        _ key: String, in table: SyncedTable, selecting items: [ListQuery.Item] = [], unlike known: String? = nil
     ) throws -> Answer {
         let list = try ListQuery(items, of: table)
         guard list.filter == nil, list.order.isEmpty, list.after == nil, list.count == nil, list.limit == 100 else {
             throw TidemarkError(
-                .invalidFilter,
-                "A single record has the parameters select and truncate only.",
-                fix: "Filter GET /tables/\(table.name) instead."
-            )
+                .invalidFilter, "A single record has the parameters select and truncate only.",
+                fix: "Filter GET /tables/\(table.name) instead.")
         }
         guard let row = try rows([key], of: table, list).first else { throw Self.unknownRecord(key, table) }
         let tag = RecordTag(try reader.tag(of: row.row.revision)).entityTag
@@ -46,11 +41,8 @@ package struct ListRecords {
     /// The error about a record that is not there.
     package static func unknownRecord(_ key: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(
-            .unknownRecord,
-            "The table has no record of this key.",
-            fix: "GET /tables/\(table.name) lists its records.",
-            place: .init(table: table.name, key: key)
-        )
+            .unknownRecord, "The table has no record of this key.", fix: "GET /tables/\(table.name) lists its records.",
+            place: .init(table: table.name, key: key))
     }
 
     // MARK: A page
@@ -62,12 +54,7 @@ package struct ListRecords {
         let question = Self.question(items, table)
         let cursor = try list.after.map {
             try RecordCursor(
-                $0,
-                question: question,
-                orderCount: list.order.count,
-                keyCount: table.key.count,
-                reader: reader
-            )
+                $0, question: question, orderCount: list.order.count, keyCount: table.key.count, reader: reader)
         }
         let state = try reader.tag(of: zone.revision)
         let tag = pageTag(items, of: table, at: state)
@@ -126,11 +113,8 @@ package struct ListRecords {
 
     private static func tooLarge(_ table: SyncedTable) -> TidemarkError {
         TidemarkError(
-            .tooLarge,
-            "The table has more than \(ListQuery.allMax) records or 16 MiB, too many for one answer.",
-            fix: "Send limit=\(ListQuery.limitMax) and follow `next`.",
-            place: .init(table: table.name)
-        )
+            .tooLarge, "The table has more than \(ListQuery.allMax) records or 16 MiB, too many for one answer.",
+            fix: "Send limit=\(ListQuery.limitMax) and follow `next`.", place: .init(table: table.name))
     }
 
     // MARK: Rows
@@ -172,11 +156,8 @@ extension SyncSchema {
     package func table(_ name: String) throws(TidemarkError) -> SyncedTable {
         guard let table = byName[name] else {
             throw TidemarkError(
-                .unknownTable,
-                "The zone has no synced table of this name.",
-                fix: "GET /tables lists the tables.",
-                place: .init(table: name)
-            )
+                .unknownTable, "The zone has no synced table of this name.", fix: "GET /tables lists the tables.",
+                place: .init(table: name))
         }
         return table
     }

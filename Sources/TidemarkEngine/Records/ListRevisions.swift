@@ -40,10 +40,8 @@ package struct ListRevisions {
 
         private static func invalid(_ name: String) -> TidemarkError {
             TidemarkError(
-                .invalidFilter,
-                "The server cannot read the parameter \(name).",
-                fix: "Write before=REVISION, limit=1 to 500, table=NAME and author=DEVICE or USER."
-            )
+                .invalidFilter, "The server cannot read the parameter \(name).",
+                fix: "Write before=REVISION, limit=1 to 500, table=NAME and author=DEVICE or USER.")
         }
     }
 
@@ -51,11 +49,7 @@ package struct ListRevisions {
     package func json(_ query: Query) throws -> String {
         if let table = query.table { _ = try reader.schema.table(table) }
         let revisions = try reader.revisions(
-            before: query.before,
-            table: query.table,
-            author: query.author,
-            limit: query.limit + 1
-        )
+            before: query.before, table: query.table, author: query.author, limit: query.limit + 1)
         let devices = try KnownDevices(reader, contacts: contacts)
         let shown = revisions.prefix(query.limit)
         let next = revisions.count > query.limit ? shown.last.map { String($0.revision) } : nil
@@ -72,10 +66,8 @@ package struct ListRevisions {
     package func json(_ revision: Int64) throws -> String {
         guard let record = try reader.revisions([revision]).first else {
             throw TidemarkError(
-                .unknownRecord,
-                "The zone's log has no such revision.",
-                fix: "GET /revisions lists them, from \(reader.state.revision) downwards."
-            )
+                .unknownRecord, "The zone's log has no such revision.",
+                fix: "GET /revisions lists them, from \(reader.state.revision) downwards.")
         }
         let changes = try reader.changeSets(of: [revision], bytesMax: ZoneReaderLimits.bytesMax)[revision]
         let members = Self.members(of: record, try KnownDevices(reader, contacts: contacts))

@@ -103,10 +103,8 @@ struct PartRequest {
         let keys = ranges.reduce(0) { $0 + ($1.have?.count ?? 0) }
         guard ranges.count <= Self.rangesMax, keys <= Self.keysMax else {
             throw TidemarkError(
-                .tooLarge,
-                "The request has \(ranges.count) ranges and \(keys) keys.",
-                fix: "Send at most \(Self.rangesMax) ranges and \(Self.keysMax) keys at a time."
-            )
+                .tooLarge, "The request has \(ranges.count) ranges and \(keys) keys.",
+                fix: "Send at most \(Self.rangesMax) ranges and \(Self.keysMax) keys at a time.")
         }
         for (index, range) in ranges.enumerated() {
             guard range.rows >= 0 else { throw Self.malformed("ranges[\(index)].rows is no integer from 0 on.") }
@@ -125,10 +123,8 @@ struct PartRequest {
 
     static func malformed(_ message: String) -> TidemarkError {
         TidemarkError(
-            .malformedRequest,
-            message,
-            fix: #"See REST.md; a client without rows sends {"rows":0,"fingerprint":"\#(Fingerprint.none.hex)"}."#
-        )
+            .malformedRequest, message,
+            fix: #"See REST.md; a client without rows sends {"rows":0,"fingerprint":"\#(Fingerprint.none.hex)"}."#)
     }
 }
 

@@ -32,13 +32,9 @@ extension RecordChangeSet {
         for (index, write) in writes.enumerated() where !seen.insert([write.table.name, write.key]).inserted {
             throw Problem(
                 TidemarkError(
-                    .malformedRequest,
-                    "The batch writes a record twice.",
+                    .malformedRequest, "The batch writes a record twice.",
                     fix: "Write each record once, with all its columns.",
-                    place: .init(table: write.table.name, key: write.key)
-                ),
-                index: index
-            )
+                    place: .init(table: write.table.name, key: write.key)), index: index)
         }
     }
 }
@@ -99,11 +95,9 @@ struct PlanWrites {
         case .missing:
             let tag = RecordTag(try zone.tag(of: row.revision, in: state))
             throw TidemarkError(
-                .preconditionRequired,
-                "The write does not say which state of the record its author has seen.",
+                .preconditionRequired, "The write does not say which state of the record its author has seen.",
                 fix: "Send If-Match: \(tag.entityTag) after a look at the record, or If-Match: * for any state.",
-                place: place
-            )
+                place: place)
         case .tags(let tags):
             // The latest tag is the base of the judgement.
             let latest = tags.max { $0.revision < $1.revision }
@@ -112,20 +106,15 @@ struct PlanWrites {
                 TidemarkError(
                     .preconditionFailed,
                     "The tag in If-Match belongs to no state of this zone's history; the zone may have been restored.",
-                    fix: "Look at the record again, decide again, and send its tag.",
-                    place: place
-                ),
-                current: try zone.record(row.key, in: write.table)
-            )
+                    fix: "Look at the record again, decide again, and send its tag.", place: place),
+                current: try zone.record(row.key, in: write.table))
         }
     }
 
     private static func ahead(_ seen: Int64, _ zone: ZoneState) -> TidemarkError {
         TidemarkError(
-            .revisionAhead,
-            "Tidemark-Seen is \(seen), but the zone has only reached \(zone.revision).",
-            fix: "Send the revision of an answer, or leave the header out."
-        )
+            .revisionAhead, "Tidemark-Seen is \(seen), but the zone has only reached \(zone.revision).",
+            fix: "Send the revision of an answer, or leave the header out.")
     }
 }
 
@@ -168,8 +157,7 @@ struct AnswerWrites {
             let rows = try rows(names)
             let tags = try zone.tags(of: Set(rows.values.map(\.revision)), in: state)
             return .success(
-                zip(changeSet.writes, names).map { write, name in answer(write, name, row: rows[name], tags: tags) }
-            )
+                zip(changeSet.writes, names).map { write, name in answer(write, name, row: rows[name], tags: tags) })
         }
     }
 
@@ -192,12 +180,9 @@ struct AnswerWrites {
         return answer
     }
 
-    private func answer(
-        _ write: RecordWrite,
-        _ name: WriteVerdict.Name,
-        row: RowText?,
-        tags: [Int64: StateTag]
-    ) -> WriteAnswer {
+    private func answer(_ write: RecordWrite, _ name: WriteVerdict.Name, row: RowText?, tags: [Int64: StateTag])
+        -> WriteAnswer
+    {
         var answer = empty(write, name)
         guard write.operation != .delete, let row else { return answer }
         answer.entityTag = tags[row.revision].map { RecordTag($0).entityTag }
@@ -242,19 +227,16 @@ struct AnswerWrites {
             isPrecondition ? Self.preconditionFailed(place) : Self.conflict(place, isDeletion: isDeletion),
             reasons: reasons.map { $0.json(zone.schema) },
             current: try first.flatMap { try zone.record(changeSet.keys[$0], in: changeSet.writes[$0].table) },
-            index: first
-        )
+            index: first)
     }
 
     private static let preconditionRules: Set<String> = [ConflictRule.changed.rawValue, ConflictRule.deleted.rawValue]
 
     private static func preconditionFailed(_ place: TidemarkError.Place?) -> TidemarkError {
         TidemarkError(
-            .preconditionFailed,
-            "The record is not in the state that the write has seen.",
+            .preconditionFailed, "The record is not in the state that the write has seen.",
             fix: "Decide again by `current`, the present record, and send its tag with a new Idempotency-Key.",
-            place: place ?? .init()
-        )
+            place: place ?? .init())
     }
 
     private static func conflict(_ place: TidemarkError.Place?, isDeletion: Bool) -> TidemarkError {
@@ -263,11 +245,8 @@ struct AnswerWrites {
             ? "After a look at records that the deletion takes along, send Tidemark-Seen with their revision."
             : "Send other values with a new Idempotency-Key, or change the record that is in the way."
         return TidemarkError(
-            .conflict,
-            "The write breaks a rule of the zone, so nothing was done.",
-            fix: "The reasons name the rule and the record. \(cure)",
-            place: place ?? .init()
-        )
+            .conflict, "The write breaks a rule of the zone, so nothing was done.",
+            fix: "The reasons name the rule and the record. \(cure)", place: place ?? .init())
     }
 }
 

@@ -12,10 +12,8 @@ package enum QueryItems {
             let sides = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard sides.count == 2, let name = text(sides[0]), let value = text(sides[1]) else {
                 throw TidemarkError(
-                    .invalidFilter,
-                    "The query is not a list of name=value in percent-encoded UTF-8.",
-                    fix: "Write name=value&name=value, and percent-encode &, = and + in values."
-                )
+                    .invalidFilter, "The query is not a list of name=value in percent-encoded UTF-8.",
+                    fix: "Write name=value&name=value, and percent-encode &, = and + in values.")
             }
             items.append(ListQuery.Item(name: name, value: value))
         }

@@ -65,13 +65,8 @@ package struct ReadChanges {
             ("more", part.hasMore ? "true" : "false"), ("changes", JSONText.array(items)),
         ])
         return Page(
-            json: json,
-            next: part.next,
-            isEmpty: items.isEmpty,
-            hasMore: part.hasMore,
-            epoch: reader.state.epoch,
-            revision: reader.state.revision
-        )
+            json: json, next: part.next, isEmpty: items.isEmpty, hasMore: part.hasMore, epoch: reader.state.epoch,
+            revision: reader.state.revision)
     }
 
     /// Reads the same as records and keys.
@@ -126,9 +121,7 @@ package struct ReadChanges {
         return Part(
             entries: entries,
             news: candidates.compactMap { entry in news(of: entry, rows[entry.table]?[entry.key], leaving: leaving) },
-            next: FeedCursor(position: position, tag: try reader.tag(of: position.revision)),
-            hasMore: !isLast
-        )
+            next: FeedCursor(position: position, tag: try reader.tag(of: position.revision)), hasMore: !isLast)
     }
 
     /// The first entries, as far as they are about no more records than the page may name.
@@ -213,10 +206,7 @@ package struct ReadChanges {
 
     private func record(_ row: RowText, of news: News, among entries: [LogRecord], key: String? = nil) -> String {
         RecordText.object(
-            selected(row, of: news.entry, among: entries),
-            columns: columns(news.entry, entries),
-            key: key
-        )
+            selected(row, of: news.entry, among: entries), columns: columns(news.entry, entries), key: key)
     }
 
     /// The columns of a record: the selected ones, or those of them that changed.

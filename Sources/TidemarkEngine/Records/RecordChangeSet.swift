@@ -69,14 +69,8 @@ struct RecordChangeSet: Sendable {
     func read(names: WireNames, limits: Limits) throws(TidemarkError) -> (SyncRequest, PendingChangeSet) {
         let changeSet = try ChangeSetReader(names, bound: ValueBound(limits)).changeSet(of: writes.map(\.change))
         let request = SyncRequest(
-            maxRevision: 0,
-            device: nil,
-            epoch: nil,
-            schema: nil,
-            limit: nil,
-            echo: nil,
-            changeSets: [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))]
-        )
+            maxRevision: 0, device: nil, epoch: nil, schema: nil, limit: nil, echo: nil,
+            changeSets: [SyncRequest.Envelope(index: 0, id: id, after: [], hash: ContentHash.of(text))])
         return (request, changeSet)
     }
 
@@ -100,9 +94,7 @@ struct RecordChangeSet: Sendable {
         let key = keys[index]
         let isTemporary = write.operation == .create && Int64(key).map(TemporaryID.isTemporary) ?? false
         return TidemarkError.Place(
-            table: write.table.name,
-            key: isTemporary && write.table.keyKind == .integer ? nil : key
-        )
+            table: write.table.name, key: isTemporary && write.table.keyKind == .integer ? nil : key)
     }
 
     /// Returns the problem about an error that refuses the change set, with the position of the faulty write.
@@ -187,12 +179,9 @@ extension ConflictReason {
             let members = Dictionary(parts.map { ($0.name, $0.value) }) { first, _ in first }
             let text = { (name: String) in members[name].map(JSONText.unquote) ?? "" }
             return ConflictReason(
-                table: text("table"),
-                key: members["key"] ?? "",
+                table: text("table"), key: members["key"] ?? "",
                 columns: members["columns"].flatMap { JSONParts.elements(of: $0) }?.map(JSONText.unquote) ?? [],
-                rule: text("rule"),
-                message: text("message")
-            )
+                rule: text("rule"), message: text("message"))
         }
     }
 

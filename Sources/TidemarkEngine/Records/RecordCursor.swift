@@ -28,22 +28,14 @@ package struct RecordCursor: Hashable, Sendable {
     /// Reads a cursor of a question with so many columns in its order and in its table's key.
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/invalidCursor``.
-    package init(
-        _ text: String,
-        question: String,
-        orderCount: Int,
-        keyCount: Int,
-        reader: any ZoneReader
-    ) throws {
+    package init(_ text: String, question: String, orderCount: Int, keyCount: Int, reader: any ZoneReader) throws {
         guard let content = Self.decode(text), content.q == Self.hash(question, reader.state),
             let since = StateTag(content.s), try reader.has(since),
             content.v.count == orderCount, content.k.count == keyCount
         else {
             throw TidemarkError(
-                .invalidCursor,
-                "The cursor is damaged, or belongs to another query, or the tables have changed since.",
-                fix: "Begin again without `after`."
-            )
+                .invalidCursor, "The cursor is damaged, or belongs to another query, or the tables have changed since.",
+                fix: "Begin again without `after`.")
         }
         position = RowQuery.Position(values: content.v, key: content.k)
         self.since = since
@@ -51,12 +43,7 @@ package struct RecordCursor: Hashable, Sendable {
 
     /// Returns the cursor as a text of a query.
     package func text(question: String, zone: ZoneState) throws -> String {
-        let content = Content(
-            v: position.values,
-            k: position.key,
-            s: since.text,
-            q: Self.hash(question, zone)
-        )
+        let content = Content(v: position.values, k: position.key, s: since.text, q: Self.hash(question, zone))
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return Base64URL.text(try encoder.encode(content))

@@ -86,11 +86,9 @@ package struct RecordHistory {
     }
 
     /// The value that the newest of some entries sets.
-    private func value(
-        of column: String,
-        in entries: ArraySlice<LogRecord>,
-        _ values: [Int64: [String: String]]
-    ) -> String? {
+    private func value(of column: String, in entries: ArraySlice<LogRecord>, _ values: [Int64: [String: String]])
+        -> String?
+    {
         for entry in entries {
             guard entry.operation != .delete else { return nil }
             if entry.operation == .create || entry.columns.contains(column) { return values[entry.revision]?[column] }

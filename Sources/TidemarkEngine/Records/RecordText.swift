@@ -13,11 +13,7 @@ package struct RecordText {
     }
 
     /// Renders a row: its columns, then the related records, `$key` if wanted, and `$revision`.
-    package func object(
-        _ row: RowText,
-        key: String? = nil,
-        related: [(name: String, value: String)] = []
-    ) -> String {
+    package func object(_ row: RowText, key: String? = nil, related: [(name: String, value: String)] = []) -> String {
         var output = ""
         append(row, key: key, related: related, to: &output)
         return output
@@ -25,10 +21,7 @@ package struct RecordText {
 
     /// Appends a row as ``object(_:key:related:)`` renders it.
     package func append(
-        _ row: RowText,
-        key: String? = nil,
-        related: [(name: String, value: String)] = [],
-        to output: inout String
+        _ row: RowText, key: String? = nil, related: [(name: String, value: String)] = [], to output: inout String
     ) {
         output += "{"
         for (member, cell) in zip(members, row.cells) {

@@ -80,10 +80,8 @@ package enum Precondition: Hashable, Sendable {
         case (nil, "*") where method == .put: self = .absent
         default:
             throw TidemarkError(
-                .invalidArgument,
-                "\(method.rawValue) has another precondition than these headers.",
-                fix: "PATCH, PUT and DELETE have If-Match; PUT may have If-None-Match: * instead; POST has neither."
-            )
+                .invalidArgument, "\(method.rawValue) has another precondition than these headers.",
+                fix: "PATCH, PUT and DELETE have If-Match; PUT may have If-None-Match: * instead; POST has neither.")
         }
     }
 
@@ -138,12 +136,9 @@ struct RecordWrite: Sendable {
         }
         let values = table.columns.filter { !table.key.contains($0.name) }
         change = ClientWrite(
-            table: table.name,
-            operation: request.operation,
-            key: key,
+            table: table.name, operation: request.operation, key: key,
             base: request.precondition.revision.map { max($0, seen ?? 0) },
-            values: values.compactMap { column in body[column.name].map { (column.name, $0) } }
-        )
+            values: values.compactMap { column in body[column.name].map { (column.name, $0) } })
         try refuseTemporaryKey()
         try refuseIncompleteRecord()
     }
@@ -185,11 +180,9 @@ struct RecordWrite: Sendable {
         let parts = table.key.count == 1 ? [key] : JSONParts.elements(of: key) ?? []
         for (column, part) in zip(table.key, parts) where body[column] ?? part != part {
             throw TidemarkError(
-                .invalidKey,
-                "The record has another key than the path, and a key never changes.",
+                .invalidKey, "The record has another key than the path, and a key never changes.",
                 fix: "Leave the key out. To give a record another key, create a new one and delete this one.",
-                place: .init(table: table.name, key: key, column: column)
-            )
+                place: .init(table: table.name, key: key, column: column))
         }
     }
 
@@ -197,11 +190,9 @@ struct RecordWrite: Sendable {
         guard method == .put, operation == .create, table.keyKind == .integer, let id = Int64(key), id < table.lowestID
         else { return }
         throw TidemarkError(
-            .invalidKey,
-            "A negative id is temporary, so no record can be found under it.",
+            .invalidKey, "A negative id is temporary, so no record can be found under it.",
             fix: "POST the record to the table; then the server gives the id.",
-            place: .init(table: table.name, key: key)
-        )
+            place: .init(table: table.name, key: key))
     }
 
     private func refuseIncompleteRecord() throws(TidemarkError) {
@@ -215,11 +206,9 @@ struct RecordWrite: Sendable {
     private static func incomplete(_ columns: [String], of table: SyncedTable, because reason: String) -> TidemarkError
     {
         TidemarkError(
-            .incompleteRecord,
-            "The record lacks \(columns.joined(separator: ", ")).",
+            .incompleteRecord, "The record lacks \(columns.joined(separator: ", ")).",
             fix: "\(reason) Send these columns, too; PATCH changes single columns.",
-            place: .init(table: table.name, column: columns.first)
-        )
+            place: .init(table: table.name, column: columns.first))
     }
 }
 
@@ -240,31 +229,25 @@ package struct WrittenColumns: Hashable, Sendable {
     package init(_ json: String, of table: SyncedTable) throws(TidemarkError) {
         guard let members = JSONParts.members(of: json) else {
             throw TidemarkError(
-                .malformedRequest,
-                "The record is not a JSON object.",
+                .malformedRequest, "The record is not a JSON object.",
                 fix: #"Send the columns and their values: {"name": "Anna", "goals": 7}."#,
-                place: .init(table: table.name)
-            )
+                place: .init(table: table.name))
         }
         let columns = Set(table.columns.map(\.name))
         var values: [String: String] = [:]
         for member in members where !Self.answered.contains(member.name) {
             guard let name = RecordText.column(of: member.name), columns.contains(name) else {
                 throw TidemarkError(
-                    .unknownColumn,
-                    "The table has no column of this name that a client can write.",
+                    .unknownColumn, "The table has no column of this name that a client can write.",
                     fix: "Use the names of CREATE TABLE. A column whose name begins with $ has one more $.",
-                    place: .init(table: table.name, column: member.name)
-                )
+                    place: .init(table: table.name, column: member.name))
             }
             guard let value = Self.value(member.value) else { throw Self.invalid(name, table) }
             guard values.updateValue(value, forKey: name) == nil else {
                 throw TidemarkError(
-                    .duplicateName,
-                    "The record has a column twice.",
+                    .duplicateName, "The record has a column twice.",
                     fix: "Give each name once: readers of JSON disagree on which one counts.",
-                    place: .init(table: table.name, column: name)
-                )
+                    place: .init(table: table.name, column: name))
             }
         }
         self.values = values
@@ -294,10 +277,8 @@ package struct WrittenColumns: Hashable, Sendable {
 
     private static func invalid(_ column: String, _ table: SyncedTable) -> TidemarkError {
         TidemarkError(
-            .invalidValue,
-            "The value is neither a text, a number, null, nor a tagged value.",
+            .invalidValue, "The value is neither a text, a number, null, nor a tagged value.",
             fix: #"REST.md lists the form of every value; an array or object is a text in quotes."#,
-            place: .init(table: table.name, column: column)
-        )
+            place: .init(table: table.name, column: column))
     }
 }

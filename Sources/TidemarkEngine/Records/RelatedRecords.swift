@@ -47,29 +47,19 @@ struct RelatedRecords {
         let children = reader.schema.references(to: table.name).filter { $0.0.name == relation.name }
         if let reference = parents.first, let parent = reader.schema.byName[reference.parent] {
             return Link(
-                table: parent,
-                columns: try columns(relation, of: parent),
-                own: reference.columns,
-                theirs: reference.parentColumns,
-                isParent: true
-            )
+                table: parent, columns: try columns(relation, of: parent), own: reference.columns,
+                theirs: reference.parentColumns, isParent: true)
         }
         guard let (child, reference) = children.first, children.count == 1 else {
             throw TidemarkError(
                 .invalidFilter,
                 "\(relation.name) is neither a column of \(table.name) that refers to another table, "
                     + "nor a table that refers to \(table.name) by one foreign key.",
-                fix: "GET /tables lists the references.",
-                place: .init(table: table.name)
-            )
+                fix: "GET /tables lists the references.", place: .init(table: table.name))
         }
         return Link(
-            table: child,
-            columns: try columns(relation, of: child),
-            own: reference.parentColumns,
-            theirs: reference.columns,
-            isParent: false
-        )
+            table: child, columns: try columns(relation, of: child), own: reference.parentColumns,
+            theirs: reference.columns, isParent: false)
     }
 
     private func columns(_ relation: ListQuery.Relation, of table: SyncedTable) throws(TidemarkError)
@@ -104,11 +94,7 @@ struct RelatedRecords {
     }
 
     private func query(_ link: Link, where theirs: [SyncedTable.Column], are linked: [[String]]) -> RowQuery {
-        var query = RowQuery(
-            link.table,
-            limit: ZoneReaderLimits.relatedMax,
-            bytesMax: ZoneReaderLimits.bytesMax
-        )
+        var query = RowQuery(link.table, limit: ZoneReaderLimits.relatedMax, bytesMax: ZoneReaderLimits.bytesMax)
         query.columns = link.columns + theirs
         query.filter =
             theirs.count == 1
@@ -121,9 +107,7 @@ struct RelatedRecords {
         TidemarkError(
             .tooLarge,
             "The related records of this page are more than \(ZoneReaderLimits.relatedMax), or more than 1 MiB.",
-            fix: "Send a smaller limit.",
-            place: .init(table: table.name)
-        )
+            fix: "Send a smaller limit.", place: .init(table: table.name))
     }
 
     /// Returns the related records as JSON, by the values of their last columns, which link them.

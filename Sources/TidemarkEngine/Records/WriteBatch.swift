@@ -36,10 +36,8 @@ package struct WriteBatch: Hashable, Sendable {
 
     /// The refusal of a batch beyond the bounds.
     package static let tooLarge = TidemarkError(
-        .tooLarge,
-        "The batch is larger than \(entriesMax) entries or \(bytesMax >> 20) MiB.",
-        fix: "Send several batches of at most \(entriesMax) entries and \(bytesMax >> 20) MiB each."
-    )
+        .tooLarge, "The batch is larger than \(entriesMax) entries or \(bytesMax >> 20) MiB.",
+        fix: "Send several batches of at most \(entriesMax) entries and \(bytesMax >> 20) MiB each.")
 
     private static let names: Set<String> = ["method", "path", "body", "ifMatch", "ifNoneMatch"]
 
@@ -56,16 +54,9 @@ package struct WriteBatch: Hashable, Sendable {
             throw malformed("POST, PATCH and PUT have a body, and DELETE has none.")
         }
         return WriteRequest(
-            method: method,
-            table: table,
-            key: key,
-            body: values["body"],
+            method: method, table: table, key: key, body: values["body"],
             precondition: try Precondition(
-                ifMatch: text(values["ifMatch"]),
-                ifNoneMatch: text(values["ifNoneMatch"]),
-                of: method
-            )
-        )
+                ifMatch: text(values["ifMatch"]), ifNoneMatch: text(values["ifNoneMatch"]), of: method))
     }
 
     /// Returns the table and the key in a path such as `tables/player/2`.

@@ -110,12 +110,7 @@ package struct LogRecord: Hashable, Sendable {
 
     /// Creates an entry.
     package init(
-        revision: Int64,
-        table: String,
-        key: String,
-        operation: Operation,
-        columns: [String],
-        before: String? = nil
+        revision: Int64, table: String, key: String, operation: Operation, columns: [String], before: String? = nil
     ) {
         self.revision = revision
         self.table = table
@@ -163,12 +158,7 @@ package struct RevisionRecord: Hashable, Sendable {
 
     /// Creates a revision; only a change set that somebody sent has an id.
     package init(
-        revision: Int64,
-        hasID: Bool,
-        device: String?,
-        user: String?,
-        committed: Int64?,
-        tables: [String: Counts]
+        revision: Int64, hasID: Bool, device: String?, user: String?, committed: Int64?, tables: [String: Counts]
     ) {
         self.revision = revision
         source = device != nil ? .device : hasID ? .client : .program
@@ -203,12 +193,7 @@ package struct DeviceRecord: Hashable, Sendable {
 
     /// Creates a device.
     package init(
-        device: String,
-        name: String?,
-        user: String?,
-        revision: Int64,
-        firstContact: Int64?,
-        lastContact: Int64?,
+        device: String, name: String?, user: String?, revision: Int64, firstContact: Int64?, lastContact: Int64?,
         isForgotten: Bool = false
     ) {
         self.isForgotten = isForgotten
@@ -239,15 +224,7 @@ package struct RefusalRecord: Hashable, Sendable {
     package let sent: String?
 
     /// Creates a refusal.
-    package init(
-        number: Int64,
-        id: String,
-        device: String?,
-        decided: Int64,
-        base: Int64,
-        body: String,
-        sent: String?
-    ) {
+    package init(number: Int64, id: String, device: String?, decided: Int64, base: Int64, body: String, sent: String?) {
         self.number = number
         self.id = id
         self.device = device

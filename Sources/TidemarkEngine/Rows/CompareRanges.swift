@@ -5,11 +5,9 @@ extension RangeRows {
     /// Compares ranges of a device with the store's rows.
     ///
     /// `changeSet` renders rows of the store.
-    package func compare(
-        _ ranges: [KeyRange],
-        limits: Limits,
-        changeSet: ([RecordID]) throws -> String
-    ) throws -> Comparison {
+    package func compare(_ ranges: [KeyRange], limits: Limits, changeSet: ([RecordID]) throws -> String) throws
+        -> Comparison
+    {
         try refuseForeign(ranges)
         let storeRanges = try measure(ranges)
         let differing = ranges.indices.filter {
@@ -19,10 +17,8 @@ extension RangeRows {
         let count = indexesToSend.reduce(0) { $0 + storeRanges[$1].rows }
         guard count <= limits.repairRecordsMax else {
             throw TidemarkError(
-                .snapshotRequired,
-                "The rows differ in at least \(count) records.",
-                fix: "Take a new snapshot; the outbox is kept."
-            )
+                .snapshotRequired, "The rows differ in at least \(count) records.",
+                fix: "Take a new snapshot; the outbox is kept.")
         }
         guard count > 0 else { return Comparison(differing: differing, changeSet: nil) }
         return Comparison(differing: differing, changeSet: try changeSet(names(in: indexesToSend.map { ranges[$0] })))
@@ -34,11 +30,8 @@ extension RangeRows {
         for range in ranges {
             guard let table = schema.byName[range.table] else {
                 throw TidemarkError(
-                    .unknownTable,
-                    "This zone does not sync a table \(range.table).",
-                    fix: "Spell tables as in CREATE TABLE.",
-                    place: .init(table: range.table)
-                )
+                    .unknownTable, "This zone does not sync a table \(range.table).",
+                    fix: "Spell tables as in CREATE TABLE.", place: .init(table: range.table))
             }
             let isFit = [range.from, range.to].compactMap { $0 }.allSatisfy {
                 switch $0 {
@@ -48,11 +41,9 @@ extension RangeRows {
             }
             guard isFit else {
                 throw TidemarkError(
-                    .invalidKey,
-                    "from or to of a range of \(range.table) is not a key of that table.",
+                    .invalidKey, "from or to of a range of \(range.table) is not a key of that table.",
                     fix: #"Integer keys are numbers, others canonical JSON as a string: "\"DE\""."#,
-                    place: .init(table: range.table)
-                )
+                    place: .init(table: range.table))
             }
         }
     }
@@ -63,11 +54,8 @@ extension RangeRows {
         for range in ranges {
             guard let start = range.from, let end = range.to, end < start else { continue }
             throw TidemarkError(
-                .malformedRequest,
-                "A range of \(range.table) ends before it begins: to is less than from.",
-                fix: fix,
-                place: .init(table: range.table)
-            )
+                .malformedRequest, "A range of \(range.table) ends before it begins: to is less than from.", fix: fix,
+                place: .init(table: range.table))
         }
         var finishedTables: Set<String> = []
         for (range, next) in zip(ranges, ranges.dropFirst()) {
@@ -78,11 +66,8 @@ extension RangeRows {
                 if !finishedTables.contains(next.table) { continue }
             }
             throw TidemarkError(
-                .malformedRequest,
-                "Two ranges of \(next.table) overlap or are out of order.",
-                fix: fix,
-                place: .init(table: next.table)
-            )
+                .malformedRequest, "Two ranges of \(next.table) overlap or are out of order.", fix: fix,
+                place: .init(table: next.table))
         }
     }
 }

@@ -47,28 +47,21 @@ package struct RowSQL<Dialect: RowDialect> {
     }
 
     /// The statement that counts rows up to a bound.
-    package static func count(
-        _ table: SyncedTable,
-        where filter: RowFilter?,
-        max: Int,
-        in dialect: Dialect
-    ) throws -> Statement {
+    package static func count(_ table: SyncedTable, where filter: RowFilter?, max: Int, in dialect: Dialect) throws
+        -> Statement
+    {
         var query = RowQuery(table, limit: max, bytesMax: 0)
         query.filter = filter
         var builder = RowSQL(query, in: dialect)
         let condition = try builder.condition(.beginning)
         return Statement(
             sql: "SELECT count(*) FROM (SELECT 1 AS one FROM \(dialect.from)\(condition) LIMIT \(max + 1)) AS counted",
-            arguments: builder.arguments
-        )
+            arguments: builder.arguments)
     }
 
     /// A filter as the `WHERE` of a statement on `dialect.from` that has other parameters before the filter's.
     package static func condition(
-        _ filter: RowFilter?,
-        on table: SyncedTable,
-        after arguments: [String],
-        in dialect: Dialect
+        _ filter: RowFilter?, on table: SyncedTable, after arguments: [String], in dialect: Dialect
     ) throws -> Statement {
         var query = RowQuery(table, limit: 0, bytesMax: 0)
         query.filter = filter
@@ -111,10 +104,8 @@ package struct RowSQL<Dialect: RowDialect> {
             } + keyColumns.map { term($0, isDescending: query.isKeyDescending, isUniform: false) }
         return Statement(
             sql: dialect.statement(
-                RowSelection(cells: selection, source: dialect.from + condition, order: order, limit: limit)
-            ),
-            arguments: arguments
-        )
+                RowSelection(cells: selection, source: dialect.from + condition, order: order, limit: limit)),
+            arguments: arguments)
     }
 
     private func term(_ column: SyncedTable.Column, isDescending: Bool, isUniform: Bool) -> String {
@@ -127,8 +118,7 @@ package struct RowSQL<Dialect: RowDialect> {
         let condition = try condition(.beginning)
         return Statement(
             sql: dialect.statement(RowSelection(cells: selection, source: from.sql + condition, order: [], limit: nil)),
-            arguments: arguments
-        )
+            arguments: arguments)
     }
 
     /// The key, the revision, the query's columns, and the further columns of a row's place.
@@ -327,14 +317,11 @@ package struct CollectRows {
     /// - Returns: Whether the page has room for another one.
     package mutating func take(key: String, revision: Int64, cells: [String]) -> Bool {
         let row = RowText(
-            key: key,
-            cells: cells.count == query.columns.count ? cells : Array(cells.prefix(query.columns.count)),
+            key: key, cells: cells.count == query.columns.count ? cells : Array(cells.prefix(query.columns.count)),
             revision: revision,
             position: RowQuery.Position(
                 values: places.prefix(query.order.count).map { cells[$0] },
-                key: places.dropFirst(query.order.count).map { cells[$0] }
-            )
-        )
+                key: places.dropFirst(query.order.count).map { cells[$0] }))
         bytes += row.byteCount
         let isFull = query.keys == nil && page.rows.count == query.limit
         guard !isFull, bytes <= query.bytesMax || page.rows.isEmpty else {

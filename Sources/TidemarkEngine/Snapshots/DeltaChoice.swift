@@ -18,9 +18,7 @@ package enum DeltaChoice {
     ///
     /// `count` counts a table's rows up to `most`, so no more rows are read than necessary.
     package static func isWorthwhile(
-        changed: Int64,
-        in tables: [SyncedTable],
-        count: (_ table: SyncedTable, _ most: Int64) throws -> Int64
+        changed: Int64, in tables: [SyncedTable], count: (_ table: SyncedTable, _ most: Int64) throws -> Int64
     ) rethrows -> Bool {
         var missingRows = changed * rowsPerRecordMin
         for table in tables where missingRows > 0 { missingRows -= try count(table, missingRows) }

@@ -30,8 +30,7 @@ package actor SnapshotCache {
     ///   - retentionMilliseconds: How long an older file stays after its last use.
     ///   - now: The wall clock, in milliseconds since 1970.
     package init(
-        besides path: String,
-        claim: SnapshotClaim? = nil,
+        besides path: String, claim: SnapshotClaim? = nil,
         retentionMilliseconds: Int64 = SnapshotShelf.retentionMillisecondsDefault,
         now: @escaping @Sendable () -> Int64 = SystemClock.milliseconds
     ) {

@@ -111,12 +111,8 @@ package struct BookStatement: Sendable {
     ///
     /// `table` and `update` are texts with signs. A row whose `key` exists is updated: `stored` is the row that exists,
     /// and `excluded` the new one. A list of texts, `text[]`, is a value in JSON.
-    package init(
-        into table: String,
-        _ columns: KeyValuePairs<String, String>,
-        key: String = "",
-        update: String? = nil
-    ) {
+    package init(into table: String, _ columns: KeyValuePairs<String, String>, key: String = "", update: String? = nil)
+    {
         let names = columns.map(\.key).joined(separator: ", ")
         let target = "\(table) AS stored ({|zone, }\(names))"
         let conflict = update.map { "ON CONFLICT ({|zone, }\(key)) DO UPDATE SET \($0)" } ?? ""
@@ -127,8 +123,7 @@ package struct BookStatement: Sendable {
         self.init(
             sqlite: "INSERT INTO \(target) \(conflict)",
             postgres: "INSERT INTO \(target) SELECT $1, \(values.joined(separator: ", ")) FROM {asked} \(conflict)",
-            columns: texts
-        )
+            columns: texts)
         insertion = (BookStatement(target).sqlite, BookStatement(conflict).sqlite)
     }
 
@@ -222,9 +217,6 @@ package struct BookRow: Sendable {
 
     private static var damaged: TidemarkError {
         TidemarkError(
-            .fileDamaged,
-            "A row of the zone's books cannot be read.",
-            fix: "Put a backup of the database back."
-        )
+            .fileDamaged, "A row of the zone's books cannot be read.", fix: "Put a backup of the database back.")
     }
 }

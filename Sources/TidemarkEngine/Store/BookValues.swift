@@ -55,11 +55,7 @@ package struct CommitHead: Sendable {
 
     /// Makes a state.
     package init(
-        state: ZoneState,
-        chain: String,
-        fingerprint: Fingerprint?,
-        hasOutsideChanges: Bool,
-        adopted: Int64,
+        state: ZoneState, chain: String, fingerprint: Fingerprint?, hasOutsideChanges: Bool, adopted: Int64,
         notes: Int64
     ) {
         self.state = state
@@ -226,12 +222,8 @@ public struct ZoneState: Hashable, Sendable {
     /// The same zone after more revisions, or a compaction.
     package func with(revision: Int64? = nil, horizon: Int64? = nil, time: Int64? = nil) -> ZoneState {
         ZoneState(
-            epoch: epoch,
-            revision: revision ?? self.revision,
-            horizon: horizon ?? self.horizon,
-            schema: schema,
-            time: time ?? self.time
-        )
+            epoch: epoch, revision: revision ?? self.revision, horizon: horizon ?? self.horizon, schema: schema,
+            time: time ?? self.time)
     }
 }
 

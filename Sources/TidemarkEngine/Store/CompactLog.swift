@@ -86,12 +86,9 @@ private struct RecordEntries {
         self.isNumbered = isNumbered
         entries = try rows.map { row in
             Entry(
-                revision: try row.number(2),
-                operation: try row.text(3),
-                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [],
-                isMerged: row.isTrue(5),
-                unlogged: row[6]
-            )
+                revision: try row.number(2), operation: try row.text(3),
+                columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5),
+                unlogged: row[6])
         }
     }
 
@@ -193,13 +190,9 @@ private enum CompactSQL {
         """
     )
     static let deleteTexts = BookStatement(
-        "UPDATE {revision} SET body = '' WHERE {here} AND revision >= $2 AND revision < $3"
-    )
+        "UPDATE {revision} SET body = '' WHERE {here} AND revision >= $2 AND revision < $3")
     static let deleteRest = BookStatement(
-        "DELETE FROM {main.tidemark_revision_rest|tidemark.piece} WHERE {here} AND revision < $2"
-    )
+        "DELETE FROM {main.tidemark_revision_rest|tidemark.piece} WHERE {here} AND revision < $2")
     static let deleteFingerprints = BookStatement("DELETE FROM {fingerprint} WHERE {here} AND revision < $2")
-    static let forgetText = BookStatement(
-        "UPDATE {revision} SET body = '', chain = '' WHERE {here} AND revision = $2"
-    )
+    static let forgetText = BookStatement("UPDATE {revision} SET body = '', chain = '' WHERE {here} AND revision = $2")
 }

@@ -150,10 +150,7 @@ extension CommitTransaction {
 
     /// The row of a verdict; the log holds the rest of the text of an accepted change set.
     private func verdict(
-        _ envelope: SyncRequest.Envelope,
-        of device: String?,
-        text: String?,
-        revision: CommittedRevision? = nil
+        _ envelope: SyncRequest.Envelope, of device: String?, text: String?, revision: CommittedRevision? = nil
     ) -> [Value]? {
         guard let id = envelope.id else { return nil }
         return [
@@ -171,10 +168,7 @@ extension CommitTransaction {
             try write(KeepSQL.verdicts, count: 1) { _ in verdict }
         }
         guard let id = refusal.envelope.id else { return }
-        try write(
-            KeepSQL.refusal,
-            [.text(id), .integer(time), .integer(refusal.base), Value(ifAny: refusal.sent)]
-        )
+        try write(KeepSQL.refusal, [.text(id), .integer(time), .integer(refusal.base), Value(ifAny: refusal.sent)])
         // Those of devices go with the contacts of devices.
         if refusal.device == nil { try forgetOldRefusals() }
         if planted(PlantedBug.skipsRevision) {
@@ -247,9 +241,7 @@ private enum KeepSQL {
     static let zone = BookStatement("UPDATE {zone} SET revision = $2, horizon = $3, time = $4, notes = $5 WHERE {here}")
 
     static let creations = BookStatement(
-        into: "{log}",
-        ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text"]
-    )
+        into: "{log}", ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text"])
     static let changes = BookStatement(
         sqlite: """
             INSERT INTO {log} (tbl, key, revision, operation, columns, unlogged)
@@ -270,8 +262,7 @@ private enum KeepSQL {
 
     static let pieces = BookStatement(
         into: "{main.tidemark_revision_rest|tidemark.piece}",
-        ["revision": "bigint", "number": "integer", "text": "text"]
-    )
+        ["revision": "bigint", "number": "integer", "text": "text"])
     /// PostgreSQL gets a long text in pieces, so that no program holds it whole; its row holds all of them.
     static let revisions = BookStatement(
         sqlite: """
@@ -305,16 +296,11 @@ private enum KeepSQL {
         ]
     )
     static let keepFingerprints = BookStatement(
-        into: "{fingerprint}",
-        ["revision": "bigint", "fingerprint": "text", "shape": "text"],
-        key: "revision",
-        update: "fingerprint = excluded.fingerprint, shape = excluded.shape"
-    )
+        into: "{fingerprint}", ["revision": "bigint", "fingerprint": "text", "shape": "text"], key: "revision",
+        update: "fingerprint = excluded.fingerprint, shape = excluded.shape")
 
     static let notes = BookStatement(
-        into: "{overruled}",
-        ["device": "text", "number": "bigint", "revision": "bigint", "records": "text"]
-    )
+        into: "{overruled}", ["device": "text", "number": "bigint", "revision": "bigint", "records": "text"])
 
     private static let verdict: KeyValuePairs = [
         "id": "text", "hash": "text", "after": "text[]", "device": "text", "revision": "bigint", "body": "text",
@@ -322,11 +308,8 @@ private enum KeepSQL {
     ]
     static let verdicts = BookStatement(into: "{verdict}", verdict)
     static let laterVerdicts = BookStatement(
-        into: "{verdict}",
-        verdict,
-        key: "id",
-        update: "hash = excluded.hash, revision = excluded.revision, body = excluded.body, ids = excluded.ids"
-    )
+        into: "{verdict}", verdict, key: "id",
+        update: "hash = excluded.hash, revision = excluded.revision, body = excluded.body, ids = excluded.ids")
 
     // The transaction holds the zone's lock, so no other one takes the same number.
     static let refusal = BookStatement(
@@ -349,15 +332,10 @@ private enum KeepSQL {
             """
     )
     static let permanentIDs = BookStatement(
-        into: "{idmap}",
-        ["device": "text", "tbl": "text", "temporary": "bigint", "permanent": "bigint"]
-    )
+        into: "{idmap}", ["device": "text", "tbl": "text", "temporary": "bigint", "permanent": "bigint"])
     static let nextIDs = BookStatement(
-        into: "{identity}",
-        ["tbl": "text", "next": "bigint"],
-        key: "tbl",
-        update: "next = {max|greatest}(stored.next, excluded.next)"
-    )
+        into: "{identity}", ["tbl": "text", "next": "bigint"], key: "tbl",
+        update: "next = {max|greatest}(stored.next, excluded.next)")
 }
 
 /// The values of a record that no entry of the log has, which the entry of their first change keeps.

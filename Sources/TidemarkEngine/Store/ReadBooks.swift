@@ -23,12 +23,8 @@ extension BookDatabase {
         let head = try CommitHead(row, schema: schema)
         guard !head.hasOutsideChanges else { return nil }
         return ZoneHead(
-            state: head.state,
-            fingerprint: head.fingerprint,
-            chain: head.chain,
-            hasMessages: answers[1].first?.isTrue(0) ?? false,
-            lastNoteRevision: row.integer(10)
-        )
+            state: head.state, fingerprint: head.fingerprint, chain: head.chain,
+            hasMessages: answers[1].first?.isTrue(0) ?? false, lastNoteRevision: row.integer(10))
     }
 
     /// Whether notes of overruled values wait for a device, or the server has forgotten it.
@@ -41,18 +37,9 @@ extension CommitHead {
     fileprivate init(_ row: BookRow, schema: String) throws {
         self.init(
             state: ZoneState(
-                epoch: try row.text(0),
-                revision: try row.number(1),
-                horizon: try row.number(2),
-                schema: schema,
-                time: try row.number(3)
-            ),
-            chain: row[6] ?? "",
-            fingerprint: row[7].flatMap(Fingerprint.init(hex:)),
-            hasOutsideChanges: row.isTrue(8),
-            adopted: try row.number(4),
-            notes: try row.number(5)
-        )
+                epoch: try row.text(0), revision: try row.number(1), horizon: try row.number(2), schema: schema,
+                time: try row.number(3)), chain: row[6] ?? "", fingerprint: row[7].flatMap(Fingerprint.init(hex:)),
+            hasOutsideChanges: row.isTrue(8), adopted: try row.number(4), notes: try row.number(5))
     }
 }
 
@@ -104,12 +91,7 @@ extension CommitTransaction {
         }
         for row in verdicts {
             facts.verdicts[try row.text(0)] = Verdict(
-                device: row[1],
-                hash: try row.text(2),
-                revision: row.integer(3),
-                isAsSent: row.isTrue(4),
-                owner: row[5]
-            )
+                device: row[1], hash: try row.text(2), revision: row.integer(3), isAsSent: row.isTrue(4), owner: row[5])
         }
         for row in permanentIDs {
             guard let table = schema.places[try row.text(1)] else { continue }
@@ -183,16 +165,10 @@ extension CommitTransaction {
             guard operation != .update || computed.isEmpty || !columns.isSubset(of: computed) else { continue }
             entries[index].append(
                 LoggedChange(
-                    revision: try row.number(1),
-                    isMerged: row.isTrue(4),
+                    revision: try row.number(1), isMerged: row.isTrue(4),
                     change: UnseenChange(
-                        operation: operation,
-                        columns: columns,
-                        stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])
-                    ),
-                    replacedHashes: try Self.hashes(row[7])
-                )
-            )
+                        operation: operation, columns: columns, stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])),
+                    replacedHashes: try Self.hashes(row[7])))
         }
         return entries
     }
@@ -309,10 +285,8 @@ extension CommitTransaction {
         }
         if let missing = ids.first(where: missing.contains) {
             throw TidemarkError(
-                .predecessorMissing,
-                "The change set depends on \(missing), which has not arrived.",
-                fix: "Send \(missing) first, or in the same request before this one."
-            )
+                .predecessorMissing, "The change set depends on \(missing), which has not arrived.",
+                fix: "Send \(missing) first, or in the same request before this one.")
         }
         return Ancestry(revisions: revisions, isRefused: isRefused)
     }
@@ -440,8 +414,7 @@ private enum FactsSQL {
     )
 
     static let fingerprint = BookStatement(
-        "SELECT fingerprint FROM {fingerprint} WHERE {here} AND revision = $3 AND shape = $2"
-    )
+        "SELECT fingerprint FROM {fingerprint} WHERE {here} AND revision = $3 AND shape = $2")
     static let copies = BookStatement(
         """
         SELECT verdict.id, verdict.revision, verdict.body, verdict.ids, verdict.as_sent

@@ -54,12 +54,8 @@ extension BookState {
     /// The question for the change sets after a revision that a transaction reads in advance.
     static func recent(after revision: Int64, layout: String) -> BookQuestion {
         let missed = MissedRevisions(
-            after: revision,
-            through: revision + Int64(revisionsMax),
-            limit: revisionsMax,
-            bytesMax: bytesMax,
-            bringsFirst: false
-        )
+            after: revision, through: revision + Int64(revisionsMax), limit: revisionsMax, bytesMax: bytesMax,
+            bringsFirst: false)
         return missed.question(layout: layout)
     }
 
@@ -142,10 +138,7 @@ extension BookDatabase {
             throw DamagedLog(revision: reached + 1)
         }
         return CatchUp(
-            bodies: bodies,
-            revision: hasMore ? missed.counted(reached) : reached,
-            hasMore: reached < missed.through
-        )
+            bodies: bodies, revision: hasMore ? missed.counted(reached) : reached, hasMore: reached < missed.through)
     }
 
     /// Returns consecutive change sets that end with the last of a range, oldest first: as many as fit.
@@ -155,8 +148,7 @@ extension BookDatabase {
     package func recent(_ range: ClosedRange<Int64>, layout: String, bytesMax: Int) throws -> [RecentChangeSet] {
         let question = BookQuestion(
             ChangeSetSQL.recent,
-            [.text(layout), .integer(range.lowerBound), .integer(range.upperBound), .integer(Int64(bytesMax))]
-        )
+            [.text(layout), .integer(range.lowerBound), .integer(range.upperBound), .integer(Int64(bytesMax))])
         var bytes = 0
         let entries = try read(question) { entry, _ in
             bytes += entry.length
@@ -168,23 +160,14 @@ extension BookDatabase {
             guard entry.revision == range.upperBound - Int64(run.count), entry.isAuthentic else { break }
             run.append(
                 RecentChangeSet(
-                    revision: entry.revision,
-                    device: entry.device,
-                    fingerprint: entry.fingerprint,
-                    chain: entry.chain,
-                    body: entry.body
-                )
-            )
+                    revision: entry.revision, device: entry.device, fingerprint: entry.fingerprint, chain: entry.chain,
+                    body: entry.body))
         }
         guard run.count == range.count - 1 else { return run.reversed() }
         let start = try rows(ChangeSetSQL.start, [.text(layout), .integer(range.lowerBound)]).first
         run.append(
             RecentChangeSet(
-                startingAt: range.lowerBound,
-                fingerprint: start?[1].flatMap(Fingerprint.init(hex:)),
-                chain: start?[0]
-            )
-        )
+                startingAt: range.lowerBound, fingerprint: start?[1].flatMap(Fingerprint.init(hex:)), chain: start?[0]))
         return run.reversed()
     }
 
@@ -297,8 +280,7 @@ private enum ChangeSetSQL {
     )
     private static let recentEntries = entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4")
     static let range = BookStatement(
-        entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision")
-    )
+        entries(where: "WHERE {here entry} AND entry.revision BETWEEN $3 AND $4 ORDER BY entry.revision"))
     static let some = BookStatement(
         sqlite: someEntries,
         postgres: """
@@ -313,10 +295,8 @@ private enum ChangeSetSQL {
         about: ["revision": "bigint"]
     )
     private static let someEntries = entries(
-        own: "NULL, NULL, asked.n AS place",
-        from: "{asked} CROSS JOIN",
-        where: "WHERE {here entry} AND entry.revision = asked.revision"
-    )
+        own: "NULL, NULL, asked.n AS place", from: "{asked} CROSS JOIN",
+        where: "WHERE {here entry} AND entry.revision = asked.revision")
     static let start = BookStatement(
         """
         SELECT (SELECT chain FROM {revision} WHERE {here} AND revision = $3),

@@ -19,8 +19,7 @@ extension BookDatabase {
         -> [LogRecord]
     {
         try rows(
-            HistorySQL.entriesOfRecord,
-            [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))]
+            HistorySQL.entriesOfRecord, [.text(table.name), .text(key), .integer(revision), .integer(Int64(limit))]
         ).compactMap(LogRecord.init)
     }
 
@@ -56,13 +55,8 @@ extension BookDatabase {
         }
         return zip(found, numbers).map { row, number in
             RevisionRecord(
-                revision: number,
-                hasID: row[1] != nil,
-                device: row[2],
-                user: row[3],
-                committed: row.integer(4),
-                tables: counts[number] ?? [:]
-            )
+                revision: number, hasID: row[1] != nil, device: row[2], user: row[3], committed: row.integer(4),
+                tables: counts[number] ?? [:])
         }
     }
 
@@ -97,14 +91,8 @@ extension BookDatabase {
     package func refusals(before number: Int64, limit: Int) throws -> [RefusalRecord] {
         try rows(HistorySQL.refusals, [.integer(number), .integer(Int64(limit))]).map { row in
             RefusalRecord(
-                number: try row.number(0),
-                id: try row.text(1),
-                device: row[2],
-                decided: try row.number(3),
-                base: try row.number(4),
-                body: row[5] ?? "{}",
-                sent: row[6]
-            )
+                number: try row.number(0), id: try row.text(1), device: row[2], decided: try row.number(3),
+                base: try row.number(4), body: row[5] ?? "{}", sent: row[6])
         }
     }
 }
@@ -211,26 +199,15 @@ extension LogRecord {
     fileprivate init?(_ row: BookRow) throws {
         guard let operation = LogRecord.Operation(rawValue: try row.text(3)) else { return nil }
         self.init(
-            revision: try row.number(0),
-            table: try row.text(1),
-            key: try row.text(2),
-            operation: operation,
-            columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [],
-            before: row[5]
-        )
+            revision: try row.number(0), table: try row.text(1), key: try row.text(2), operation: operation,
+            columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], before: row[5])
     }
 }
 
 extension DeviceRecord {
     fileprivate init(_ row: BookRow) throws {
         self.init(
-            device: try row.text(0),
-            name: row[1],
-            user: row[2],
-            revision: max(try row.number(3), try row.number(4)),
-            firstContact: row.integer(5),
-            lastContact: row.integer(6),
-            isForgotten: row.isTrue(7)
-        )
+            device: try row.text(0), name: row[1], user: row[2], revision: max(try row.number(3), try row.number(4)),
+            firstContact: row.integer(5), lastContact: row.integer(6), isForgotten: row.isTrue(7))
     }
 }

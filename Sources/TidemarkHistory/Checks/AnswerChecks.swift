@@ -31,23 +31,17 @@ extension HistoryChecker {
             guard let revision = reply.revision, revision > request.maxRevision else { continue }
             if revision != next || zone.changeSets[revision] != reply.changeSet {
                 report(
-                    .dense,
-                    actor: "server",
-                    subject: "the answer to request \(request.number)",
+                    .dense, actor: "server", subject: "the answer to request \(request.number)",
                     expected: "revision \(next), \(zone.changeSets[next] ?? "without an id")",
-                    found: "revision \(revision), \(reply.changeSet ?? "without an id")"
-                )
+                    found: "revision \(revision), \(reply.changeSet ?? "without an id")")
             }
             next = revision + 1
         }
         if next != answer.maxRevision + 1 || answer.maxRevision > zone.latest {
             report(
-                .dense,
-                actor: "server",
-                subject: "the answer to request \(request.number)",
+                .dense, actor: "server", subject: "the answer to request \(request.number)",
                 expected: "every revision up to \(answer.maxRevision) of \(zone.latest)",
-                found: "\(next - 1) as the last"
-            )
+                found: "\(next - 1) as the last")
         }
     }
 
@@ -56,32 +50,22 @@ extension HistoryChecker {
         if let verdict = zone?.verdicts[id] {
             if verdict.revision != reply.revision {
                 report(
-                    .once,
-                    actor: "server",
-                    subject: "change set \(id)",
+                    .once, actor: "server", subject: "change set \(id)",
                     expected: verdict.revision.map { "revision \($0)" } ?? "refused, as before",
-                    found: reply.revision.map { "revision \($0)" } ?? "refused"
-                )
+                    found: reply.revision.map { "revision \($0)" } ?? "refused")
             } else if let body = verdict.body, let again = reply.body, body != again, isAuthor(request, of: id) {
                 report(
-                    .once,
-                    actor: "server",
-                    subject: "change set \(id)",
-                    expected: "the bytes that it got first, \(body)",
-                    found: again
-                )
+                    .once, actor: "server", subject: "change set \(id)",
+                    expected: "the bytes that it got first, \(body)", found: again)
             }
             if isAuthor(request, of: id), verdict.body == nil { zone?.verdicts[id]?.body = reply.body }
             return
         }
         guard reply.isConflict else {
             report(
-                .acknowledgedStays,
-                actor: "server",
-                subject: "change set \(id)",
+                .acknowledgedStays, actor: "server", subject: "change set \(id)",
                 expected: "nothing acknowledged that is not in the log",
-                found: "revision \(reply.revision ?? 0) in the answer to request \(request.number)"
-            )
+                found: "revision \(reply.revision ?? 0) in the answer to request \(request.number)")
             return
         }
         counters.conflicts += 1
@@ -110,22 +94,14 @@ extension HistoryChecker {
             let row = rows[record].map { withoutKey($0, of: record) }
             guard let answerRow = truth(reply.truth, of: record) else {
                 report(
-                    .noSilentOverwrite,
-                    actor: "server",
-                    subject: record,
-                    expected: "the truth, \(row.text), with the refusal of \(id)",
-                    found: "nothing about it"
-                )
+                    .noSilentOverwrite, actor: "server", subject: record,
+                    expected: "the truth, \(row.text), with the refusal of \(id)", found: "nothing about it")
                 continue
             }
             guard answerRow != row else { continue }
             report(
-                .noSilentOverwrite,
-                actor: "server",
-                subject: record,
-                expected: "the truth, \(row.text), with the refusal of \(id)",
-                found: answerRow.text
-            )
+                .noSilentOverwrite, actor: "server", subject: record,
+                expected: "the truth, \(row.text), with the refusal of \(id)", found: answerRow.text)
         }
     }
 

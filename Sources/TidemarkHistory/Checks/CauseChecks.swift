@@ -36,13 +36,11 @@ extension HistoryChecker {
             }
             guard !isSo else { continue }
             reportCause(
-                id,
-                device: authored.device,
+                id, device: authored.device,
                 expected: reason.rule == "changed"
                     ? "no refusal: nobody else changed \(reason.record)"
                     : "no refusal: nothing is so in the zone at \(revision)",
-                found: "refused for \(reason.record) as \(reason.rule)"
-            )
+                found: "refused for \(reason.record) as \(reason.rule)")
         }
     }
 
@@ -123,12 +121,9 @@ extension HistoryChecker {
         }
         guard !isSo else { return }
         report(
-            .intentKept,
-            actor: request.device,
-            subject: "request \(request.number)",
+            .intentKept, actor: request.device, subject: "request \(request.number)",
             expected: "no \(error): nothing in it is wrong so",
-            found: "refused with all its \(request.changeSets.count) change sets"
-        )
+            found: "refused with all its \(request.changeSets.count) change sets")
     }
 
     /// Whether some of a request's changes of a record may lead to a row that its table does not take.
@@ -159,12 +154,8 @@ extension HistoryChecker {
         guard let authored = sets[id], !authored.after.contains(where: { parked.contains($0) || zone.hasRefused($0) })
         else { return }
         report(
-            .intentKept,
-            actor: step.device,
-            subject: "change set \(id)",
-            expected: "to stay in the outbox: nobody refused it",
-            found: "parked by \(step.step)"
-        )
+            .intentKept, actor: step.device, subject: "change set \(id)",
+            expected: "to stay in the outbox: nobody refused it", found: "parked by \(step.step)")
     }
 
     /// The codes of `Docs/PROTOCOL.md` after which a retry cannot help.

@@ -6,25 +6,19 @@ extension HistoryChecker {
         counters.commits += 1
         if commit.revision != latest + 1 {
             report(
-                .dense,
-                actor: "server",
-                subject: "revision \(commit.revision)",
-                expected: "\(latest + 1), the next one",
-                found: "\(commit.revision)"
-            )
+                .dense, actor: "server", subject: "revision \(commit.revision)",
+                expected: "\(latest + 1), the next one", found: "\(commit.revision)")
         }
         let ids = identities(of: commit)
         let authored = commit.changeSet.flatMap { sets[$0] }
         let intents = Dictionary(
             (authored?.changes ?? []).map { rules.translated($0, ids) }.map { ($0.record, $0) },
-            uniquingKeysWith: { $1 }
-        )
+            uniquingKeysWith: { $1 })
         if let id = commit.changeSet { checkOnce(id, commit: commit, authored: authored) }
         if let authored { checkTime(of: commit, authored, wall) }
         let rulings = checkSeen(commit, authored: authored, ids: ids, intents: intents)
         let before = Dictionary(
-            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(intents.keys).map { ($0, zone?.rows[$0]) }
-        )
+            uniqueKeysWithValues: Set(commit.changes.map(\.record)).union(intents.keys).map { ($0, zone?.rows[$0]) })
         write(commit)
         if authored != nil { checkWhole(commit, intents: intents, before: before, rulings: rulings) }
     }
@@ -42,23 +36,16 @@ extension HistoryChecker {
             if change.operation == .delete { counters.deletions += 1 }
             if (before != nil) == (change.operation == .create) {
                 report(
-                    .dense,
-                    actor: "server",
-                    subject: change.record,
+                    .dense, actor: "server", subject: change.record,
                     expected: change.operation == .create ? "no row to create it over" : "a row",
-                    found: "revision \(commit.revision) has \(change.operation) over \(before.text)"
-                )
+                    found: "revision \(commit.revision) has \(change.operation) over \(before.text)")
             }
             zone?.rows.set(change.record, after, rules: rules)
             zone?.versions[change.record, default: []].append(
                 ZoneModel.Version(
-                    revision: commit.revision,
-                    row: after,
-                    columns: change.operation == .update ? Set(change.cells.keys) : nil,
-                    changeSet: commit.changeSet,
-                    stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity)
-                )
-            )
+                    revision: commit.revision, row: after,
+                    columns: change.operation == .update ? Set(change.cells.keys) : nil, changeSet: commit.changeSet,
+                    stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity)))
         }
         zone?.latest = commit.revision
         zone?.touched[commit.revision] = commit.changes.map(\.record)
@@ -73,22 +60,14 @@ extension HistoryChecker {
     private mutating func checkOnce(_ id: String, commit: Commit, authored: AuthoredSet?) {
         if let verdict = zone?.verdicts[id] {
             report(
-                .once,
-                actor: "server",
-                subject: "change set \(id)",
+                .once, actor: "server", subject: "change set \(id)",
                 expected: verdict.revision.map { "the verdict it has, revision \($0)" }
-                    ?? "the verdict it has, refused",
-                found: "revision \(commit.revision)"
-            )
+                    ?? "the verdict it has, refused", found: "revision \(commit.revision)")
         }
         for predecessor in authored?.after.sorted() ?? [] where zone?.revision(of: predecessor) == nil {
             report(
-                .noSilentOverwrite,
-                actor: "server",
-                subject: "change set \(id)",
-                expected: "nothing before \(predecessor), which it builds on",
-                found: "revision \(commit.revision)"
-            )
+                .noSilentOverwrite, actor: "server", subject: "change set \(id)",
+                expected: "nothing before \(predecessor), which it builds on", found: "revision \(commit.revision)")
         }
     }
 
@@ -98,18 +77,11 @@ extension HistoryChecker {
     /// An author has seen the rows of their file at the time of the edit, whatever the change set
     /// claims as its base.
     private mutating func checkSeen(
-        _ commit: Commit,
-        authored: AuthoredSet?,
-        ids: Identities,
-        intents: [RecordID: RecordChange]
+        _ commit: Commit, authored: AuthoredSet?, ids: Identities, intents: [RecordID: RecordChange]
     ) -> [RecordID: Ruling] {
         guard let zone, let id = commit.changeSet, let authored else { return [:] }
         let author = Author(
-            of: authored,
-            ids,
-            stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity),
-            rules
-        )
+            of: authored, ids, stamp: ZoneModel.Stamp(time: commit.time, identity: commit.identity), rules)
         let sideEffects = commit.changes.filter { intents[$0.record] == nil && $0.operation != .create }
         var rulings: [RecordID: Ruling] = [:]
         for change in intents.values.sorted(by: { $0.record < $1.record }) + sideEffects {
@@ -121,14 +93,11 @@ extension HistoryChecker {
                 continue
             }
             report(
-                .noSilentOverwrite,
-                actor: authored.device,
-                subject: change.record,
+                .noSilentOverwrite, actor: authored.device, subject: change.record,
                 expected: "a conflict, since revision \(version.revision) was not seen"
                     + " by change set \(id), made at \(author.base(of: change.record))",
                 found: "\(change.operation) at revision \(commit.revision)"
-                    + (isNamed ? "" : ", which it did not even name")
-            )
+                    + (isNamed ? "" : ", which it did not even name"))
         }
         return rulings
     }
@@ -136,10 +105,7 @@ extension HistoryChecker {
     /// Checks that every change of the set took effect, and beside them only the effects of its
     /// deletions.
     private mutating func checkWhole(
-        _ commit: Commit,
-        intents: [RecordID: RecordChange],
-        before: [RecordID: Cells?],
-        rulings: [RecordID: Ruling]
+        _ commit: Commit, intents: [RecordID: RecordChange], before: [RecordID: Cells?], rulings: [RecordID: Ruling]
     ) {
         guard let id = commit.changeSet else { return }
         for (record, change) in intents.sorted(by: { $0.key < $1.key }) {
@@ -147,36 +113,23 @@ extension HistoryChecker {
             let wanted = rulings[record]?.standing(of: change, over: before[record] ?? nil, rules)
             guard !holds(wanted ?? change, in: row) else { continue }
             report(
-                .atomic,
-                actor: "server",
-                subject: record,
+                .atomic, actor: "server", subject: record,
                 expected: "\(change.operation) \((wanted ?? change).cells.text) of change set \(id)"
-                    + " at revision \(commit.revision)",
-                found: row.text
-            )
+                    + " at revision \(commit.revision)", found: row.text)
         }
         let deleted = Set(commit.changes.filter { $0.operation == .delete }.map(\.record))
         for change in commit.changes where change.operation == .update {
             guard let wanted = intents[change.record] else { continue }
             checkSideEffects(
-                of: change,
-                intent: wanted,
-                deleted: deleted,
-                before: before[change.record] ?? nil,
-                commit: commit
-            )
+                of: change, intent: wanted, deleted: deleted, before: before[change.record] ?? nil, commit: commit)
         }
         for change in commit.changes where intents[change.record] == nil {
             let row = (before[change.record] ?? nil) ?? [:]
             let parents = rules.parents(of: change.record.table, row)
             guard !parents.contains(where: deleted.contains) else { continue }
             report(
-                .atomic,
-                actor: "server",
-                subject: change.record,
-                expected: "only what change set \(id) asks for",
-                found: "\(change.operation) \(change.cells.text) at revision \(commit.revision)"
-            )
+                .atomic, actor: "server", subject: change.record, expected: "only what change set \(id) asks for",
+                found: "\(change.operation) \(change.cells.text) at revision \(commit.revision)")
         }
     }
 
@@ -184,11 +137,7 @@ extension HistoryChecker {
     ///
     /// The columns of other writers stay.
     private mutating func checkSideEffects(
-        of change: RecordChange,
-        intent: RecordChange,
-        deleted: Set<RecordID>,
-        before: Cells?,
-        commit: Commit
+        of change: RecordChange, intent: RecordChange, deleted: Set<RecordID>, before: Cells?, commit: Commit
     ) {
         guard intent.operation == .update, let before else { return }
         let triggered = rules.table(change.record.table)?.triggered ?? []
@@ -196,12 +145,9 @@ extension HistoryChecker {
             let parents = rules.parents(of: change.record.table, before, through: column)
             guard !parents.contains(where: deleted.contains) else { continue }
             report(
-                .atomic,
-                actor: "server",
-                subject: change.record,
+                .atomic, actor: "server", subject: change.record,
                 expected: "only what change set \(commit.changeSet ?? "") asks for",
-                found: "\(column)=\(change.cells[column] ?? "") too at revision \(commit.revision)"
-            )
+                found: "\(column)=\(change.cells[column] ?? "") too at revision \(commit.revision)")
         }
     }
 

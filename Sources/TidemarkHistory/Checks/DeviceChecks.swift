@@ -8,21 +8,12 @@ extension HistoryChecker {
         for change in changes { rows[change.record] = change.after }
         if let zone {
             compare(
-                rows,
-                expected: zone.state(at: cursor),
-                invariant: .dense,
-                actor: name,
-                what: "the file as joined at \(cursor)"
-            )
+                rows, expected: zone.state(at: cursor), invariant: .dense, actor: name,
+                what: "the file as joined at \(cursor)")
         }
         var device = DeviceModel(
-            name: name,
-            identity: identity,
-            epoch: epoch,
-            incarnation: zone?.incarnation ?? 0,
-            cursor: cursor,
-            rows: Rows(rows, rules: rules)
-        )
+            name: name, identity: identity, epoch: epoch, incarnation: zone?.incarnation ?? 0, cursor: cursor,
+            rows: Rows(rows, rules: rules))
         device.layout = layouts[name]?.last
         // A device that joins gets the zone's tables with its rows.
         device.shared = device.layout
@@ -54,13 +45,8 @@ extension HistoryChecker {
     mutating func replace(_ name: String, by copy: String) {
         guard let model = copies[copy] ?? devices[copy] else { return }
         var replaced = DeviceModel(
-            name: name,
-            identity: model.identity,
-            epoch: model.epoch,
-            incarnation: model.incarnation,
-            cursor: model.cursor,
-            rows: model.rows
-        )
+            name: name, identity: model.identity, epoch: model.epoch, incarnation: model.incarnation,
+            cursor: model.cursor, rows: model.rows)
         replaced.confirmed = model.confirmed
         replaced.hold(model.outbox)
         replaced.inbox = model.inbox
@@ -111,12 +97,8 @@ extension HistoryChecker {
         checkOwnColumns(step, fitting: fitting, device: &device)
         if let broken = device.rows.brokenReference(around: touched.sorted(), rules: rules) {
             report(
-                .references,
-                actor: step.device,
-                subject: broken.child,
-                expected: "a reference to a row that exists, after \(step.step)",
-                found: "\(broken.parent)"
-            )
+                .references, actor: step.device, subject: broken.child,
+                expected: "a reference to a row that exists, after \(step.step)", found: "\(broken.parent)")
         }
         devices[step.device] = device
     }
@@ -125,12 +107,8 @@ extension HistoryChecker {
         let modelRow = device.rows[change.record]
         guard modelRow != change.before else { return }
         report(
-            .intentKept,
-            actor: device.name,
-            subject: change.record,
-            expected: modelRow.text + " to stay until it is changed",
-            found: change.before.text
-        )
+            .intentKept, actor: device.name, subject: change.record,
+            expected: modelRow.text + " to stay until it is changed", found: change.before.text)
     }
 
     /// Checks that pairs are the server's, and that each id stands for one record.
@@ -151,13 +129,9 @@ extension HistoryChecker {
             }
             if !serverPairs.contains(where: { $0.permanent == pair.permanent }) || isUsed == true {
                 report(
-                    .references,
-                    actor: step.device,
-                    subject: subject,
+                    .references, actor: step.device, subject: subject,
                     expected: "the id that the server gave, "
-                        + serverPairs.map { "\($0.permanent)" }.joined(separator: " or "),
-                    found: "\(pair.permanent)"
-                )
+                        + serverPairs.map { "\($0.permanent)" }.joined(separator: " or "), found: "\(pair.permanent)")
             }
             device.identities[pair.table, default: [:]][pair.temporary] = pair.permanent
         }
@@ -193,23 +167,16 @@ extension HistoryChecker {
         }
         if step.epoch != zone.epoch || step.cursor > zone.latest {
             report(
-                .dense,
-                actor: step.device,
-                subject: "the cursor",
+                .dense, actor: step.device, subject: "the cursor",
                 expected: "at most revision \(zone.latest) of epoch \(zone.epoch)",
-                found: "\(step.cursor) of epoch \(step.epoch ?? "none")"
-            )
+                found: "\(step.cursor) of epoch \(step.epoch ?? "none")")
             return []
         }
         guard !isReset, step.cursor >= device.cursor else {
             if !isReset {
                 report(
-                    .dense,
-                    actor: step.device,
-                    subject: "the cursor",
-                    expected: "no way back from \(device.cursor)",
-                    found: "\(step.cursor)"
-                )
+                    .dense, actor: step.device, subject: "the cursor", expected: "no way back from \(device.cursor)",
+                    found: "\(step.cursor)")
             }
             return reset(&device, to: step.cursor)
         }

@@ -5,11 +5,7 @@ extension HistoryChecker {
 
     /// Checks that the new change sets are exactly the edits since the last drain.
     mutating func drain(
-        _ step: DeviceStep,
-        outbox: [OutboxSet],
-        ids: Identities,
-        fitting: Fitting?,
-        remade: Remade,
+        _ step: DeviceStep, outbox: [OutboxSet], ids: Identities, fitting: Fitting?, remade: Remade,
         device: inout DeviceModel
     ) -> Set<RecordID> {
         var parked = (step.conflicts ?? []).filter { !$0.isOverruled && !device.own.contains($0.id) }
@@ -50,24 +46,13 @@ extension HistoryChecker {
         if let deeds, fitting == nil {
             let queued = fresh.dropLast(parked.count)
             checkTransactions(
-                deeds,
-                queued: queued.filter { !again.contains($0.id) },
-                parked: queued.filter { again.contains($0.id) } + fresh.suffix(parked.count),
-                ids: ids,
-                view: view,
-                step: step
-            )
+                deeds, queued: queued.filter { !again.contains($0.id) },
+                parked: queued.filter { again.contains($0.id) } + fresh.suffix(parked.count), ids: ids, view: view,
+                step: step)
         }
         for set in fresh {
             takeFresh(
-                set,
-                among: fresh,
-                undrained: undrained,
-                again: again,
-                outbox: outbox,
-                step: step,
-                device: &device
-            )
+                set, among: fresh, undrained: undrained, again: again, outbox: outbox, step: step, device: &device)
         }
         return touched
     }
@@ -88,13 +73,8 @@ extension HistoryChecker {
     ///
     /// `again` has the change sets that were made again.
     private mutating func takeFresh(
-        _ set: OutboxSet,
-        among fresh: [OutboxSet],
-        undrained: [RecordID: Edit],
-        again: Set<String>,
-        outbox: [OutboxSet],
-        step: DeviceStep,
-        device: inout DeviceModel
+        _ set: OutboxSet, among fresh: [OutboxSet], undrained: [RecordID: Edit], again: Set<String>,
+        outbox: [OutboxSet], step: DeviceStep, device: inout DeviceModel
     ) {
         // If several sets change a record, no recorder read the rows in between.
         let alone = undrained.filter { record, _ in fresh.count { $0.changes.contains { $0.record == record } } == 1 }
@@ -103,13 +83,7 @@ extension HistoryChecker {
         let cursors = undrained.map { record, edit in
             (record, again.contains(set.id) ? seenRevision(of: record, since: edit.cursor, step) : edit.cursor)
         }
-        register(
-            set,
-            cursors: Dictionary(uniqueKeysWithValues: cursors),
-            outbox: outbox,
-            step: step,
-            device: device
-        )
+        register(set, cursors: Dictionary(uniqueKeysWithValues: cursors), outbox: outbox, step: step, device: device)
         checkTime(of: set, step, &device)
         device.own.insert(set.id)
     }
@@ -117,10 +91,7 @@ extension HistoryChecker {
     /// Checks that the new change sets have the same result as the edits, in all columns that
     /// travel.
     private mutating func checkDrained(
-        _ undrained: [RecordID: Edit],
-        fresh: [OutboxSet],
-        view: Layout?,
-        step: DeviceStep
+        _ undrained: [RecordID: Edit], fresh: [OutboxSet], view: Layout?, step: DeviceStep
     ) {
         for (record, edit) in undrained.sorted(by: { $0.key < $1.key }) {
             let changes = fresh.flatMap(\.changes).filter { $0.record == record }
@@ -129,12 +100,9 @@ extension HistoryChecker {
             let result = changes.reduce(edit.before) { rules.applied($1, to: $0) }
             guard view.fitted(result, of: record.table) != after else { continue }
             report(
-                .intentKept,
-                actor: step.device,
-                subject: record,
+                .intentKept, actor: step.device, subject: record,
                 expected: "its edit from \(before.text) to \(after.text) in the outbox",
-                found: changes.isEmpty ? "no change set with it" : result.text
-            )
+                found: changes.isEmpty ? "no change set with it" : result.text)
         }
     }
 
@@ -142,9 +110,7 @@ extension HistoryChecker {
     ///
     /// Others could overwrite another author's values.
     private mutating func checkColumns(
-        of set: OutboxSet,
-        _ edits: [RecordID: (before: Cells?, after: Cells?)],
-        _ step: DeviceStep
+        of set: OutboxSet, _ edits: [RecordID: (before: Cells?, after: Cells?)], _ step: DeviceStep
     ) {
         for change in set.changes where change.operation == .update {
             guard let edit = edits[change.record], let before = edit.before, let after = edit.after, before != after,
@@ -153,12 +119,8 @@ extension HistoryChecker {
                 })
             else { continue }
             report(
-                .noSilentOverwrite,
-                actor: step.device,
-                subject: change.record,
-                expected: "the changed columns only",
-                found: "\(same) too in \(set.id)"
-            )
+                .noSilentOverwrite, actor: step.device, subject: change.record, expected: "the changed columns only",
+                found: "\(same) too in \(set.id)")
         }
     }
 
@@ -166,9 +128,7 @@ extension HistoryChecker {
     ///
     /// An absolute value would be a conflict with every other device's.
     private mutating func checkSums(
-        of set: OutboxSet,
-        _ edits: [RecordID: (before: Cells?, after: Cells?)],
-        _ step: DeviceStep
+        of set: OutboxSet, _ edits: [RecordID: (before: Cells?, after: Cells?)], _ step: DeviceStep
     ) {
         for change in set.changes where change.operation == .update {
             guard let edit = edits[change.record], let table = rules.table(change.record.table) else { continue }
@@ -179,67 +139,42 @@ extension HistoryChecker {
                     !isTooLarge, Rules.delta(cell) != delta
                 else { continue }
                 report(
-                    .noSilentOverwrite,
-                    actor: step.device,
-                    subject: change.record,
-                    expected: "\(delta) added to \(column)",
-                    found: "\(cell) in \(set.id)"
-                )
+                    .noSilentOverwrite, actor: step.device, subject: change.record,
+                    expected: "\(delta) added to \(column)", found: "\(cell) in \(set.id)")
             }
         }
     }
 
     private mutating func reportEcho(_ step: DeviceStep) {
         report(
-            .converged,
-            actor: step.device,
-            subject: "\(step.captured) captured changes",
-            expected: "none, since only the engine wrote",
-            found: "captured by \(step.step)"
-        )
+            .converged, actor: step.device, subject: "\(step.captured) captured changes",
+            expected: "none, since only the engine wrote", found: "captured by \(step.step)")
     }
 
     private mutating func register(
-        _ set: OutboxSet,
-        cursors: [RecordID: Int64],
-        outbox: [OutboxSet],
-        step: DeviceStep,
-        device: DeviceModel
+        _ set: OutboxSet, cursors: [RecordID: Int64], outbox: [OutboxSet], step: DeviceStep, device: DeviceModel
     ) {
         var baseRevisions: [RecordID: Int64] = [:]
         for change in set.changes {
             guard let cursor = cursors[change.record] else {
                 report(
-                    .converged,
-                    actor: step.device,
-                    subject: change.record,
-                    expected: "no change set without an edit",
-                    found: "\(change.operation) \(change.cells.text) in \(set.id)"
-                )
+                    .converged, actor: step.device, subject: change.record, expected: "no change set without an edit",
+                    found: "\(change.operation) \(change.cells.text) in \(set.id)")
                 continue
             }
             baseRevisions[change.record] = cursor
             if let base = change.base, base > cursor, change.operation != .create {
                 report(
-                    .noSilentOverwrite,
-                    actor: step.device,
-                    subject: change.record,
-                    expected: "base \(cursor), the revision at which it was edited",
-                    found: "\(base) in \(set.id)"
-                )
+                    .noSilentOverwrite, actor: step.device, subject: change.record,
+                    expected: "base \(cursor), the revision at which it was edited", found: "\(base) in \(set.id)")
             }
         }
         guard sets[set.id] == nil else { return }
         let earlier = outbox.prefix { $0.id != set.id }
         sets[set.id] = AuthoredSet(
-            device: step.device,
-            changes: set.changes,
-            after: Set(set.after).union(predecessors(of: set, among: earlier)),
-            baseRevisions: baseRevisions,
-            incarnation: device.incarnation,
-            own: device.own.union([set.id]),
-            time: set.time
-        )
+            device: step.device, changes: set.changes,
+            after: Set(set.after).union(predecessors(of: set, among: earlier)), baseRevisions: baseRevisions,
+            incarnation: device.incarnation, own: device.own.union([set.id]), time: set.time)
     }
 
     /// Finds the latest earlier set about each record, and the sets that create its parents.

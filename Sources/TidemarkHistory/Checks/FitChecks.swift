@@ -44,12 +44,8 @@ extension HistoryChecker {
         let zone = layouts["server"] ?? []
         guard own.indices.contains(fit.own), zone.indices.contains(fit.zone) else {
             report(
-                .dense,
-                actor: step.device,
-                subject: "its tables",
-                expected: "tables that it and the zone have had",
-                found: "the \(fit.own). of its own, the \(fit.zone). of the zone's"
-            )
+                .dense, actor: step.device, subject: "its tables", expected: "tables that it and the zone have had",
+                found: "the \(fit.own). of its own, the \(fit.zone). of the zone's")
             return nil
         }
         var fitting = Fitting(before: device.shared, now: own[fit.own].shared(with: zone[fit.zone]))
@@ -64,11 +60,7 @@ extension HistoryChecker {
     ///
     /// Removes the explained conflicts from `parked`.
     mutating func checkSetAside(
-        _ fitting: Fitting,
-        ids: Identities,
-        parked: inout [ParkedSet],
-        step: DeviceStep,
-        device: inout DeviceModel
+        _ fitting: Fitting, ids: Identities, parked: inout [ParkedSet], step: DeviceStep, device: inout DeviceModel
     ) {
         var due: [RecordID: Cells] = [:]
         for (record, cells) in fitting.aside {
@@ -82,12 +74,9 @@ extension HistoryChecker {
             let mine = items.reduce(Cells()) { $0.merging($1.mine ?? [:]) { $1 } }
             guard mine != cells else { continue }
             report(
-                .intentKept,
-                actor: step.device,
-                subject: record,
+                .intentKept, actor: step.device, subject: record,
                 expected: "\(cells.text) among the conflicts, since the zone has something else",
-                found: items.isEmpty ? "nothing" : mine.text
-            )
+                found: items.isEmpty ? "nothing" : mine.text)
         }
         let explained = Set(explaining.map(\.id))
         device.own.formUnion(explained)
@@ -100,11 +89,7 @@ extension HistoryChecker {
     typealias FitEdit = (whole: Edit, own: Edit, isNew: Bool)
 
     mutating func fitEdits(
-        by fitting: Fitting,
-        _ ids: Identities,
-        undrained: [RecordID: Edit],
-        fresh: [OutboxSet],
-        step: DeviceStep,
+        by fitting: Fitting, _ ids: Identities, undrained: [RecordID: Edit], fresh: [OutboxSet], step: DeviceStep,
         device: DeviceModel
     ) -> [RecordID: FitEdit] {
         var fitEdits: [RecordID: FitEdit] = [:]
@@ -131,11 +116,7 @@ extension HistoryChecker {
     ///
     /// Keys that the server gives are drawn anew.
     private mutating func adoptions(
-        by fitting: Fitting,
-        _ ids: Identities,
-        fresh: [OutboxSet],
-        step: DeviceStep,
-        device: DeviceModel
+        by fitting: Fitting, _ ids: Identities, fresh: [OutboxSet], step: DeviceStep, device: DeviceModel
     ) -> [RecordID: Edit] {
         var newRows: [RecordID: Cells] = [:]
         if step.captured == 0 {
@@ -157,12 +138,8 @@ extension HistoryChecker {
             }
             guard let new = matches.min() else {
                 report(
-                    .intentKept,
-                    actor: step.device,
-                    subject: record,
-                    expected: "\(row.text) as a new record, since the zone has the table now",
-                    found: "nothing"
-                )
+                    .intentKept, actor: step.device, subject: record,
+                    expected: "\(row.text) as a new record, since the zone has the table now", found: "nothing")
                 continue
             }
             edits[new] = (nil, row.merging(rules.keyCells(new)) { $1 }, device.cursor)
@@ -180,13 +157,7 @@ extension HistoryChecker {
 
 extension Fitting {
     /// Judges a row of a table with newly shared columns.
-    fileprivate mutating func take(
-        _ record: RecordID,
-        row: Cells,
-        device: DeviceModel,
-        own: Layout,
-        rules: Rules
-    ) {
+    fileprivate mutating func take(_ record: RecordID, row: Cells, device: DeviceModel, own: Layout, rules: Rules) {
         guard let columns = now[record.table], let table = rules.table(record.table) else { return }
         let zone = device.confirmed[record]
         let oldColumns = before?[record.table]

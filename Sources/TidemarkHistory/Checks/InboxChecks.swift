@@ -3,20 +3,12 @@
 extension HistoryChecker {
     /// Checks that a change set is parked for its verdict, with the server's truth.
     mutating func checkParked(
-        _ set: OutboxSet,
-        parked: ParkedSet,
-        remade: Remade,
-        device: DeviceModel,
-        step: DeviceStep
+        _ set: OutboxSet, parked: ParkedSet, remade: Remade, device: DeviceModel, step: DeviceStep
     ) {
         if let revision = zone?.revision(of: set.id), device.incarnation == zone?.incarnation {
             report(
-                .once,
-                actor: step.device,
-                subject: "change set \(set.id)",
-                expected: "the verdict that it has, revision \(revision)",
-                found: "parked as a conflict"
-            )
+                .once, actor: step.device, subject: "change set \(set.id)",
+                expected: "the verdict that it has, revision \(revision)", found: "parked as a conflict")
         }
         let ids = remade.ids(for: set.id, Identities(step.identities))
         checkItems(of: parked, set.changes.map { rules.translated($0, ids) }, step)
@@ -35,12 +27,8 @@ extension HistoryChecker {
                 }) != theirs
             else { continue }
             report(
-                .intentKept,
-                actor: step.device,
-                subject: "\(item.record) in conflict \(set.id)",
-                expected: "theirs as the server told it, \(truthRow.text)",
-                found: item.theirs.text
-            )
+                .intentKept, actor: step.device, subject: "\(item.record) in conflict \(set.id)",
+                expected: "theirs as the server told it, \(truthRow.text)", found: item.theirs.text)
         }
     }
 
@@ -56,12 +44,9 @@ extension HistoryChecker {
             let mine = item?.mine ?? [:]
             guard item?.operation == change.operation, change.cells.allSatisfy({ mine[$0.key] == $0.value }) else {
                 report(
-                    .intentKept,
-                    actor: step.device,
-                    subject: "\(change.record) in conflict \(parked.id)",
+                    .intentKept, actor: step.device, subject: "\(change.record) in conflict \(parked.id)",
                     expected: "\(change.operation) \(change.cells.text) kept as mine",
-                    found: item.map { "\($0.operation?.rawValue ?? "nothing") \($0.mine.text)" } ?? "nothing"
-                )
+                    found: item.map { "\($0.operation?.rawValue ?? "nothing") \($0.mine.text)" } ?? "nothing")
                 continue
             }
         }
@@ -69,11 +54,7 @@ extension HistoryChecker {
 
     /// Checks that a conflict stays in the inbox, whole, until it is resolved.
     mutating func checkInbox(
-        _ inbox: [String: ParkedSet],
-        from old: [String: ParkedSet],
-        ids: Identities,
-        remade: Remade,
-        step: DeviceStep
+        _ inbox: [String: ParkedSet], from old: [String: ParkedSet], ids: Identities, remade: Remade, step: DeviceStep
     ) {
         for (id, parked) in old.sorted(by: { $0.key < $1.key }) {
             if let now = inbox[id] {
@@ -81,12 +62,8 @@ extension HistoryChecker {
                 checkItems(of: now, parked.changes.map { rules.translated($0, ids) }, step)
             } else if !step.resolved.contains(id) {
                 report(
-                    .intentKept,
-                    actor: step.device,
-                    subject: "conflict \(id)",
-                    expected: "to stay until it is resolved",
-                    found: "gone after \(step.step)"
-                )
+                    .intentKept, actor: step.device, subject: "conflict \(id)",
+                    expected: "to stay until it is resolved", found: "gone after \(step.step)")
             }
         }
     }

@@ -7,12 +7,9 @@ extension HistoryChecker {
             let taken = lendings[epoch, default: []].first { $0.places.overlaps(lent) }
             if let taken {
                 report(
-                    .noSilentOverwrite,
-                    actor: "server",
-                    subject: lent.table,
+                    .noSilentOverwrite, actor: "server", subject: lent.table,
                     expected: "ids that no device was lent before",
-                    found: "\(lent.first) and up, lent to \(identity) after \(taken.identity)"
-                )
+                    found: "\(lent.first) and up, lent to \(identity) after \(taken.identity)")
             }
             lendings[epoch, default: []].append(Lending(places: lent, identity: identity))
         }
@@ -25,12 +22,9 @@ extension HistoryChecker {
         let owners = lendings[epoch, default: []].filter { $0.places.table == record.table && $0.places.contains(id) }
         guard let owner = owners.first, !owners.contains(where: { $0.identity == device.identity }) else { return }
         report(
-            .noSilentOverwrite,
-            actor: device.name,
-            subject: record,
+            .noSilentOverwrite, actor: device.name, subject: record,
             expected: "an id that was lent to \(device.identity), or none that was lent",
-            found: "an id of \(owner.identity)"
-        )
+            found: "an id of \(owner.identity)")
     }
 }
 

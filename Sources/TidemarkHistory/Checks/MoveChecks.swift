@@ -80,21 +80,14 @@ extension HistoryChecker {
     }
 
     private mutating func checkFound(
-        _ change: RecordChange,
-        or newIDs: Identities,
-        among places: [RecordChange],
-        step: DeviceStep
+        _ change: RecordChange, or newIDs: Identities, among places: [RecordChange], step: DeviceStep
     ) {
         let renumbered = rules.translated(change, newIDs)
         guard !places.contains(where: { isSame(change, $0) || isSame(renumbered, $0) }) else { return }
         report(
-            .intentKept,
-            actor: step.device,
-            subject: change.record,
+            .intentKept, actor: step.device, subject: change.record,
             expected: "\(change.operation) \(change.cells.text) to be true of the rows, to wait,"
-                + " or to be a conflict, after the history became another",
-            found: "nothing about it"
-        )
+                + " or to be a conflict, after the history became another", found: "nothing about it")
     }
 
     /// Whether two changes are equal, whatever ids their records have by now.
@@ -113,12 +106,8 @@ extension HistoryChecker {
         for set in outbox {
             for change in set.changes where !claims.contains(where: { isSame($0, change) }) {
                 report(
-                    .converged,
-                    actor: step.device,
-                    subject: change.record,
-                    expected: "no change set without an edit",
-                    found: "\(change.operation) \(change.cells.text) in \(set.id)"
-                )
+                    .converged, actor: step.device, subject: change.record, expected: "no change set without an edit",
+                    found: "\(change.operation) \(change.cells.text) in \(set.id)")
             }
         }
     }
@@ -126,20 +115,13 @@ extension HistoryChecker {
     /// Checks that conflicts stay, and that new ones have a cause: one of their records, or a
     /// parent of one, differs from the file's earlier row.
     private mutating func checkParked(
-        _ inbox: [String: ParkedSet],
-        confirmed: [RecordID: Cells],
-        zone: ZoneModel,
-        device: DeviceModel,
+        _ inbox: [String: ParkedSet], confirmed: [RecordID: Cells], zone: ZoneModel, device: DeviceModel,
         step: DeviceStep
     ) {
         for id in device.inbox.keys.sorted() where inbox[id] == nil {
             report(
-                .intentKept,
-                actor: step.device,
-                subject: "conflict \(id)",
-                expected: "to stay until it is resolved",
-                found: "gone after \(step.step)"
-            )
+                .intentKept, actor: step.device, subject: "conflict \(id)", expected: "to stay until it is resolved",
+                found: "gone after \(step.step)")
         }
         let isSame = confirmed == device.confirmed && step.epoch == device.epoch
         let rows = Rows(confirmed, rules: rules)
@@ -154,12 +136,8 @@ extension HistoryChecker {
                 })
             else { continue }
             report(
-                .intentKept,
-                actor: step.device,
-                subject: "change set \(id)",
-                expected: "to wait: no row is another than its author saw",
-                found: "parked by \(step.step)"
-            )
+                .intentKept, actor: step.device, subject: "change set \(id)",
+                expected: "to wait: no row is another than its author saw", found: "parked by \(step.step)")
         }
     }
 
@@ -175,21 +153,15 @@ extension HistoryChecker {
 
     /// Bases waiting changes on the snapshot, no longer frozen.
     private mutating func rebase(
-        _ outbox: [OutboxSet],
-        inbox: [String: ParkedSet],
-        confirmed: [RecordID: Cells],
-        step: DeviceStep,
-        zone: ZoneModel,
-        device: inout DeviceModel
+        _ outbox: [OutboxSet], inbox: [String: ParkedSet], confirmed: [RecordID: Cells], step: DeviceStep,
+        zone: ZoneModel, device: inout DeviceModel
     ) {
         device.settled += device.outbox.map(\.id).filter { zone.revision(of: $0) != nil }
         device.own.formUnion(outbox.map(\.id) + inbox.keys)
         // A change set that was made again under another id has seen no more than the one before.
         let newRecords = step.renumbered.map { RecordID($0.table, String($0.permanent)) }
         let isAgain = { (set: OutboxSet) in set.changes.contains { newRecords.contains($0.record) } }
-        let offered = Set(
-            outbox.filter { sets[$0.id] == nil && !isAgain($0) }.flatMap { $0.changes.map(\.record) }
-        )
+        let offered = Set(outbox.filter { sets[$0.id] == nil && !isAgain($0) }.flatMap { $0.changes.map(\.record) })
         for set in outbox {
             let author = sets[set.id]
             wires[step.device, default: [:]][set.id] = set.wire

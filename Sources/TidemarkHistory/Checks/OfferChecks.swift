@@ -13,14 +13,8 @@ extension HistoryChecker {
         }
         let oldestTag = offer.changes.compactMap(\.base).min().map { max($0, offer.seen ?? 0) }
         sets[offer.id] = AuthoredSet(
-            device: offer.client,
-            changes: offer.changes,
-            after: [],
-            baseRevisions: baseRevisions,
-            incarnation: zone?.incarnation ?? 0,
-            own: offer.answered.union([offer.id]),
-            unnamedBase: oldestTag ?? 0
-        )
+            device: offer.client, changes: offer.changes, after: [], baseRevisions: baseRevisions,
+            incarnation: zone?.incarnation ?? 0, own: offer.answered.union([offer.id]), unnamedBase: oldestTag ?? 0)
     }
 
     /// Notes the zone's revision at the first verdict on a change set.
@@ -73,12 +67,8 @@ extension HistoryChecker {
         let offer = model.offer
         guard let zone, let revision = zone.revision(of: offer.id) else {
             report(
-                .acknowledgedStays,
-                actor: "server",
-                subject: "change set \(offer.id)",
-                expected: "nothing acknowledged that is not in the log",
-                found: "success"
-            )
+                .acknowledgedStays, actor: "server", subject: "change set \(offer.id)",
+                expected: "nothing acknowledged that is not in the log", found: "success")
             return
         }
         for (change, shown) in zip(offer.changes, records) {
@@ -104,12 +94,9 @@ extension HistoryChecker {
         if let current = refusal.current { check(current, to: offer.client) }
         if let verdict = zone.verdicts[offer.id], verdict.revision != nil || !Self.isVerdict(refusal) {
             report(
-                .once,
-                actor: "server",
-                subject: "change set \(offer.id)",
+                .once, actor: "server", subject: "change set \(offer.id)",
                 expected: "the verdict it has, \(verdict.revision.map { "revision \($0)" } ?? "refused")",
-                found: refusal.code
-            )
+                found: refusal.code)
         } else if !Self.isVerdict(refusal) {
             checkCause(of: refusal, offer)
         } else if zone.verdicts[offer.id] == nil {
@@ -133,21 +120,12 @@ extension HistoryChecker {
             reportShown(record, to: offer.client, expected: row.text, found: "not there")
         } else if Self.permanentErrors.contains(refusal.code) {
             let request = Request(
-                device: offer.client,
-                number: 0,
-                maxRevision: 0,
-                epoch: nil,
-                changeSets: [(id: offer.id, wire: "")]
-            )
+                device: offer.client, number: 0, maxRevision: 0, epoch: nil, changeSets: [(id: offer.id, wire: "")])
             checkRefusalCause(refusal.code, of: request)
         } else {
             report(
-                .intentKept,
-                actor: offer.client,
-                subject: "change set \(offer.id)",
-                expected: "done, or a refusal with a reason",
-                found: refusal.code
-            )
+                .intentKept, actor: offer.client, subject: "change set \(offer.id)",
+                expected: "done, or a refusal with a reason", found: refusal.code)
         }
     }
 
@@ -158,12 +136,8 @@ extension HistoryChecker {
         guard let zone else { return }
         if let revision = sight.revision, revision != zone.latest {
             report(
-                .dense,
-                actor: "server",
-                subject: "an answer to \(sight.client)",
-                expected: "revision \(zone.latest)",
-                found: "\(revision)"
-            )
+                .dense, actor: "server", subject: "an answer to \(sight.client)", expected: "revision \(zone.latest)",
+                found: "\(revision)")
         }
         for shown in sight.records { check(shown, to: sight.client) }
         for record in sight.absent {
@@ -178,11 +152,8 @@ extension HistoryChecker {
         let revision = zone.versions[shown.record]?.last?.revision
         guard revision != shown.revision || row == nil || shown.cells != nil && shown.cells != row else { return }
         reportShown(
-            shown.record,
-            to: client,
-            expected: "\(row.text) with the tag of \(revision ?? 0)",
-            found: "\(shown.cells.text) with that of \(shown.revision ?? 0)"
-        )
+            shown.record, to: client, expected: "\(row.text) with the tag of \(revision ?? 0)",
+            found: "\(shown.cells.text) with that of \(shown.revision ?? 0)")
     }
 
     private mutating func reportShown(_ record: RecordID, to client: String, expected: String, found: String) {
@@ -193,12 +164,8 @@ extension HistoryChecker {
     mutating func checkMirror(_ client: String, at revision: Int64, _ rows: [RecordID: Cells]) {
         guard let zone else { return }
         compare(
-            rows,
-            expected: zone.state(at: revision),
-            invariant: .converged,
-            actor: client,
-            what: "the copy at \(revision)"
-        )
+            rows, expected: zone.state(at: revision), invariant: .converged, actor: client,
+            what: "the copy at \(revision)")
     }
 }
 

@@ -29,11 +29,7 @@ extension HistoryChecker {
 
     /// Checks that a waiting change set changes only its ids, and a frozen one not at all.
     private mutating func checkKept(
-        _ old: [OutboxSet],
-        new: [OutboxSet],
-        ids: Identities,
-        shared: Layout?,
-        step: DeviceStep
+        _ old: [OutboxSet], new: [OutboxSet], ids: Identities, shared: Layout?, step: DeviceStep
     ) {
         guard step.outbox != nil else { return }
         let before = Dictionary(old.map { ($0.id, $0) }, uniquingKeysWith: { $1 })
@@ -46,12 +42,8 @@ extension HistoryChecker {
             }
             if let frozen = wires[step.device]?[set.id], frozen != set.wire {
                 report(
-                    .once,
-                    actor: step.device,
-                    subject: "change set \(set.id)",
-                    expected: "the frozen text, \(frozen)",
-                    found: set.wire ?? "nothing frozen"
-                )
+                    .once, actor: step.device, subject: "change set \(set.id)", expected: "the frozen text, \(frozen)",
+                    found: set.wire ?? "nothing frozen")
             }
             guard let earlier = before[set.id] else { continue }
             // Values of columns that only the file has may change once the rest is frozen.
@@ -61,12 +53,10 @@ extension HistoryChecker {
             guard expected != actual else { continue }
             let record = Set(expected.keys).union(actual.keys).filter { expected[$0] != actual[$0] }.min()
             report(
-                ids.isEmpty ? .intentKept : .references,
-                actor: step.device,
+                ids.isEmpty ? .intentKept : .references, actor: step.device,
                 subject: record.map { "\($0) in change set \(set.id)" } ?? set.id,
                 expected: record.flatMap { expected[$0] } ?? "nothing about it",
-                found: record.flatMap { actual[$0] } ?? "nothing about it"
-            )
+                found: record.flatMap { actual[$0] } ?? "nothing about it")
         }
     }
 
@@ -78,12 +68,8 @@ extension HistoryChecker {
         let due = changes.filter { $0.operation != .create }.compactMap(\.base).map(String.init).sorted()
         guard bases != due else { return }
         report(
-            .noSilentOverwrite,
-            actor: step.device,
-            subject: "change set \(id)",
-            expected: "the bases \(due.joined(separator: ", "))",
-            found: bases.joined(separator: ", ")
-        )
+            .noSilentOverwrite, actor: step.device, subject: "change set \(id)",
+            expected: "the bases \(due.joined(separator: ", "))", found: bases.joined(separator: ", "))
     }
 
     private func contents(_ changes: [RecordChange]) -> [RecordID: String] {

@@ -6,14 +6,12 @@ extension HistoryChecker {
         let ids = step.identities.reduce(into: Identities()) { $0[$1.table, default: [:]][$1.temporary] = $1.permanent }
         let former = Dictionary(
             step.rows.filter { $0.before != nil }.map { (rules.translated($0.record, ids), $0) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            uniquingKeysWith: { first, _ in first })
         for change in step.rows {
             let record = change.record
             let name = change.record.table
             let own = Set((layout[name] ?? [:]).keys).subtracting((shared[name] ?? [:]).keys).subtracting(
-                shared[name] == nil ? [] : rules.table(name)?.key ?? []
-            )
+                shared[name] == nil ? [] : rules.table(name)?.key ?? [])
             guard !own.isEmpty, fitting?.before?[name] != nil || fitting == nil else { continue }
             guard let after = change.after else {
                 device.removedRows[record] = change.before
@@ -32,22 +30,15 @@ extension HistoryChecker {
                     continue
                 }
                 reportOwn(
-                    change,
-                    expected: "\(column)=\(expected[column] ?? "") to stay, which only this file has",
-                    found: after.text,
-                    step: step
-                )
+                    change, expected: "\(column)=\(expected[column] ?? "") to stay, which only this file has",
+                    found: after.text, step: step)
             }
         }
     }
 
     /// Checks that rows of a table that only the file has go with their parents, and not otherwise.
     private mutating func checkRemoval(
-        _ change: RowChange,
-        ids: Identities,
-        step: DeviceStep,
-        shared: Layout,
-        device: DeviceModel
+        _ change: RowChange, ids: Identities, step: DeviceStep, shared: Layout, device: DeviceModel
     ) {
         guard shared[change.record.table] == nil, let row = change.before else { return }
         guard device.rows[rules.translated(change.record, ids)] == nil else { return }
@@ -67,11 +58,7 @@ extension HistoryChecker {
 
     private mutating func reportOwn(_ change: RowChange, expected: String, found: String, step: DeviceStep) {
         report(
-            .intentKept,
-            actor: step.device,
-            subject: change.record,
-            expected: expected,
-            found: "\(found) after \(step.step)"
-        )
+            .intentKept, actor: step.device, subject: change.record, expected: expected,
+            found: "\(found) after \(step.step)")
     }
 }

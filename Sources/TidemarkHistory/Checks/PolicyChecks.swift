@@ -11,12 +11,8 @@ extension HistoryChecker {
                     let entry = Ledger.Entry(record: item.record, column: column, value: value)
                     guard !ledger.keep(entry, by: step.identity) else { continue }
                     report(
-                        .intentKept,
-                        actor: step.device,
-                        subject: "\(item.record) in \(id)",
-                        expected: "no value kept that stands, or is kept already",
-                        found: "\(column)=\(value)"
-                    )
+                        .intentKept, actor: step.device, subject: "\(item.record) in \(id)",
+                        expected: "no value kept that stands, or is kept already", found: "\(column)=\(value)")
                 }
             }
         }
@@ -30,13 +26,9 @@ extension HistoryChecker {
         }
         guard let (entry, revision) = due.first else { return }
         report(
-            .intentKept,
-            actor: device.name,
-            subject: entry.record,
+            .intentKept, actor: device.name, subject: entry.record,
             expected: "\(entry.column)=\(entry.value) kept, since revision \(revision) has"
-                + " another value by the policy of the column",
-            found: "it was lost"
-        )
+                + " another value by the policy of the column", found: "it was lost")
     }
 
     /// The most counts by which a clock may be ahead of the wall and of all times that it has seen.
@@ -51,12 +43,8 @@ extension HistoryChecker {
         let floor = max(device.lastTime + 1, (wall - 2) * 1_000)
         if !(floor...floor + 2_000 + Self.ticksMax).contains(set.time) {
             report(
-                .noSilentOverwrite,
-                actor: step.device,
-                subject: "the time of change set \(set.id)",
-                expected: "about \(floor), later than all that the file has seen",
-                found: "\(set.time)"
-            )
+                .noSilentOverwrite, actor: step.device, subject: "the time of change set \(set.id)",
+                expected: "about \(floor), later than all that the file has seen", found: "\(set.time)")
         }
         device.lastTime = max(device.lastTime, set.time)
     }
@@ -71,12 +59,9 @@ extension HistoryChecker {
             : (wall * 1_000...(wall + Self.skewMax) * 1_000 + Self.ticksMax).contains(commit.time)
         guard !isFine else { return }
         report(
-            .noSilentOverwrite,
-            actor: "server",
-            subject: "the time of revision \(commit.revision)",
+            .noSilentOverwrite, actor: "server", subject: "the time of revision \(commit.revision)",
             expected: isBelieved ? "\(authored.time), as its author says" : "that of its arrival, about \(wall)",
-            found: "\(commit.time)"
-        )
+            found: "\(commit.time)")
     }
 
     /// How far ahead of the server's wall a time may be, in milliseconds.

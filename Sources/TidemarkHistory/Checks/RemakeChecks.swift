@@ -54,11 +54,7 @@ extension HistoryChecker {
 
     /// Whether a change set leads to the same rows as changes, on top of the rows before it.
     private func hasEffect(
-        of changes: [RecordChange],
-        _ set: OutboxSet,
-        in outbox: [OutboxSet],
-        step: DeviceStep,
-        device: DeviceModel
+        of changes: [RecordChange], _ set: OutboxSet, in outbox: [OutboxSet], step: DeviceStep, device: DeviceModel
     ) -> Bool {
         let earlier = outbox.prefix { $0.id != set.id }.flatMap(\.changes)
         let records = Set(changes.map(\.record)).union(set.changes.map(\.record))
@@ -76,11 +72,7 @@ extension HistoryChecker {
 
     /// The author of a change set that was made again has seen what the refused one's author had seen.
     private func author(
-        of new: OutboxSet,
-        insteadOf old: OutboxSet,
-        ids: Identities,
-        outbox: [OutboxSet],
-        step: DeviceStep,
+        of new: OutboxSet, insteadOf old: OutboxSet, ids: Identities, outbox: [OutboxSet], step: DeviceStep,
         device: DeviceModel
     ) -> AuthoredSet {
         var bases: [RecordID: Int64] = [:]
@@ -95,14 +87,10 @@ extension HistoryChecker {
             return (change.record, seenRevision(of: change.record, since: base, step))
         }
         return AuthoredSet(
-            device: step.device,
-            changes: new.changes,
+            device: step.device, changes: new.changes,
             after: Set(new.after).union(predecessors(of: new, among: outbox.prefix { $0.id != new.id })),
-            baseRevisions: Dictionary(seen, uniquingKeysWith: { $1 }),
-            incarnation: zone?.incarnation ?? 0,
-            own: device.own.union([new.id]),
-            time: new.time
-        )
+            baseRevisions: Dictionary(seen, uniquingKeysWith: { $1 }), incarnation: zone?.incarnation ?? 0,
+            own: device.own.union([new.id]), time: new.time)
     }
 
     /// The revision up to which an author has seen a record in effect: the present one, if its row is the same.
@@ -151,10 +139,7 @@ extension HistoryChecker {
     }
 
     private mutating func reportRenumbered(
-        _ record: RecordID,
-        step: DeviceStep,
-        expected: String,
-        found pair: IdentityPair
+        _ record: RecordID, step: DeviceStep, expected: String, found pair: IdentityPair
     ) {
         report(.references, actor: step.device, subject: record, expected: expected, found: "\(pair.permanent)")
     }

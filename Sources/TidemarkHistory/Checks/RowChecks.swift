@@ -25,14 +25,11 @@ extension HistoryChecker {
                 continue
             }
             report(
-                pending.isEmpty ? .dense : .intentKept,
-                actor: device.name,
-                subject: record,
+                pending.isEmpty ? .dense : .intentKept, actor: device.name, subject: record,
                 expected: pending.isEmpty
                     ? "the row at revision \(device.cursor), \(expectedRow(record, device).text)"
                     : "its waiting edit on top of revision \(device.cursor), " + expectedRow(record, device).text,
-                found: actualRow(record, device).text
-            )
+                found: actualRow(record, device).text)
         }
     }
 

@@ -28,11 +28,7 @@ extension HistoryChecker {
         var rows: [RecordID: Cells] = [:]
         for change in step.rows { rows[change.record] = change.after }
         zone = ZoneModel(
-            epoch: step.epoch,
-            revision: step.revision,
-            layout: layouts["server"]?.last,
-            rows: Rows(rows, rules: rules)
-        )
+            epoch: step.epoch, revision: step.revision, layout: layouts["server"]?.last, rows: Rows(rows, rules: rules))
     }
 
     private mutating func checkRefused(_ step: ServerStep, _ error: String) {
@@ -44,12 +40,8 @@ extension HistoryChecker {
             return
         }
         report(
-            .unharmed,
-            actor: "server",
-            subject: "request \(step.request ?? -1)",
-            expected: "\(error) changes nothing",
-            found: "revision \(step.revision), \(step.rows.count) rows changed"
-        )
+            .unharmed, actor: "server", subject: "request \(step.request ?? -1)", expected: "\(error) changes nothing",
+            found: "revision \(step.revision), \(step.rows.count) rows changed")
     }
 
     /// Checks that the server refuses a request from another history, or from the future.
@@ -58,21 +50,14 @@ extension HistoryChecker {
         guard let zone, !request.isQuestion else { return }
         if let epoch = request.epoch, epoch != zone.epoch {
             report(
-                .dense,
-                actor: "server",
-                subject: "request \(request.number)",
-                expected: "a refusal, since the epoch is \(zone.epoch)",
-                found: "an answer to epoch \(epoch)"
-            )
+                .dense, actor: "server", subject: "request \(request.number)",
+                expected: "a refusal, since the epoch is \(zone.epoch)", found: "an answer to epoch \(epoch)")
         }
         if request.maxRevision > zone.latest {
             report(
-                .dense,
-                actor: "server",
-                subject: "request \(request.number)",
+                .dense, actor: "server", subject: "request \(request.number)",
                 expected: "a refusal, since the zone is at \(zone.latest)",
-                found: "an answer to revision \(request.maxRevision)"
-            )
+                found: "an answer to revision \(request.maxRevision)")
         }
     }
 
@@ -85,26 +70,16 @@ extension HistoryChecker {
                 let firstID = zone?.assigned[identity]?[pair.table]?[pair.temporary]?.permanent
                 if let firstID, firstID != pair.permanent {
                     report(
-                        .references,
-                        actor: "server",
-                        subject: subject,
-                        expected: "the permanent id \(firstID), for ever",
-                        found: "\(pair.permanent)"
-                    )
+                        .references, actor: "server", subject: subject,
+                        expected: "the permanent id \(firstID), for ever", found: "\(pair.permanent)")
                 }
                 if KeyText.isTemporary(String(pair.permanent)) || hasGiven(pair, to: identity) {
                     report(
-                        .references,
-                        actor: "server",
-                        subject: subject,
-                        expected: "a permanent id that nobody else has",
-                        found: "\(pair.permanent)"
-                    )
+                        .references, actor: "server", subject: subject, expected: "a permanent id that nobody else has",
+                        found: "\(pair.permanent)")
                 }
                 zone?.assigned[identity, default: [:]][pair.table, default: [:]][pair.temporary] = ZoneModel.Assigned(
-                    permanent: pair.permanent,
-                    revision: revision
-                )
+                    permanent: pair.permanent, revision: revision)
             }
         }
     }
@@ -120,12 +95,8 @@ extension HistoryChecker {
         guard let zone else { return }
         if step.revision != zone.latest {
             report(
-                .dense,
-                actor: "server",
-                subject: "the zone's revision",
-                expected: "\(zone.latest), the last of the log",
-                found: "\(step.revision)"
-            )
+                .dense, actor: "server", subject: "the zone's revision",
+                expected: "\(zone.latest), the last of the log", found: "\(step.revision)")
         }
         if step.epoch != zone.epoch {
             report(.dense, actor: "server", subject: "the zone's epoch", expected: zone.epoch, found: step.epoch)
@@ -138,12 +109,9 @@ extension HistoryChecker {
         for change in step.rows {
             if change.before != before[change.record] ?? nil {
                 report(
-                    .acknowledgedStays,
-                    actor: "server",
-                    subject: change.record,
+                    .acknowledgedStays, actor: "server", subject: change.record,
                     expected: (before[change.record] ?? nil).text + " to stay until it is changed",
-                    found: change.before.text
-                )
+                    found: change.before.text)
             }
             actual[change.record] = .some(change.after)
         }
@@ -151,12 +119,8 @@ extension HistoryChecker {
             let expected = zone?.rows[record]
             guard row != expected else { continue }
             report(
-                .dense,
-                actor: "server",
-                subject: record,
-                expected: "what the log says, \(expected.text)",
-                found: row.text
-            )
+                .dense, actor: "server", subject: record, expected: "what the log says, \(expected.text)",
+                found: row.text)
         }
     }
 
@@ -164,12 +128,8 @@ extension HistoryChecker {
         guard let rows = zone?.rows else { return }
         if let broken = rows.brokenReference(around: records.sorted(), rules: rules) {
             report(
-                .references,
-                actor: "server",
-                subject: broken.child,
-                expected: "a reference to a row that exists",
-                found: "\(broken.parent)"
-            )
+                .references, actor: "server", subject: broken.child, expected: "a reference to a row that exists",
+                found: "\(broken.parent)")
         }
         for record in records.sorted() {
             guard let row = rows[record], let table = rules.table(record.table) else { continue }
@@ -187,40 +147,26 @@ extension HistoryChecker {
         guard let zone else { return }
         guard epoch == zone.epoch, revision <= zone.latest else {
             report(
-                .atomic,
-                actor: "server",
-                subject: "a snapshot",
+                .atomic, actor: "server", subject: "a snapshot",
                 expected: "epoch \(zone.epoch) up to revision \(zone.latest)",
-                found: "epoch \(epoch) at revision \(revision)"
-            )
+                found: "epoch \(epoch) at revision \(revision)")
             return
         }
         compare(
-            rows,
-            expected: zone.state(at: revision),
-            invariant: .atomic,
-            actor: "server",
-            what: "the snapshot at \(revision)"
-        )
+            rows, expected: zone.state(at: revision), invariant: .atomic, actor: "server",
+            what: "the snapshot at \(revision)")
     }
 
     /// Compares two sets of rows, and reports the first difference.
     mutating func compare(
-        _ actual: [RecordID: Cells],
-        expected: [RecordID: Cells],
-        invariant: Violation.Invariant,
-        actor: String,
+        _ actual: [RecordID: Cells], expected: [RecordID: Cells], invariant: Violation.Invariant, actor: String,
         what: String
     ) {
         guard actual != expected else { return }
         let records = Set(actual.keys).union(expected.keys)
         guard let record = records.filter({ actual[$0] != expected[$0] }).min() else { return }
         report(
-            invariant,
-            actor: actor,
-            subject: "\(record) in \(what)",
-            expected: expected[record].text,
-            found: actual[record].text
-        )
+            invariant, actor: actor, subject: "\(record) in \(what)", expected: expected[record].text,
+            found: actual[record].text)
     }
 }

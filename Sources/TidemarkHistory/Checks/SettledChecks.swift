@@ -2,11 +2,7 @@
 extension HistoryChecker {
     /// Checks that a change set leaves the outbox with its effects, or into the conflict inbox.
     mutating func checkSettled(
-        _ old: [OutboxSet],
-        new: [OutboxSet],
-        inbox: [String: ParkedSet],
-        remade: Remade,
-        device: inout DeviceModel,
+        _ old: [OutboxSet], new: [OutboxSet], inbox: [String: ParkedSet], remade: Remade, device: inout DeviceModel,
         step: DeviceStep
     ) {
         guard step.outbox != nil else { return }
@@ -17,12 +13,9 @@ extension HistoryChecker {
                 checkParked(set, parked: parked, remade: remade, device: device, step: step)
             } else if let revision, revision > step.cursor {
                 report(
-                    .acknowledgedStays,
-                    actor: step.device,
-                    subject: "change set \(set.id)",
+                    .acknowledgedStays, actor: step.device, subject: "change set \(set.id)",
                     expected: "to wait until revision \(revision) is taken in",
-                    found: "gone from the outbox at revision \(step.cursor)"
-                )
+                    found: "gone from the outbox at revision \(step.cursor)")
             } else if revision != nil {
                 device.settled.append(set.id)
                 checkMapped(set, device: device, step: step)
@@ -30,12 +23,9 @@ extension HistoryChecker {
                 forget(set, new)
             } else {
                 report(
-                    .intentKept,
-                    actor: step.device,
-                    subject: "change set \(set.id)",
+                    .intentKept, actor: step.device, subject: "change set \(set.id)",
                     expected: "its effects, or itself among the conflicts, after \(step.step)",
-                    found: "gone from the outbox without a verdict"
-                )
+                    found: "gone from the outbox without a verdict")
             }
         }
     }
@@ -57,12 +47,8 @@ extension HistoryChecker {
                 device.identities[change.record.table]?[id] == nil
             else { continue }
             report(
-                .references,
-                actor: step.device,
-                subject: change.record,
-                expected: "\(assignment.permanent) in the map of ids",
-                found: "nothing"
-            )
+                .references, actor: step.device, subject: change.record,
+                expected: "\(assignment.permanent) in the map of ids", found: "nothing")
         }
     }
 }

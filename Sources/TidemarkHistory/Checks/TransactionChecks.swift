@@ -9,12 +9,7 @@ extension HistoryChecker {
     /// Sets that were parked at once have lost their place among the others, but not among
     /// themselves.
     mutating func checkTransactions(
-        _ deeds: [Deed],
-        queued: [OutboxSet],
-        parked: [OutboxSet],
-        ids: Identities,
-        view: Layout?,
-        step: DeviceStep
+        _ deeds: [Deed], queued: [OutboxSet], parked: [OutboxSet], ids: Identities, view: Layout?, step: DeviceStep
     ) {
         // Lost or altered edits have been reported already.
         guard violations.isEmpty, !deeds.isEmpty else { return }
@@ -41,12 +36,8 @@ extension HistoryChecker {
         guard !isWhole else { return }
         let sets = (queued + parked).map { set in set.changes.map { "\($0.record)" }.sorted().joined(separator: ", ") }
         report(
-            .atomic,
-            actor: step.device,
-            subject: "\(deeds.count) transactions",
-            expected: "each whole in one change set",
-            found: sets.joined(separator: "; then ")
-        )
+            .atomic, actor: step.device, subject: "\(deeds.count) transactions",
+            expected: "each whole in one change set", found: sets.joined(separator: "; then "))
     }
 
     /// The possible ends of a change set that begins at a transaction.

@@ -110,11 +110,8 @@ extension Rules {
     /// A change under the ids that the server gave.
     func translated(_ change: RecordChange, _ ids: Identities) -> RecordChange {
         RecordChange(
-            translated(change.record, ids),
-            operation: change.operation,
-            cells: translated(change.cells, of: change.record.table, ids),
-            base: change.base
-        )
+            translated(change.record, ids), operation: change.operation,
+            cells: translated(change.cells, of: change.record.table, ids), base: change.base)
     }
 
     /// The number that a cell of a change adds; nil for a plain value.

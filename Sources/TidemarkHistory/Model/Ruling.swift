@@ -29,9 +29,7 @@ struct Author: Sendable {
 
     init(of set: AuthoredSet, _ ids: Identities, stamp: ZoneModel.Stamp, _ rules: Rules) {
         baseRevisions = Dictionary(
-            set.baseRevisions.map { (rules.translated($0.key, ids), $0.value) },
-            uniquingKeysWith: { min($0, $1) }
-        )
+            set.baseRevisions.map { (rules.translated($0.key, ids), $0.value) }, uniquingKeysWith: { min($0, $1) })
         oldestBase = set.oldestBase
         own = set.own
         self.stamp = stamp

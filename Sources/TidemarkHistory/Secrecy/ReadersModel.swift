@@ -113,19 +113,12 @@ package struct ReadersModel: Sendable {
 
     /// Adds a zone with one owner, and returns its number.
     @discardableResult package mutating func makeZone(
-        owner: Int,
-        isShared: Bool,
-        ofEverybody: Right? = nil,
-        isOpenToAnonymous: Bool = false
+        owner: Int, isShared: Bool, ofEverybody: Right? = nil, isOpenToAnonymous: Bool = false
     ) -> Int {
         zones.append(
             Zone(
-                rights: [owner: .owner],
-                isShared: isShared,
-                ofEverybody: ofEverybody,
-                isOpenToAnonymous: isOpenToAnonymous
-            )
-        )
+                rights: [owner: .owner], isShared: isShared, ofEverybody: ofEverybody,
+                isOpenToAnonymous: isOpenToAnonymous))
         return zones.count - 1
     }
 

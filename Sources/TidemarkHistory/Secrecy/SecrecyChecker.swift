@@ -65,10 +65,7 @@ package struct SecrecyChecker: Sendable {
     }
 
     private mutating func search(
-        _ bytes: [UInt8],
-        for isForeign: (ReadersModel.Audience) -> Bool,
-        known: Set<String>,
-        since moment: Moment,
+        _ bytes: [UInt8], for isForeign: (ReadersModel.Audience) -> Bool, known: Set<String>, since moment: Moment,
         _ what: String
     ) {
         probes += counts.reduce(0) { isForeign($1.key) ? $0 + $1.value : $0 }
@@ -81,11 +78,7 @@ package struct SecrecyChecker: Sendable {
 
     /// Checks the status of an answer against the model's verdict about the request.
     package mutating func expect(
-        _ isExpected: Bool,
-        since moment: Moment,
-        _ what: String,
-        expected: String,
-        found: String
+        _ isExpected: Bool, since moment: Moment, _ what: String, expected: String, found: String
     ) {
         if !isExpected { report(moment, what, expected: expected, found: found) }
     }
@@ -93,13 +86,7 @@ package struct SecrecyChecker: Sendable {
     private mutating func report(_ moment: Moment, _ what: String, expected: String, found: String) {
         violations.append(
             Violation(
-                .noForeignRow,
-                event: moment.event,
-                actor: "\(moment.reader)",
-                subject: what,
-                expected: expected,
-                found: found
-            )
-        )
+                .noForeignRow, event: moment.event, actor: "\(moment.reader)", subject: what, expected: expected,
+                found: found))
     }
 }

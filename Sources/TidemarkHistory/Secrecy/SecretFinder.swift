@@ -56,20 +56,13 @@ package enum SecretFinder {
     }
 
     private static func add(
-        from index: Int,
-        _ length: Int,
-        of bytes: UnsafeBufferPointer<UInt8>,
-        to found: inout Set<String>
+        from index: Int, _ length: Int, of bytes: UnsafeBufferPointer<UInt8>, to found: inout Set<String>
     ) {
         guard index + length <= bytes.count else { return }
         found.insert(String(decoding: bytes[index..<(index + length)], as: UTF8.self))
     }
 
-    private static func addEncoded(
-        from index: Int,
-        of bytes: UnsafeBufferPointer<UInt8>,
-        to found: inout Set<String>
-    ) {
+    private static func addEncoded(from index: Int, of bytes: UnsafeBufferPointer<UInt8>, to found: inout Set<String>) {
         guard index + encodedLength <= bytes.count else { return }
         var bits: UInt32 = 0
         var decoded: [UInt8] = []

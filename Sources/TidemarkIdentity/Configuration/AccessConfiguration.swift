@@ -23,10 +23,8 @@ package struct AccessConfiguration: Hashable, Sendable {
         do { json = try Data(contentsOf: URL(filePath: path)) } catch {
             let isThere = FileManager.default.fileExists(atPath: path)
             throw TidemarkError(
-                .unusableFile,
-                isThere ? "The access file \(path) cannot be read." : "There is no access file \(path).",
-                fix: isThere ? "Give a file that the server's account may read." : "Check the path."
-            )
+                .unusableFile, isThere ? "The access file \(path) cannot be read." : "There is no access file \(path).",
+                fix: isThere ? "Give a file that the server's account may read." : "Check the path.")
         }
         let folder = URL(filePath: path).deletingLastPathComponent().path
         let result = Self.read(Array(json), folder: folder)
@@ -36,8 +34,7 @@ package struct AccessConfiguration: Hashable, Sendable {
                 .unusableFile,
                 "The access file \(path) has \(count) problem\(count == 1 ? "" : "s"):"
                     + result.problems.map { "\n  \($0)" }.joined(),
-                fix: "Mend \(count == 1 ? "it" : "all of them"), then run `tidemark access check`."
-            )
+                fix: "Mend \(count == 1 ? "it" : "all of them"), then run `tidemark access check`.")
         }
         self = configuration
     }
@@ -48,10 +45,7 @@ package struct AccessConfiguration: Hashable, Sendable {
     }
 
     private init(
-        hasOwnUsers: Bool,
-        providers: [IdentityProvider],
-        zones: [String: AccessPolicy.ZoneRights],
-        limits: RateLimits
+        hasOwnUsers: Bool, providers: [IdentityProvider], zones: [String: AccessPolicy.ZoneRights], limits: RateLimits
     ) {
         self.hasOwnUsers = hasOwnUsers
         self.providers = providers
@@ -62,10 +56,7 @@ package struct AccessConfiguration: Hashable, Sendable {
     /// Reads JSON; relative paths in it start from a folder.
     ///
     /// - Returns: The configuration, or all problems.
-    static func read(
-        _ json: [UInt8],
-        folder: String
-    ) -> (configuration: AccessConfiguration?, problems: [String]) {
+    static func read(_ json: [UInt8], folder: String) -> (configuration: AccessConfiguration?, problems: [String]) {
         guard let value = JSONValue(json) else { return (nil, ["the file is no JSON"]) }
         var reader = ConfigurationReader()
         let members = reader.members(value, at: "", names: ["identity", "zones", "limits"])
@@ -79,19 +70,14 @@ package struct AccessConfiguration: Hashable, Sendable {
             reader.report("identity", "nobody could sign in: set builtIn to true, or name a provider")
         }
         let configuration = AccessConfiguration(
-            hasOwnUsers: hasOwnUsers,
-            providers: providers,
-            zones: Self.zones(members["zones"], &reader),
-            limits: Self.limits(members["limits"], &reader)
-        )
+            hasOwnUsers: hasOwnUsers, providers: providers, zones: Self.zones(members["zones"], &reader),
+            limits: Self.limits(members["limits"], &reader))
         return reader.problems.isEmpty ? (configuration, []) : (nil, reader.problems)
     }
 
-    private static func providers(
-        _ value: JSONValue?,
-        folder: String,
-        _ reader: inout ConfigurationReader
-    ) -> [IdentityProvider] {
+    private static func providers(_ value: JSONValue?, folder: String, _ reader: inout ConfigurationReader)
+        -> [IdentityProvider]
+    {
         guard let value else { return [] }
         guard case .list(let values) = value else {
             reader.report("identity.providers", "write a list, [...]")
@@ -112,10 +98,9 @@ package struct AccessConfiguration: Hashable, Sendable {
         return providers
     }
 
-    private static func zones(
-        _ value: JSONValue?,
-        _ reader: inout ConfigurationReader
-    ) -> [String: AccessPolicy.ZoneRights] {
+    private static func zones(_ value: JSONValue?, _ reader: inout ConfigurationReader) -> [String: AccessPolicy
+        .ZoneRights]
+    {
         guard let value else { return [:] }
         let zones = reader.members(value, at: "zones")
         var rights: [String: AccessPolicy.ZoneRights] = [:]
@@ -125,8 +110,7 @@ package struct AccessConfiguration: Hashable, Sendable {
             let members = reader.members(zone, at: place, names: ["everybody", "anonymous"])
             rights[name] = AccessPolicy.ZoneRights(
                 everybody: reader.oneOf([Role.reader, .writer], "everybody", of: members, at: place),
-                isOpenToAnonymous: reader.boolean("anonymous", of: members, at: place)
-            )
+                isOpenToAnonymous: reader.boolean("anonymous", of: members, at: place))
         }
         return rights
     }
@@ -154,9 +138,7 @@ extension AccessPolicy {
     /// The policy of a configuration.
     package init(_ configuration: AccessConfiguration, verifier: ProviderTokens) {
         self.init(
-            hasOwnUsers: configuration.hasOwnUsers,
-            verifier: configuration.providers.isEmpty ? nil : verifier,
-            zones: configuration.zones
-        )
+            hasOwnUsers: configuration.hasOwnUsers, verifier: configuration.providers.isEmpty ? nil : verifier,
+            zones: configuration.zones)
     }
 }

@@ -18,19 +18,15 @@ struct ConfigurationReader {
         for name in members.keys.sorted() where !names.contains(name) {
             report(
                 Self.join(place, name),
-                "there is no such setting; there \(names.count == 1 ? "is" : "are") \(names.joined(separator: ", "))"
-            )
+                "there is no such setting; there \(names.count == 1 ? "is" : "are") \(names.joined(separator: ", "))")
         }
         return members.filter { names.contains($0.key) }
     }
 
     /// Returns a text that is not empty; nil if it is missing, which is a problem if it is required.
-    mutating func text(
-        _ name: String,
-        of members: [String: JSONValue],
-        at place: String,
-        isRequired: Bool = false
-    ) -> String? {
+    mutating func text(_ name: String, of members: [String: JSONValue], at place: String, isRequired: Bool = false)
+        -> String?
+    {
         guard let value = members[name] else {
             if isRequired { report(Self.join(place, name), "it is missing") }
             return nil
@@ -54,12 +50,9 @@ struct ConfigurationReader {
     }
 
     /// Returns a positive integer up to a bound; nil if it is missing.
-    mutating func integer(
-        _ name: String,
-        of members: [String: JSONValue],
-        at place: String,
-        upTo maximum: Int64
-    ) -> Int64? {
+    mutating func integer(_ name: String, of members: [String: JSONValue], at place: String, upTo maximum: Int64)
+        -> Int64?
+    {
         guard let value = members[name] else { return nil }
         guard case .integer(let integer) = value, (1...maximum).contains(integer) else {
             report(Self.join(place, name), "write an integer from 1 to \(maximum)")
@@ -70,10 +63,7 @@ struct ConfigurationReader {
 
     /// Returns one of the cases of a type, by its name; nil if it is missing.
     mutating func oneOf<Case: RawRepresentable<String>>(
-        _ cases: [Case],
-        _ name: String,
-        of members: [String: JSONValue],
-        at place: String
+        _ cases: [Case], _ name: String, of members: [String: JSONValue], at place: String
     ) -> Case? {
         guard let value = members[name] else { return nil }
         guard let text = value.text, let result = cases.first(where: { $0.rawValue == text }) else {

@@ -27,13 +27,8 @@ package struct IdentityProvider: Hashable, Sendable {
 
     /// Makes a provider.
     package init(
-        name: String,
-        issuer: String,
-        audience: String,
-        keys: Keys,
-        algorithms: Set<SignatureAlgorithm>,
-        userClaim: String = "sub",
-        claims: [String: ClaimType] = [:]
+        name: String, issuer: String, audience: String, keys: Keys, algorithms: Set<SignatureAlgorithm>,
+        userClaim: String = "sub", claims: [String: ClaimType] = [:]
     ) {
         self.name = name
         self.issuer = issuer

@@ -25,21 +25,13 @@ struct ReadProvider {
         let claims = claims(members, at: place, &reader)
         guard reader.problems.count == problemsBefore, let keys else { return nil }
         return IdentityProvider(
-            name: name,
-            issuer: issuer,
-            audience: audience,
-            keys: keys,
-            algorithms: algorithms,
-            userClaim: user,
-            claims: claims
-        )
+            name: name, issuer: issuer, audience: audience, keys: keys, algorithms: algorithms, userClaim: user,
+            claims: claims)
     }
 
-    private func keys(
-        _ members: [String: JSONValue],
-        at place: String,
-        _ reader: inout ConfigurationReader
-    ) -> IdentityProvider.Keys? {
+    private func keys(_ members: [String: JSONValue], at place: String, _ reader: inout ConfigurationReader)
+        -> IdentityProvider.Keys?
+    {
         let keys = reader.text("keys", of: members, at: place)
         let secretFile = reader.text("secretFile", of: members, at: place)
         guard (members["keys"] != nil) != (members["secretFile"] != nil) else {
@@ -51,18 +43,14 @@ struct ReadProvider {
         guard keys.contains("://") else { return .file(path(keys)) }
         guard FetchKeys.isSafe(keys) else {
             reader.report(
-                "\(place).keys",
-                "the address begins with https://, or names this machine; it has no password"
-            )
+                "\(place).keys", "the address begins with https://, or names this machine; it has no password")
             return nil
         }
         return .url(keys)
     }
 
     private func algorithms(
-        _ members: [String: JSONValue],
-        keys: IdentityProvider.Keys?,
-        at place: String,
+        _ members: [String: JSONValue], keys: IdentityProvider.Keys?, at place: String,
         _ reader: inout ConfigurationReader
     ) -> Set<SignatureAlgorithm> {
         let place = "\(place).algorithms"
@@ -70,9 +58,7 @@ struct ReadProvider {
         guard let value = members["algorithms"] else {
             if isSecret { return [.hs256] }
             reader.report(
-                place,
-                "it is missing: write a list of \(ConfigurationReader.list(SignatureAlgorithm.published))"
-            )
+                place, "it is missing: write a list of \(ConfigurationReader.list(SignatureAlgorithm.published))")
             return []
         }
         let names = value.texts ?? []
@@ -81,8 +67,7 @@ struct ReadProvider {
             reader.report(
                 place,
                 "write a list of \(ConfigurationReader.list(SignatureAlgorithm.published)), each once; "
-                    + "with secretFile, \"HS256\" alone"
-            )
+                    + "with secretFile, \"HS256\" alone")
             return []
         }
         if let keys, algorithms.contains(.hs256) != isSecret || isSecret && algorithms.count > 1 {
@@ -94,11 +79,9 @@ struct ReadProvider {
         return algorithms
     }
 
-    private func claims(
-        _ members: [String: JSONValue],
-        at place: String,
-        _ reader: inout ConfigurationReader
-    ) -> [String: ClaimType] {
+    private func claims(_ members: [String: JSONValue], at place: String, _ reader: inout ConfigurationReader)
+        -> [String: ClaimType]
+    {
         guard let value = members["claims"] else { return [:] }
         let place = "\(place).claims"
         var claims: [String: ClaimType] = [:]

@@ -27,11 +27,9 @@ final class ProviderKeys: Sendable {
     ///
     /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` or ``TidemarkCore/ErrorCode/unavailable`` if
     ///   there is no usable key.
-    init(
-        of provider: IdentityProvider,
-        fetch: FetchKeys,
-        now: @escaping @Sendable () -> Int64
-    ) async throws(TidemarkError) {
+    init(of provider: IdentityProvider, fetch: FetchKeys, now: @escaping @Sendable () -> Int64)
+        async throws(TidemarkError)
+    {
         self.provider = provider
         self.fetch = fetch
         self.now = now
@@ -147,24 +145,18 @@ extension ProviderKeys {
         switch provider.keys {
         case .file(let path), .secretFile(let path):
             TidemarkError(
-                .unusableFile,
-                "The keys of provider \(provider.name) cannot be used, \(path): \(problem.reason).",
-                fix: "Give a file with the keys of the provider, and check `algorithms`."
-            )
+                .unusableFile, "The keys of provider \(provider.name) cannot be used, \(path): \(problem.reason).",
+                fix: "Give a file with the keys of the provider, and check `algorithms`.")
         case .url(let url):
             TidemarkError(
-                .unavailable,
-                "The keys of provider \(provider.name) cannot be used, \(url): \(problem.reason).",
-                fix: "Check the address, whether the provider runs, and `algorithms`."
-            )
+                .unavailable, "The keys of provider \(provider.name) cannot be used, \(url): \(problem.reason).",
+                fix: "Check the address, whether the provider runs, and `algorithms`.")
         }
     }
 
     private static func unavailable(_ provider: IdentityProvider) -> TidemarkError {
         TidemarkError(
-            .unavailable,
-            "The server cannot read the keys of the identity provider \(provider.name).",
-            fix: "Try again later; the server's operator can check with `tidemark access check`."
-        )
+            .unavailable, "The server cannot read the keys of the identity provider \(provider.name).",
+            fix: "Try again later; the server's operator can check with `tidemark access check`.")
     }
 }

@@ -34,29 +34,17 @@ struct PublishedKey {
         case ("RSA", _):
             algorithm = .rs256
             key = .rsa(
-                .rs256,
-                identifier: identifier,
-                modulus: try Self.text("n", of: members),
-                exponent: try Self.text("e", of: members)
-            )
+                .rs256, identifier: identifier, modulus: try Self.text("n", of: members),
+                exponent: try Self.text("e", of: members))
         case ("EC", "P-256"):
             algorithm = .es256
             key = .ecdsa(
-                .es256,
-                identifier: identifier,
-                x: try Self.text("x", of: members),
-                y: try Self.text("y", of: members),
-                curve: .p256
-            )
+                .es256, identifier: identifier, x: try Self.text("x", of: members), y: try Self.text("y", of: members),
+                curve: .p256)
         case ("OKP", "Ed25519"):
             algorithm = .edDSA
             key = .octetKeyPair(
-                .eddsa,
-                identifier: identifier,
-                x: try Self.text("x", of: members),
-                y: nil,
-                curve: .ed25519
-            )
+                .eddsa, identifier: identifier, x: try Self.text("x", of: members), y: nil, curve: .ed25519)
         case (_, let curve):
             let name = String("\(type)\(curve.map { " \($0)" } ?? "")".prefix(40))
             throw KeySetProblem("the server does not know its kind, \(name)")

@@ -38,11 +38,9 @@ package final class ProviderTokens: TokenVerifier {
     ///   - fetch: Fetches published keys.
     ///   - now: Returns the time, in milliseconds since 1970.
     /// - Throws: ``TidemarkCore/TidemarkError`` if a provider has no usable key.
-    package init(
-        _ providers: [IdentityProvider],
-        fetch: FetchKeys = FetchKeys(),
-        now: @escaping @Sendable () -> Int64
-    ) async throws(TidemarkError) {
+    package init(_ providers: [IdentityProvider], fetch: FetchKeys = FetchKeys(), now: @escaping @Sendable () -> Int64)
+        async throws(TidemarkError)
+    {
         var keys: [ProviderKeys] = []
         for provider in providers { keys.append(try await ProviderKeys(of: provider, fetch: fetch, now: now)) }
         self.providers = keys

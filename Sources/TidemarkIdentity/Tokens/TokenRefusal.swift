@@ -46,9 +46,7 @@ package enum TokenRefusal: String, Error, CaseIterable, Sendable {
     /// The error for the sender.
     var error: TidemarkError {
         TidemarkError(
-            .signInNeeded,
-            "The server does not accept this token: \(reason).",
-            fix: "Send a current token of the identity provider, or one that the server's operator issued."
-        )
+            .signInNeeded, "The server does not accept this token: \(reason).",
+            fix: "Send a current token of the identity provider, or one that the server's operator issued.")
     }
 }

@@ -14,11 +14,7 @@ package final class AccessTransactions: AccessDatabase {
     /// - Throws: ``TidemarkCore/TidemarkError`` when the database cannot be reached or written.
     package init(address: String, logger: Logger = Logger(label: "tidemark.access")) async throws {
         self.logger = logger
-        let pool = PostgresPool(
-            address: address,
-            settings: PostgresConnection.Settings(),
-            sizeMax: Self.connectionsMax
-        )
+        let pool = PostgresPool(address: address, settings: PostgresConnection.Settings(), sizeMax: Self.connectionsMax)
         self.pool = pool
         versions = SharedReads {
             try await Self.run(on: pool) { pg in
@@ -47,9 +43,9 @@ package final class AccessTransactions: AccessDatabase {
     }
 
     /// Runs `body` in a transaction that holds the row of the version, so that writers wait for one another.
-    package func transaction<Success: Sendable>(
-        _ body: @escaping @Sendable (any AccessStatements) throws -> Success
-    ) async throws -> Success {
+    package func transaction<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
+        async throws -> Success
+    {
         try await run { pg in
             try Self.transact(pg, begin: "BEGIN; SET LOCAL search_path = tidemark") {
                 _ = try pg.query("SELECT version FROM tidemark_access FOR UPDATE")
@@ -64,9 +60,9 @@ package final class AccessTransactions: AccessDatabase {
     }
 
     /// Runs `body` in a transaction that can only read, takes no lock and writes nothing to the disk.
-    package func read<Success: Sendable>(
-        _ body: @escaping @Sendable (any AccessStatements) throws -> Success
-    ) async throws -> Success {
+    package func read<Success: Sendable>(_ body: @escaping @Sendable (any AccessStatements) throws -> Success)
+        async throws -> Success
+    {
         try await run { pg in
             let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL search_path = tidemark"
             return try Self.transact(pg, begin: begin) { try body(Statements(pg: pg)) }
@@ -91,16 +87,15 @@ package final class AccessTransactions: AccessDatabase {
         ).isEmpty
     }
 
-    private func run<Success: Sendable>(
-        _ body: @escaping @Sendable (PostgresConnection) throws -> Success
-    ) async throws -> Success {
+    private func run<Success: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Success) async throws
+        -> Success
+    {
         try await translatingErrors { try await Self.run(on: pool, body) }
     }
 
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
     private static func run<Success: Sendable>(
-        on pool: PostgresPool,
-        _ body: @escaping @Sendable (PostgresConnection) throws -> Success
+        on pool: PostgresPool, _ body: @escaping @Sendable (PostgresConnection) throws -> Success
     ) async throws -> Success {
         for _ in 0..<connectionsMax {
             do { return try await pool.run(body) } catch let failure as PostgresFailure
@@ -114,8 +109,7 @@ package final class AccessTransactions: AccessDatabase {
         do { return try await work() } catch let failure as PostgresFailure {
             logger.error(
                 "the database of users failed",
-                metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
-            )
+                metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"])
             throw failure.clientError()
         }
     }

@@ -16,11 +16,8 @@ enum PostgresText {
     /// The error for a value that its column cannot hold.
     static func refusal(_ reason: String, _ place: TidemarkError.Place) -> TidemarkError {
         TidemarkError(
-            .invalidValue,
-            "A value \(reason).",
-            fix: "Write a value of the column's type; the server keeps it in PostgreSQL.",
-            place: place
-        )
+            .invalidValue, "A value \(reason).",
+            fix: "Write a value of the column's type; the server keeps it in PostgreSQL.", place: place)
     }
 
     /// Converts a value to text for a column of a kind; nil is NULL.
@@ -97,8 +94,7 @@ enum PostgresText {
 
     /// PostgreSQL would read any number as seconds, but programs mean microseconds or days as well.
     private static let bareInterval = Misfit(
-        reason: "is a number without a unit in a column of intervals; write for instance '90 seconds'"
-    )
+        reason: "is a number without a unit in a column of intervals; write for instance '90 seconds'")
 
     /// An interval of microseconds in days and the rest, as Python's drivers write it.
     private static func interval(_ microseconds: Int64) -> String {

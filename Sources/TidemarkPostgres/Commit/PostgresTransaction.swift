@@ -37,12 +37,8 @@ final class PostgresTransaction: CommitTransaction, PostgresBooks {
     /// With `allowStaleSchema`, it serves altered tables by their old schema. `rowPatience` is the maximum wait for a
     /// row that another program holds, in milliseconds.
     init(
-        _ pg: PostgresConnection,
-        zone: String,
-        served: PostgresSchema,
-        allowStaleSchema: Bool = false,
-        rowPatience: Int,
-        now: Int64
+        _ pg: PostgresConnection, zone: String, served: PostgresSchema, allowStaleSchema: Bool = false,
+        rowPatience: Int, now: Int64
     ) throws {
         guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }
         self.pg = pg

@@ -38,10 +38,8 @@ extension PostgresTransaction {
             cureText = ": SELECT pg_terminate_backend(\(holder.process))"
         }
         return TidemarkError(
-            .unavailable,
-            "Another program holds rows that this request needs\(holderText).",
-            fix: "Try again in a moment. The operator can end a forgotten transaction\(cureText)."
-        )
+            .unavailable, "Another program holds rows that this request needs\(holderText).",
+            fix: "Try again in a moment. The operator can end a forgotten transaction\(cureText).")
     }
 
     /// Finds the oldest other transaction that wrote to a served table or locked its rows.

@@ -43,10 +43,7 @@ struct SentRows {
             switch PostgresText.convert(index < parts.count ? parts[index] : .null, table.kind(column)) {
             case .success(let text): return text
             case .failure(let misfit):
-                throw PostgresText.refusal(
-                    misfit.reason,
-                    .init(table: table.table.name, key: key, column: column)
-                )
+                throw PostgresText.refusal(misfit.reason, .init(table: table.table.name, key: key, column: column))
             }
         }
     }

@@ -111,11 +111,9 @@ extension PostgresTransaction {
             suspects = isReadable ? Array(suspects[half.count...]) : half
         }
         return TidemarkError(
-            .invalidKey,
-            "A key cannot be read as its columns' types in PostgreSQL.",
+            .invalidKey, "A key cannot be read as its columns' types in PostgreSQL.",
             fix: "Give the record a key that is valid for the columns' types.",
-            place: .init(table: table.table.name, key: suspects[0].key)
-        )
+            place: .init(table: table.table.name, key: suspects[0].key))
     }
 
     // MARK: Values

@@ -21,9 +21,7 @@ extension PostgresTransaction {
                     .deviceBehind,
                     "\(table).\(column) is NOT NULL without a default, and the device's version of the table does not have it.",
                     fix: "Update the app, then retry; or give the column a default at the server.",
-                    place: .init(table: table, column: column)
-                )
-            )
+                    place: .init(table: table, column: column)))
         case "22003": return .refusal(try outOfRange(failure, stored, of: changeSets))
         case let state where state.hasPrefix("22"): return .refusal(Self.unreadable(failure, stored))
         case let state where state.hasPrefix("23"):
@@ -33,22 +31,17 @@ extension PostgresTransaction {
                 ?? "CHECK constraint failed: \(check(failure, stored) ?? table)"
             return .refusal(
                 TidemarkError(
-                    .constraintViolated,
-                    "The table refuses a record: \(reason).",
+                    .constraintViolated, "The table refuses a record: \(reason).",
                     fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-                    place: .init(table: table.isEmpty ? nil : table, column: column)
-                )
-            )
+                    place: .init(table: table.isEmpty ? nil : table, column: column)))
         default: return .refusal(Self.refused(failure, stored))
         }
     }
 
     /// Returns the error for a number that a table cannot hold; PostgreSQL does not name the column.
-    private func outOfRange(
-        _ failure: PostgresFailure,
-        _ stored: PostgresTable?,
-        of changeSets: [PendingChangeSet]
-    ) throws -> TidemarkError {
+    private func outOfRange(_ failure: PostgresFailure, _ stored: PostgresTable?, of changeSets: [PendingChangeSet])
+        throws -> TidemarkError
+    {
         for changeSet in changeSets {
             for record in changeSet.records {
                 if let tooLarge = try tooLarge(record, of: changeSet) { return tooLarge }
@@ -76,8 +69,7 @@ extension PostgresTransaction {
             guard !(-bound..<bound).contains(number) else { continue }
             return PostgresText.refusal(
                 "is \(number), beyond the bounds \(-bound) and \(bound - 1) of an integer of \(bits) bits",
-                .init(table: table.table.name, key: record.key, column: column)
-            )
+                .init(table: table.table.name, key: record.key, column: column))
         }
         return nil
     }
@@ -85,11 +77,9 @@ extension PostgresTransaction {
     /// Returns the error for a sum that is beyond the column's type, or has no integer to add to.
     private static func wrongSum(_ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
-            .constraintViolated,
-            "The table refuses a record: \(Delta.failure).",
+            .constraintViolated, "The table refuses a record: \(Delta.failure).",
             fix: "Give every NOT NULL column a value, and values that the CHECK rules allow.",
-            place: .init(table: stored?.table.name)
-        )
+            place: .init(table: stored?.table.name))
     }
 
     /// Returns the error for a record that a trigger, index or row policy refuses.
@@ -98,11 +88,9 @@ extension PostgresTransaction {
     private static func refused(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         let reason = failure.state == "P0001" ? failure.message : "SQLSTATE \(failure.state)"
         return TidemarkError(
-            .constraintViolated,
-            "The table refuses a record: \(reason).",
+            .constraintViolated, "The table refuses a record: \(reason).",
             fix: "Give the record values that the table's rules and triggers allow.",
-            place: .init(table: stored?.table.name)
-        )
+            place: .init(table: stored?.table.name))
     }
 
     private func check(_ failure: PostgresFailure, _ stored: PostgresTable?) -> String? {
@@ -114,11 +102,9 @@ extension PostgresTransaction {
     /// For example an invalid date, an unknown enum label or a text above the maximum length.
     private static func unreadable(_ failure: PostgresFailure, _ stored: PostgresTable?) -> TidemarkError {
         TidemarkError(
-            .invalidValue,
-            "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
+            .invalidValue, "A value cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
             fix: "Write a value that is valid for the column's type.",
-            place: .init(table: stored?.table.name, column: failure.column)
-        )
+            place: .init(table: stored?.table.name, column: failure.column))
     }
 
     /// Returns the table that the failed statement writes to.
@@ -178,13 +164,8 @@ extension PostgresTransaction {
                 [zone]
             ).map {
                 BrokenReference(
-                    table: synced.name,
-                    key: $0.text(0),
-                    column: reference.columns[0],
-                    parent: reference.parent,
-                    parentKey: $0.text(1),
-                    isToKey: parent.table.key == reference.parentColumns
-                )
+                    table: synced.name, key: $0.text(0), column: reference.columns[0], parent: reference.parent,
+                    parentKey: $0.text(1), isToKey: parent.table.key == reference.parentColumns)
             }
         }
     }

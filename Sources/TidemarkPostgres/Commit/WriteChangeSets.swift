@@ -29,10 +29,7 @@ extension PostgresTransaction {
 
     /// Converts a value of a change set.
     private func text(
-        of changeSet: PendingChangeSet,
-        _ place: Int,
-        for column: WireNames.Column,
-        of record: PendingChangeSet.Record,
+        of changeSet: PendingChangeSet, _ place: Int, for column: WireNames.Column, of record: PendingChangeSet.Record,
         in table: PostgresTable
     ) throws -> String? {
         let kind = table.kinds[column.place]
@@ -103,11 +100,7 @@ extension PostgresTransaction {
         }
     }
 
-    private func write(
-        _ changeSets: [PendingChangeSet],
-        parking: Bool,
-        _ effect: (Effect) throws -> Void
-    ) throws {
+    private func write(_ changeSets: [PendingChangeSet], parking: Bool, _ effect: (Effect) throws -> Void) throws {
         var steps = Steps(pg, hasTriggers: served.hasTriggers)
         try writeRows(of: changeSets, parking: parking, &steps)
         try steps.add("SET CONSTRAINTS ALL IMMEDIATE")
@@ -141,10 +134,8 @@ extension PostgresTransaction {
                 let rows = try self.sentRows(batch, of: table, in: changeSets)
                 guard let sql = make(table, rows) else { continue }
                 try steps.add(
-                    sql,
-                    [self.zone] + rows.parameters(from: start),
-                    changing: operation == .update && !parking ? rows.count : nil
-                )
+                    sql, [self.zone] + rows.parameters(from: start),
+                    changing: operation == .update && !parking ? rows.count : nil)
             }
         }
         for table in tables.reversed() where !deletesLast(table) { try run(table, .delete, &steps, Self.delete) }

@@ -31,6 +31,5 @@ enum PostgresAddress {
     private static let unreadable = PostgresFailure(
         state: "",
         message: "the address cannot be read; a URL begins with postgres://, and a password in it "
-            + "has %40 for @, %2F for / and %25 for %"
-    )
+            + "has %40 for @, %2F for / and %25 for %")
 }

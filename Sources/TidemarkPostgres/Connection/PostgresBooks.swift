@@ -19,9 +19,7 @@ final class ZoneConnection: PostgresBooks {
 
     /// Wraps a connection; the first question takes along the statements of `opening`, and `check` reads their results.
     init(
-        _ pg: PostgresConnection,
-        zone: String,
-        opening: [PostgresStatement] = [],
+        _ pg: PostgresConnection, zone: String, opening: [PostgresStatement] = [],
         _ check: @escaping ([PostgresRows]) throws -> Void = { _ in }
     ) throws {
         guard !zone.utf8.contains(0) else { throw TidemarkError.unknownZone }

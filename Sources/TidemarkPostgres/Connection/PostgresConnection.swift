@@ -249,14 +249,8 @@ package final class PostgresConnection {
         }
         let isLost = PQstatus(handle) != CONNECTION_OK
         throw PostgresFailure(
-            state: isLost ? "" : field("C") ?? "",
-            message: field("M") ?? String(cString: PQerrorMessage(handle)),
-            table: field("t"),
-            column: field("c"),
-            constraint: field("n"),
-            source: field("R"),
-            sql: sql
-        )
+            state: isLost ? "" : field("C") ?? "", message: field("M") ?? String(cString: PQerrorMessage(handle)),
+            table: field("t"), column: field("c"), constraint: field("n"), source: field("R"), sql: sql)
     }
 
     /// Runs `body` with an array of C strings.

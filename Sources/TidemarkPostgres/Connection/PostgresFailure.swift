@@ -53,31 +53,22 @@ package struct PostgresFailure: Error, Sendable, CustomStringConvertible {
         switch state {
         case "53100", "53200":
             TidemarkError(
-                .storageFailed,
-                "The database has no room left.",
-                fix: "Make room on its disk; devices keep their outbox and try again."
-            )
+                .storageFailed, "The database has no room left.",
+                fix: "Make room on its disk; devices keep their outbox and try again.")
         case "55P03", "40001", "40P01", "57014":
             TidemarkError(
-                .unavailable,
-                "Another program holds rows that this request needs.",
-                fix: "Try again in a moment."
-            )
+                .unavailable, "Another program holds rows that this request needs.", fix: "Try again in a moment.")
         case "42703", "42P01", "0A000":
             TidemarkError(.unavailable, "The tables of the database are being altered.", fix: "Try again in a moment.")
         default:
             if isDisconnected || state.hasPrefix("53") || state == "25P03" {
                 TidemarkError(
-                    .unavailable,
-                    "The database cannot be reached.",
-                    fix: "Try again in a moment; the server's log has the cause."
-                )
+                    .unavailable, "The database cannot be reached.",
+                    fix: "Try again in a moment; the server's log has the cause.")
             } else {
                 TidemarkError(
-                    .internalFailure,
-                    "The database refused a statement (SQLSTATE \(state)).",
-                    fix: "The server's log has the cause."
-                )
+                    .internalFailure, "The database refused a statement (SQLSTATE \(state)).",
+                    fix: "The server's log has the cause.")
             }
         }
     }

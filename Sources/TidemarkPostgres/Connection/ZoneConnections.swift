@@ -25,10 +25,7 @@ final class ZoneConnections: Sendable {
     /// Opens the database, and prepares it if no store has served it yet.
     init(_ options: PostgresStoreOptions, _ announcements: Announcements) async throws {
         pool = PostgresPool(
-            address: options.address,
-            settings: PostgresConnection.Settings(),
-            sizeMax: options.connectionsMax
-        )
+            address: options.address, settings: PostgresConnection.Settings(), sizeMax: options.connectionsMax)
         do {
             let database = try await pool.run { pg in try OpenDatabase(pg: pg, options: options).run() }
             schema = Mutex(database.served)
@@ -56,22 +53,15 @@ final class ZoneConnections: Sendable {
     ///
     /// With `beginsLater`, `body` begins the transaction by its first question.
     func inTransaction<Result: Sendable>(
-        _ zone: String,
-        beginsLater: Bool = false,
-        _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
+        _ zone: String, beginsLater: Bool = false, _ body: @escaping @Sendable (PostgresTransaction) throws -> Result
     ) async throws -> Result {
         let (result, newRevision): (Result, ZoneRevision?) = try await throwingClientErrors { [self] in
             try await onLivingConnection { [self] pg in
                 try withCurrentSchema(pg) { served, allowStaleSchema in
                     try Self.transact(pg) {
                         let transaction = try PostgresTransaction(
-                            pg,
-                            zone: zone,
-                            served: served,
-                            allowStaleSchema: allowStaleSchema,
-                            rowPatience: rowPatience,
-                            now: now()
-                        )
+                            pg, zone: zone, served: served, allowStaleSchema: allowStaleSchema,
+                            rowPatience: rowPatience, now: now())
                         if !beginsLater { try transaction.begin() }
                         let result = try body(transaction)
                         log(transaction.holders, zone)
@@ -145,17 +135,14 @@ final class ZoneConnections: Sendable {
     func probe() async throws { try await reading { pg, _ in _ = try pg.query("SELECT 1 FROM tidemark.zone LIMIT 1") } }
 
     static let busy = TidemarkError(
-        .unavailable,
-        "Other programs write to the zone's tables without a pause.",
-        fix: "Try again in a moment."
-    )
+        .unavailable, "Other programs write to the zone's tables without a pause.", fix: "Try again in a moment.")
 
     // MARK: Private
 
     /// Runs `body` on a connection, and on another one if the first was lost while idle.
-    func onLivingConnection<Result: Sendable>(
-        _ body: @escaping @Sendable (PostgresConnection) throws -> Result
-    ) async throws -> Result {
+    func onLivingConnection<Result: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> Result)
+        async throws -> Result
+    {
         for _ in 0..<connectionsMax {
             do { return try await pool.run(body) } catch let failure as PostgresFailure
                 where failure.isBeforeBegin && failure.isDisconnected
@@ -183,17 +170,14 @@ final class ZoneConnections: Sendable {
         TidemarkError(
             .unusableFile,
             "The database cannot be served: \(failure.message.trimmingCharacters(in: .whitespacesAndNewlines))",
-            fix: "Check the address, that the server runs, and that the role may create schemas and tables."
-        )
+            fix: "Check the address, that the server runs, and that the role may create schemas and tables.")
     }
 
     /// Runs `body`, logs a failure of the database, and throws the error for clients instead.
     func throwingClientErrors<Result>(_ body: () async throws -> Result) async throws -> Result {
         do { return try await body() } catch let failure as PostgresFailure {
             logger.error(
-                "the database failed",
-                metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"]
-            )
+                "the database failed", metadata: ["sqlstate": "\(failure.state)", "error": "\(failure.message)"])
             throw failure.clientError()
         } catch is Overtaken { throw Self.busy } catch let problem as UnsyncableSchema {
             throw FollowTables.unavailable(problem)
@@ -203,9 +187,7 @@ final class ZoneConnections: Sendable {
     private func log(_ holders: [RowHolder], _ zone: String) {
         for holder in Set(holders) {
             logger.warning(
-                "another program holds rows that devices edit",
-                metadata: ["zone": "\(zone)", "holder": "\(holder)"]
-            )
+                "another program holds rows that devices edit", metadata: ["zone": "\(zone)", "holder": "\(holder)"])
         }
     }
 
@@ -216,8 +198,7 @@ final class ZoneConnections: Sendable {
     /// If a program that began before the alteration still holds locks, the node does not wait long.
     /// It serves the old schema as far as that works.
     private func withCurrentSchema<Result>(
-        _ pg: PostgresConnection,
-        _ body: (PostgresSchema, _ allowStaleSchema: Bool) throws -> Result
+        _ pg: PostgresConnection, _ body: (PostgresSchema, _ allowStaleSchema: Bool) throws -> Result
     ) throws -> Result {
         for _ in 1..<Self.attemptsMax {
             do {

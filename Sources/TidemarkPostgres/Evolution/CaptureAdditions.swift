@@ -48,10 +48,7 @@ struct CaptureAdditions {
         }
         let before = columns.reduce(into: [:]) { $0[$1] = fills[$1] ?? "null" }
         try capture(
-            table,
-            before: table.rowJSON("app_row", replacing: before),
-            where: differs.joined(separator: " OR ")
-        )
+            table, before: table.rowJSON("app_row", replacing: before), where: differs.joined(separator: " OR "))
     }
 
     /// Captures all rows of a newly synced table as creations.

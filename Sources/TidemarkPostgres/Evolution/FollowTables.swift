@@ -44,10 +44,8 @@ struct FollowTables {
     /// Returns the error for clients if altered tables cannot be synced.
     static func unavailable(_ problem: UnsyncableSchema) -> TidemarkError {
         TidemarkError(
-            .unavailable,
-            "The database's tables were altered, and cannot be synced any more.",
-            fix: "Repair them in the database. \(problem.description)"
-        )
+            .unavailable, "The database's tables were altered, and cannot be synced any more.",
+            fix: "Repair them in the database. \(problem.description)")
     }
 
     // MARK: State
@@ -87,25 +85,16 @@ struct FollowTables {
             position = try CataloguePosition.now(of: record.namespace, zone: "", follow.pg)
             let plain = record.schema.tables.filter { $0.keyKind == .general && $0.key.count == 1 }
             var adoption = AdoptTables(
-                pg: follow.pg,
-                namespace: record.namespace,
-                zoneColumn: record.zoneColumn,
-                excluding: record.excluded,
+                pg: follow.pg, namespace: record.namespace, zoneColumn: record.zoneColumn, excluding: record.excluded,
                 keys: Dictionary(uniqueKeysWithValues: record.schema.tables.map { ($0.name, $0.key) }),
-                served: Set(record.schema.tables.map(\.name)),
-                plainKeys: Set(plain.map(\.name))
-            )
+                served: Set(record.schema.tables.map(\.name)), plainKeys: Set(plain.map(\.name)))
             adoption.deviceTypes = DeviceTypes(profile: record.deviceTypes)
             adoption.servedTypes = ServedTypes(schema: record.schema, catalogue: record.catalogue)
             adoption.computedColumns = try TableText.computedColumns(record.schema)
             self.adoption = adoption
             actual = try follow.actual(adoption, record)
             catalogue = try CatalogueTable.read(
-                actual.tables.map(\.name),
-                namespace: record.namespace,
-                zoneColumn: record.zoneColumn,
-                follow.pg
-            )
+                actual.tables.map(\.name), namespace: record.namespace, zoneColumn: record.zoneColumn, follow.pg)
             unseen = Set(try follow.pg.query("SELECT DISTINCT tbl FROM tidemark.unseen").map { $0.text(0) })
             var differences: [String: TableDifference] = [:]
             for servedTable in record.schema.tables {
@@ -113,11 +102,7 @@ struct FollowTables {
                     continue
                 }
                 var difference = TableDifference(
-                    servedTable: servedTable,
-                    before: record.catalogue[servedTable.name],
-                    now: now,
-                    actual: table
-                )
+                    servedTable: servedTable, before: record.catalogue[servedTable.name], now: now, actual: table)
                 if unseen.contains(servedTable.name) { difference.isRebuilt = true }
                 if !difference.isEmpty { differences[servedTable.name] = difference }
             }
@@ -166,9 +151,7 @@ struct FollowTables {
 
     private func log(_ problem: SchemaProblem) {
         logger.warning(
-            "a new table is not synced",
-            metadata: ["table": "\(problem.table)", "reason": "\(problem.reason)"]
-        )
+            "a new table is not synced", metadata: ["table": "\(problem.table)", "reason": "\(problem.reason)"])
     }
 
     // MARK: Locks
@@ -206,11 +189,7 @@ struct FollowTables {
         }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         let text = TableText(
-            served: record.schema,
-            actual: state.actual,
-            declared: declared,
-            catalogue: state.catalogue
-        )
+            served: record.schema, actual: state.actual, declared: declared, catalogue: state.catalogue)
         let tables = try text.tables(state.differences).map { table in
             record.schema.byName[table.name]?.traits.map { table.with(traits: $0) } ?? table
         }
@@ -242,9 +221,7 @@ struct FollowTables {
         }
         try capture.recordOutside()
         try pg.query(
-            "DELETE FROM tidemark.unseen WHERE tbl = ANY ($1::text[])",
-            [PostgresArray.quoted(state.unseen.sorted())]
-        )
+            "DELETE FROM tidemark.unseen WHERE tbl = ANY ($1::text[])", [PostgresArray.quoted(state.unseen.sorted())])
         if !rebuilt.isEmpty || !recreated.isEmpty { try renewEpochs() }
         // Later alterations still differ from this catalogue state.
         record.catalogue = state.catalogue.mapValues { table in

@@ -37,11 +37,7 @@ struct GrowTables {
 
     private func creation(_ tables: [SyncedTable]) -> CreateTables {
         CreateTables(
-            db: db,
-            schema: SyncSchema(tables: tables),
-            namespace: record.namespace,
-            zoneColumn: record.zoneColumn
-        )
+            db: db, schema: SyncSchema(tables: tables), namespace: record.namespace, zoneColumn: record.zoneColumn)
     }
 
     /// The columns that the database lacks, in table order.
@@ -67,9 +63,7 @@ struct GrowTables {
             throw TidemarkError(
                 .unusableFile,
                 "The database already has a table \(record.namespace).\(table.name), which is not synced.",
-                fix: "Give the new table another name in the schema.",
-                place: .init(table: table.name)
-            )
+                fix: "Give the new table another name in the schema.", place: .init(table: table.name))
         }
     }
 

@@ -78,10 +78,7 @@ struct TableText {
             try generating.reduce(into: [:]) { columns, table in
                 try db.execute(sql: table.sql)
                 columns[table.name] = try String.fetchSet(
-                    db,
-                    sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden IN (2, 3)",
-                    arguments: [table.name]
-                )
+                    db, sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden IN (2, 3)", arguments: [table.name])
             }
         }
     }

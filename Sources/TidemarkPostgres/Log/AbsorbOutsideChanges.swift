@@ -42,8 +42,6 @@ extension PostgresTransaction {
         throw TidemarkError(
             .unavailable,
             "A row written into the database has a key that stands for a temporary id or is above 2^52 - 1.",
-            fix: "Give it another key there, or delete it.",
-            place: .init(table: table.name, key: effect.key)
-        )
+            fix: "Give it another key there, or delete it.", place: .init(table: table.name, key: effect.key))
     }
 }

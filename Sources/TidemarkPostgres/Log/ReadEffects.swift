@@ -18,12 +18,9 @@ extension PostgresTransaction {
     ///
     /// - Throws: ``Overtaken`` if another program committed unabsorbed changes of the same records: they come first in
     ///   the history, so this transaction must start again.
-    func readEffects(
-        _ author: Author,
-        isFew: Bool = false,
-        after steps: inout Steps,
-        _ effect: (Effect) throws -> Void
-    ) throws {
+    func readEffects(_ author: Author, isFew: Bool = false, after steps: inout Steps, _ effect: (Effect) throws -> Void)
+        throws
+    {
         var last: [PostgresStatement] = []
         var parameters: [String?] = [zone]
         switch author {
@@ -110,8 +107,7 @@ private struct EffectReading {
         name = next
         path.add(
             from: try row[2].map { try layout.row(key: next.key, object: $0) },
-            to: try row[3].map { try layout.row(key: next.key, object: $0) }
-        )
+            to: try row[3].map { try layout.row(key: next.key, object: $0) })
         mayBeUnlogged = mayBeUnlogged || row.isTrue(4)
         return finished
     }

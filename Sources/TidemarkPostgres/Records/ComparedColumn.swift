@@ -135,10 +135,8 @@ struct ComparedColumn {
 
     private func invalid(_ reason: String) -> TidemarkError {
         TidemarkError(
-            .invalidValue,
-            "A value in the query is not valid: it \(reason).",
+            .invalidValue, "A value in the query is not valid: it \(reason).",
             fix: "Compare the column with values of its type.",
-            place: .init(table: table.table.name, column: column.name)
-        )
+            place: .init(table: table.table.name, column: column.name))
     }
 }

@@ -60,9 +60,7 @@ struct PostgresReader: ZoneReader, PostgresBooks {
         let isShared = try stored.zoneColumn != nil && pg.integer("SELECT count(*) FROM tidemark.zone") != 1
         guard !isShared else { return .atLeast(max) }
         let estimate = try pg.integer(
-            "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass($1)",
-            [stored.name]
-        )
+            "SELECT reltuples::bigint FROM pg_class WHERE oid = to_regclass($1)", [stored.name])
         guard let estimate, estimate > max else { return .atLeast(max) }
         return .about(Int(estimate))
     }
@@ -76,18 +74,14 @@ struct PostgresReader: ZoneReader, PostgresBooks {
     func bounded<Result>(_ dialect: PostgresDialect, _ body: () throws -> Result) throws -> Result {
         do { return try body() } catch let failure as PostgresFailure where failure.state == "57014" {
             throw TidemarkError(
-                .queryTooCostly,
-                "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
-                fix: "Ask the operator for an index: \(dialect.indexSQL)",
-                place: .init(table: dialect.table.table.name)
+                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+                fix: "Ask the operator for an index: \(dialect.indexSQL)", place: .init(table: dialect.table.table.name)
             )
         } catch let failure as PostgresFailure where failure.state.hasPrefix("22") {
             throw TidemarkError(
                 dialect.query.keys == nil ? .invalidValue : .invalidKey,
                 "A value in the query cannot be read as its column's type in PostgreSQL (SQLSTATE \(failure.state)).",
-                fix: "Compare the column with values of its type.",
-                place: .init(table: dialect.table.table.name)
-            )
+                fix: "Compare the column with values of its type.", place: .init(table: dialect.table.table.name))
         }
     }
 }

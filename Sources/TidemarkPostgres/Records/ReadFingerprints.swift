@@ -42,10 +42,8 @@ struct ReadFingerprints {
             arguments
         ).map { row in
             RowSum(
-                range: Int(row.integer(0) ?? 0),
-                rows: Int(row.integer(1) ?? 0),
-                fingerprint: row[2].flatMap(Fingerprint.init(hex:)) ?? .none
-            )
+                range: Int(row.integer(0) ?? 0), rows: Int(row.integer(1) ?? 0),
+                fingerprint: row[2].flatMap(Fingerprint.init(hex:)) ?? .none)
         }
     }
 
@@ -60,11 +58,8 @@ struct ReadFingerprints {
             arguments
         ).map { row in
             RowSum(
-                range: Int(row.integer(2) ?? 0),
-                key: row.text(0),
-                rows: 1,
-                fingerprint: row[1].flatMap(Fingerprint.init(hex:)) ?? .none
-            )
+                range: Int(row.integer(2) ?? 0), key: row.text(0), rows: 1,
+                fingerprint: row[1].flatMap(Fingerprint.init(hex:)) ?? .none)
         }
     }
 }

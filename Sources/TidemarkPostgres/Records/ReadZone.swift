@@ -82,10 +82,7 @@ extension ZoneConnections {
     }
 
     private static func answer<Answer>(
-        _ question: ZoneQuestion<Answer>,
-        about zone: String,
-        served: PostgresSchema,
-        on pg: PostgresConnection
+        _ question: ZoneQuestion<Answer>, about zone: String, served: PostgresSchema, on pg: PostgresConnection
     ) throws -> Answer? {
         do {
             return try PostgresReader(pg, served, zone: zone).map { try question.ask($0) }
@@ -95,10 +92,8 @@ extension ZoneConnections {
             failure as PostgresFailure where failure.state == "57014"
         {
             throw TidemarkError(
-                .queryTooCostly,
-                "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
-                fix: "Ask for less at once."
-            )
+                .queryTooCostly, "The query ran for longer than \(ZoneReaderLimits.millisecondsMax / 1_000) s.",
+                fix: "Ask for less at once.")
         }
     }
 }

@@ -197,12 +197,7 @@ struct AdoptTables {
     private func declaredType(_ row: PostgresRows.Row, _ table: String) throws -> String {
         let name = row.text(0)
         let type = row.text(1)
-        let served = servedTypes.declaredType(
-            of: name,
-            in: table,
-            number: row.integer(5),
-            tableNumber: row.integer(6)
-        )
+        let served = servedTypes.declaredType(of: name, in: table, number: row.integer(5), tableNumber: row.integer(6))
         if let served, DeviceTypes.isKept(served, for: type) { return served }
         return try deviceTypes.declaredType(of: name, in: table, type: type)
     }

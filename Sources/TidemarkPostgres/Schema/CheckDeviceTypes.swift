@@ -25,10 +25,8 @@ extension OpenDatabase {
         guard let types = options.deviceTypes else { return }
         guard types.profile == record.deviceTypes else {
             throw TidemarkError(
-                .invalidArgument,
-                "Devices store this database's columns in the types \(record.deviceTypes.rawValue).",
-                fix: "Leave --device-types out; the types are chosen when the tables are adopted."
-            )
+                .invalidArgument, "Devices store this database's columns in the types \(record.deviceTypes.rawValue).",
+                fix: "Leave --device-types out; the types are chosen when the tables are adopted.")
         }
         for (name, type) in types.columns.sorted(by: { $0.key < $1.key }) {
             let parts = name.split(separator: ".", maxSplits: 1).map(String.init)
@@ -38,8 +36,7 @@ extension OpenDatabase {
                 .invalidArgument,
                 column.map { "Devices store the column \(name) as \($0.type)." }
                     ?? "--device-types names the column \(name), which is not synced.",
-                fix: "Name a column of an adopted table; its type is chosen when the table is adopted."
-            )
+                fix: "Name a column of an adopted table; its type is chosen when the table is adopted.")
         }
     }
 }

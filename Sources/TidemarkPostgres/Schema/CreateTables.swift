@@ -39,12 +39,7 @@ struct CreateTables {
             }
             problems += Self.misfits(of: table)
             return PostgresTable(
-                table: table,
-                namespace: namespace,
-                zoneColumn: zoneColumn,
-                types: types,
-                defaults: defaults
-            )
+                table: table, namespace: namespace, zoneColumn: zoneColumn, types: types, defaults: defaults)
         }
         guard problems.isEmpty else { throw UnsyncableSchema(problems: problems) }
         return tables
@@ -102,8 +97,7 @@ struct CreateTables {
         -> [String]
     {
         let rules = try Row.fetchAll(
-            db,
-            sql: "SELECT DISTINCT id, on_update FROM pragma_foreign_key_list(?) ORDER BY id",
+            db, sql: "SELECT DISTINCT id, on_update FROM pragma_foreign_key_list(?) ORDER BY id",
             arguments: [table.table.name]
         ).map { $0["on_update"] as String }
         return zip(table.table.references, rules).filter { isWanted($0.0.columns) }.map { reference, onUpdate in
@@ -133,10 +127,7 @@ struct CreateTables {
         )
         return try names.compactMap { name in
             let columns = try String?.fetchAll(
-                db,
-                sql: "SELECT name FROM pragma_index_info(?) ORDER BY seqno",
-                arguments: [name]
-            )
+                db, sql: "SELECT name FROM pragma_index_info(?) ORDER BY seqno", arguments: [name])
             let names = columns.compactMap { $0 }
             guard names.count == columns.count, isWanted(names) else { return nil }
             return "CREATE INDEX ON \(table.name) (\(zoned(names)))"
@@ -173,24 +164,20 @@ struct CreateTables {
 
     private static func untyped(_ table: SyncedTable, _ column: SyncedTable.Column) -> SchemaProblem {
         SchemaProblem(
-            table: table.name,
-            column: column.name,
+            table: table.name, column: column.name,
             reason: column.type.isEmpty
                 ? "has no type; a column in PostgreSQL has one"
                 : "is declared as \(column.type), where SQLite stores values of several types",
-            cure: "\(column.name) TEXT -- or INTEGER, REAL, BLOB, BOOLEAN, DATETIME"
-        )
+            cure: "\(column.name) TEXT -- or INTEGER, REAL, BLOB, BOOLEAN, DATETIME")
     }
 
     private static func computedDefault(_ table: SyncedTable, column: SyncedTable.Column, text: String)
         -> SchemaProblem
     {
         SchemaProblem(
-            table: table.name,
-            column: column.name,
+            table: table.name, column: column.name,
             reason: "has the default \(text), which PostgreSQL may read differently",
-            cure: "\(column.name) \(column.type) DEFAULT 0 -- a literal, or CURRENT_TIMESTAMP"
-        )
+            cure: "\(column.name) \(column.type) DEFAULT 0 -- a literal, or CURRENT_TIMESTAMP")
     }
 
     private static func misfits(of table: SyncedTable) -> [SchemaProblem] {
@@ -198,11 +185,8 @@ struct CreateTables {
         if ([table.sql] + table.indexSQL).contains(where: { SQLText.hasKeyword("COLLATE", in: $0) }) {
             problems.append(
                 SchemaProblem(
-                    table: table.name,
-                    reason: "compares with a collation of SQLite's",
-                    cure: "-- leave COLLATE out; unique values are told apart by their bytes"
-                )
-            )
+                    table: table.name, reason: "compares with a collation of SQLite's",
+                    cure: "-- leave COLLATE out; unique values are told apart by their bytes"))
         }
         let isPartial = table.indexSQL.contains {
             let words = SQLText.keywords($0)
@@ -211,12 +195,10 @@ struct CreateTables {
         if table.hasComputedUniques || isPartial {
             problems.append(
                 SchemaProblem(
-                    table: table.name,
-                    reason: "has a unique index on an expression or a part of the rows",
+                    table: table.name, reason: "has a unique index on an expression or a part of the rows",
                     cure:
                         "-- make it unique in plain columns, or create the table in PostgreSQL and serve it with --adopt"
-                )
-            )
+                ))
         }
         return problems
     }

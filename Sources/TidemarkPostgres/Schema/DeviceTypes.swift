@@ -40,10 +40,8 @@ public struct DeviceTypes: Hashable, Sendable {
                 self.profile = profile
             } else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) names no device types.",
-                    fix: "Give \(Profile.allCases.map(\.rawValue).joined(separator: ", ")), or table.column=TYPE."
-                )
+                    .invalidArgument, "\(text) names no device types.",
+                    fix: "Give \(Profile.allCases.map(\.rawValue).joined(separator: ", ")), or table.column=TYPE.")
             }
         }
     }
@@ -56,11 +54,9 @@ public struct DeviceTypes: Hashable, Sendable {
         let types = Self.types(for: type)
         guard types.contains(own) else {
             throw TidemarkError(
-                .invalidArgument,
-                "Devices cannot store the column \(table).\(column) of type \(type) as \(own).",
+                .invalidArgument, "Devices cannot store the column \(table).\(column) of type \(type) as \(own).",
                 fix: "Give --device-types one of \(types.joined(separator: ", ")) for it.",
-                place: .init(table: table, column: column)
-            )
+                place: .init(table: table, column: column))
         }
         return own
     }

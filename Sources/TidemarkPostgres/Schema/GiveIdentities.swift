@@ -29,9 +29,7 @@ extension OpenDatabase {
         } catch let failure as PostgresFailure where pg.isUsable {
             try pg.execute("ROLLBACK TO identities; RELEASE identities")
             options.logger.warning(
-                "the tables get their identity columns at the next start",
-                metadata: ["error": "\(failure)"]
-            )
+                "the tables get their identity columns at the next start", metadata: ["error": "\(failure)"])
         }
         return true
     }

@@ -28,10 +28,8 @@ struct OpenDatabase {
         let version = try pg.integer("SHOW server_version_num") ?? 0
         guard version >= 150_000 else {
             throw TidemarkError(
-                .unusableFile,
-                "The database is PostgreSQL \(version / 10_000); 15 or newer is needed.",
-                fix: "Serve a newer one."
-            )
+                .unusableFile, "The database is PostgreSQL \(version / 10_000); 15 or newer is needed.",
+                fix: "Serve a newer one.")
         }
         try pg.execute("BEGIN")
         do {
@@ -88,10 +86,8 @@ struct OpenDatabase {
         let changes = try served.schema.changes(to: options.policies)
         guard !changes.isEmpty, var record = try ServedRecord.load(pg) else { return (served, []) }
         record.schema = SyncSchema(
-            tables: record.schema.tables,
-            policies: record.schema.policies(after: changes),
-            history: record.schema.history
-        )
+            tables: record.schema.tables, policies: record.schema.policies(after: changes),
+            history: record.schema.history)
         record.version += 1
         try record.save(pg)
         return (try follow(), changes)
@@ -109,16 +105,10 @@ struct OpenDatabase {
         for table in record.schema.tables {
             try pg.execute(
                 CaptureTriggers.install(
-                    PostgresCatalog.table(table, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
-                )
-            )
+                    PostgresCatalog.table(table, namespace: record.namespace, zoneColumn: record.zoneColumn, pg)))
         }
         record.catalogue = try CatalogueTable.read(
-            record.schema.tables.map(\.name),
-            namespace: record.namespace,
-            zoneColumn: record.zoneColumn,
-            pg
-        )
+            record.schema.tables.map(\.name), namespace: record.namespace, zoneColumn: record.zoneColumn, pg)
         let others = try others(record)
         if options.adopts {
             try TidemarkError.requireKnown(options.excluding, among: others + record.schema.tables.map(\.name))
@@ -154,12 +144,8 @@ struct OpenDatabase {
     /// Adopts the existing tables.
     private func adopt() throws -> ServedRecord {
         var adoption = AdoptTables(
-            pg: pg,
-            namespace: options.namespace,
-            zoneColumn: options.zoneColumn,
-            excluding: options.excluding,
-            keys: options.keys
-        )
+            pg: pg, namespace: options.namespace, zoneColumn: options.zoneColumn, excluding: options.excluding,
+            keys: options.keys)
         adoption.deviceTypes = options.deviceTypes ?? DeviceTypes()
         let statements = try adoption.statements()
         let scratch = try DatabaseQueue()
@@ -169,10 +155,8 @@ struct OpenDatabase {
         }
         guard !schema.tables.isEmpty else {
             throw TidemarkError(
-                .unusableFile,
-                "The schema \(options.namespace) has no tables to adopt.",
-                fix: "Create them first, or start with --schema FILE.sql."
-            )
+                .unusableFile, "The schema \(options.namespace) has no tables to adopt.",
+                fix: "Create them first, or start with --schema FILE.sql.")
         }
         try adoption.deferReferences(of: Set(schema.tables.map(\.name)))
         let numbered = try schema.with(lowestIDsOf: { try lowestID(of: $0) })
@@ -207,11 +191,7 @@ struct OpenDatabase {
             guard !schema.tables.isEmpty else { throw Self.nothingToServe }
             try schema.requireNoRowids()
             let creation = CreateTables(
-                db: db,
-                schema: schema,
-                namespace: options.namespace,
-                zoneColumn: Self.zoneColumn(schema)
-            )
+                db: db, schema: schema, namespace: options.namespace, zoneColumn: Self.zoneColumn(schema))
             let tables = try creation.tables()
             try refuseTaken(tables)
             for statement in try creation.statements(tables) { try pg.execute(statement) }
@@ -223,12 +203,7 @@ struct OpenDatabase {
     /// Throws all problems of the tables at once, of each rule.
     private func requireMakeable(_ introspection: SchemaIntrospection, _ db: Database) throws {
         let all = SyncSchema(tables: introspection.tables)
-        let creation = CreateTables(
-            db: db,
-            schema: all,
-            namespace: options.namespace,
-            zoneColumn: Self.zoneColumn(all)
-        )
+        let creation = CreateTables(db: db, schema: all, namespace: options.namespace, zoneColumn: Self.zoneColumn(all))
         var problems: [SchemaProblem] = []
         for rule in [{ _ = try introspection.makeSchema() }, all.requireNoRowids, { _ = try creation.tables() }] {
             do { try rule() } catch let error as UnsyncableSchema { problems += error.problems }
@@ -258,11 +233,9 @@ struct OpenDatabase {
     private func refuseTaken(_ tables: [PostgresTable]) throws {
         for table in tables where try pg.text("SELECT to_regclass($1)", [table.name]) != nil {
             throw TidemarkError(
-                .unusableFile,
-                "The database already has a table \(options.namespace).\(table.table.name).",
+                .unusableFile, "The database already has a table \(options.namespace).\(table.table.name).",
                 fix: "Serve the existing tables with --adopt, or use an empty database.",
-                place: .init(table: table.table.name)
-            )
+                place: .init(table: table.table.name))
         }
     }
 
@@ -287,11 +260,7 @@ struct OpenDatabase {
         }
         return try source.writeWithoutTransaction { db in
             try GrowTables(
-                pg: pg,
-                db: db,
-                wanted: wanted,
-                record: record,
-                generated: served.tables.mapValues(\.generated)
+                pg: pg, db: db, wanted: wanted, record: record, generated: served.tables.mapValues(\.generated)
             ).run()
         }
     }
@@ -302,10 +271,8 @@ struct OpenDatabase {
         try ZoneName.requireChoosable(zone)
         guard zone.utf8.count <= CaptureTriggers.zoneBytesMax, !zone.isEmpty else {
             throw TidemarkError(
-                .invalidArgument,
-                "A zone's name has 1 to \(CaptureTriggers.zoneBytesMax) bytes.",
-                fix: "Give --zone a shorter one."
-            )
+                .invalidArgument, "A zone's name has 1 to \(CaptureTriggers.zoneBytesMax) bytes.",
+                fix: "Give --zone a shorter one.")
         }
         // Waits for running writers, because their triggers do not see the new zone.
         let names = served.tables.values.map(\.name).sorted()
@@ -361,8 +328,6 @@ struct OpenDatabase {
     }
 
     static let nothingToServe = TidemarkError(
-        .invalidArgument,
-        "The database is not served yet, and no tables were named.",
-        fix: "Name an SQLite file or --schema FILE.sql to create tables, or use --adopt for existing tables."
-    )
+        .invalidArgument, "The database is not served yet, and no tables were named.",
+        fix: "Name an SQLite file or --schema FILE.sql to create tables, or use --adopt for existing tables.")
 }

@@ -76,27 +76,19 @@ enum PostgresCatalog {
         )
         guard !columns.isEmpty else {
             throw TidemarkError(
-                .unusableFile,
-                "The served table \(namespace).\(table.name) is not in the database.",
-                fix: "Restore it, or serve a new database.",
-                place: .init(table: table.name)
-            )
+                .unusableFile, "The served table \(namespace).\(table.name) is not in the database.",
+                fix: "Restore it, or serve a new database.", place: .init(table: table.name))
         }
         let names = columns.map { ($0.text(0), $0.text(1), $0[2]) }
         let generated = columns.map { $0 }.filter { $0.isTrue(3) }.map { $0.text(0) }
         return PostgresTable(
-            table: table,
-            namespace: namespace,
-            zoneColumn: zoneColumn,
-            types: Dictionary(uniqueKeysWithValues: names.map { ($0.0, $0.1) }),
-            generated: Set(generated),
+            table: table, namespace: namespace, zoneColumn: zoneColumn,
+            types: Dictionary(uniqueKeysWithValues: names.map { ($0.0, $0.1) }), generated: Set(generated),
             defaults: names.reduce(into: [:]) { $0[$1.0] = $1.2 },
             sequence: try pg.text(
                 "SELECT pg_get_serial_sequence($1, $2)",
-                ["\(SQLText.name(namespace)).\(SQLText.name(table.name))", table.key[0]]
-            ),
-            uniques: try uniques(table, namespace: namespace, zoneColumn: zoneColumn, pg: pg)
-        )
+                ["\(SQLText.name(namespace)).\(SQLText.name(table.name))", table.key[0]]),
+            uniques: try uniques(table, namespace: namespace, zoneColumn: zoneColumn, pg: pg))
     }
 
     /// Checks whether a table has a trigger or rule of the app.
@@ -115,12 +107,9 @@ enum PostgresCatalog {
     }
 
     /// Returns the columns of each unique index except the key's, by its name.
-    private static func uniques(
-        _ table: SyncedTable,
-        namespace: String,
-        zoneColumn: String?,
-        pg: PostgresConnection
-    ) throws -> [String: [String]] {
+    private static func uniques(_ table: SyncedTable, namespace: String, zoneColumn: String?, pg: PostgresConnection)
+        throws -> [String: [String]]
+    {
         let rows = try pg.query(
             """
             SELECT class.relname, attribute.attname

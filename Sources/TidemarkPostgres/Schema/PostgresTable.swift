@@ -33,13 +33,8 @@ struct PostgresTable: Hashable, Sendable {
 
     /// Makes a table; the kinds follow from the types.
     init(
-        table: SyncedTable,
-        namespace: String,
-        zoneColumn: String?,
-        types: [String: String],
-        generated: Set<String> = [],
-        defaults: [String: String] = [:],
-        sequence: String? = nil,
+        table: SyncedTable, namespace: String, zoneColumn: String?, types: [String: String],
+        generated: Set<String> = [], defaults: [String: String] = [:], sequence: String? = nil,
         uniques: [String: [String]] = [:]
     ) {
         self.table = table

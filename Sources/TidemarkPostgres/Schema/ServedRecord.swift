@@ -24,10 +24,8 @@ struct ServedRecord {
         guard let layout = try pg.integer("SELECT layout FROM tidemark.served") else { return nil }
         guard layout == Int64(Bookkeeping.layout) else {
             throw TidemarkError(
-                .unusableFile,
-                "The database has the bookkeeping of another version of Tidemark.",
-                fix: "Serve it with that version."
-            )
+                .unusableFile, "The database has the bookkeeping of another version of Tidemark.",
+                fix: "Serve it with that version.")
         }
         let row = try pg.query(
             """
@@ -37,14 +35,10 @@ struct ServedRecord {
         )[0]
         let decoder = JSONDecoder()
         return ServedRecord(
-            namespace: row.text(0),
-            zoneColumn: row[1],
-            schema: try SchemaText.decode(row.text(2)),
+            namespace: row.text(0), zoneColumn: row[1], schema: try SchemaText.decode(row.text(2)),
             catalogue: try decoder.decode([String: CatalogueTable].self, from: Data(row.text(3).utf8)),
-            excluded: try decoder.decode(Set<String>.self, from: Data(row.text(4).utf8)),
-            version: row.integer(5) ?? 0,
-            deviceTypes: DeviceTypes.Profile(rawValue: row.text(6)) ?? .standard
-        )
+            excluded: try decoder.decode(Set<String>.self, from: Data(row.text(4).utf8)), version: row.integer(5) ?? 0,
+            deviceTypes: DeviceTypes.Profile(rawValue: row.text(6)) ?? .standard)
     }
 
     /// Writes the record.
@@ -151,10 +145,8 @@ struct CatalogueTable: Hashable, Codable {
                 return (row.text(2), Column(number: row.integer(3) ?? 0, type: row.text(4), labels: labels))
             }
             return CatalogueTable(
-                number: rows[0].integer(1) ?? 0,
-                columns: Dictionary(uniqueKeysWithValues: columns),
-                isCaptured: rows[0].integer(5) == Int64(CaptureTriggers.names.count)
-            )
+                number: rows[0].integer(1) ?? 0, columns: Dictionary(uniqueKeysWithValues: columns),
+                isCaptured: rows[0].integer(5) == Int64(CaptureTriggers.names.count))
         }
     }
 }

@@ -143,12 +143,9 @@ extension AdoptTables {
         let name = "\(SQLText.name(namespace)).\(SQLText.name(table))"
         guard try pg.query("SELECT EXISTS (SELECT 1 FROM \(name) WHERE \(isNaN))")[0].isTrue(0) else { return nil }
         return problem(
-            table,
-            reason: "has NaN in a column that is NOT NULL, which no device can hold",
+            table, reason: "has NaN in a column that is NOT NULL, which no device can hold",
             cure: columns.map { "UPDATE \(SQLText.name(table)) SET \($0) = 0 WHERE \($0) = 'NaN';" }.joined(
-                separator: "\n"
-            )
-        )
+                separator: "\n"))
     }
 
     private func problem(_ table: String, reason: String, cure: String) -> SchemaProblem {
@@ -183,11 +180,8 @@ extension AdoptTables {
                 ("is of the type \(type), whose text depends on the search path of each session", alter("text"))
             }
         return SchemaProblem(
-            table: table,
-            column: column,
-            reason: reason,
-            cure: "\(cure)\n-- or leave the table alone: --exclude \(table)"
-        )
+            table: table, column: column, reason: reason,
+            cure: "\(cure)\n-- or leave the table alone: --exclude \(table)")
     }
 
     static func replica(_ table: String) -> SchemaProblem {
@@ -203,8 +197,7 @@ extension AdoptTables {
 
     static func foreign(_ table: String) -> SchemaProblem {
         SchemaProblem(
-            table: table,
-            reason: "belongs to another role, so that its rows cannot be captured",
+            table: table, reason: "belongs to another role, so that its rows cannot be captured",
             cure:
                 "ALTER TABLE \(SQLText.name(table)) OWNER TO CURRENT_USER; -- or leave the table alone: --exclude \(table)"
         )
@@ -212,9 +205,7 @@ extension AdoptTables {
 
     static func partitioned(_ table: String) -> SchemaProblem {
         SchemaProblem(
-            table: table,
-            reason: "is partitioned, so that rows can be written past its triggers",
-            cure: "-- leave the table alone: --exclude \(table)"
-        )
+            table: table, reason: "is partitioned, so that rows can be written past its triggers",
+            cure: "-- leave the table alone: --exclude \(table)")
     }
 }

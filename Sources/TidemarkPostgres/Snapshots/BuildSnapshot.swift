@@ -26,12 +26,7 @@ struct BuildSnapshot {
         defer { removeIfThere(plain) }
         guard let header = try copy(to: plain) else { return nil }
         return try SnapshotFile.compressing(
-            plain,
-            at: path,
-            epoch: header.epoch,
-            revision: header.revision,
-            since: header.since
-        )
+            plain, at: path, epoch: header.epoch, revision: header.revision, since: header.since)
     }
 
     /// Computes the content hash of every table, with a temporary file at `path`.
@@ -85,23 +80,14 @@ struct BuildSnapshot {
         guard !rows[0].isTrue(3), rows[0].integer(4) == served.position.version else { return nil }
         if let base {
             let isPossible = DeltaChoice.isPossible(
-                since: base,
-                epoch: rows[0].text(0),
-                horizon: rows[0].integer(5) ?? 0,
-                revision: rows[0].integer(1) ?? 0
+                since: base, epoch: rows[0].text(0), horizon: rows[0].integer(5) ?? 0, revision: rows[0].integer(1) ?? 0
             )
             let delta = DeltaRows(pg: pg, served: served, zone: zone, base: base)
             guard isPossible, try delta.isWorthwhile() else { return nil }
         }
         let header = SnapshotFormat.Header(
-            zone: zone,
-            epoch: rows[0].text(0),
-            revision: rows[0].integer(1) ?? 0,
-            schema: served.text,
-            fingerprint: rows[0][2],
-            since: base?.revision,
-            time: rows[0].integer(6)
-        )
+            zone: zone, epoch: rows[0].text(0), revision: rows[0].integer(1) ?? 0, schema: served.text,
+            fingerprint: rows[0][2], since: base?.revision, time: rows[0].integer(6))
         try SnapshotFormat.write(header, in: db)
         for table in served.schema.tables {
             guard let stored = served.tables[table.name] else { continue }
@@ -173,10 +159,7 @@ actor ZoneSnapshots {
         if let cache = caches[zone] { return cache }
         // A zone's name may have characters that a file's name may not.
         let cache = SnapshotCache(
-            besides: "\(folder)/tidemark-\(ContentHash.of(zone).prefix(16))",
-            claim: claim,
-            now: now
-        )
+            besides: "\(folder)/tidemark-\(ContentHash.of(zone).prefix(16))", claim: claim, now: now)
         caches[zone] = cache
         return cache
     }

@@ -29,10 +29,8 @@ extension ZoneConnections {
         guard try await revisions(of: [name]).isEmpty else { return }
         guard served.tables.values.allSatisfy({ $0.zoneColumn != nil }) else {
             throw TidemarkError(
-                .unavailable,
-                "The tables of this database have no column for the zone, so it has the zone main only.",
-                fix: "Serve tables that Tidemark makes, or adopt them by --adopt --zone-column COLUMN."
-            )
+                .unavailable, "The tables of this database have no column for the zone, so it has the zone main only.",
+                fix: "Serve tables that Tidemark makes, or adopt them by --adopt --zone-column COLUMN.")
         }
         try await throwingClientErrors {
             try await onLivingConnection { pg in

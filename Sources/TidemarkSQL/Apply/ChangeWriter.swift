@@ -88,9 +88,7 @@ package struct ChangeWriter {
     }
 
     private func update(
-        _ items: [Item],
-        in place: Int,
-        _ changeSets: [PendingChangeSet],
+        _ items: [Item], in place: Int, _ changeSets: [PendingChangeSet],
         restoring parkedValues: [RecordID: [Int: Value]]
     ) throws {
         let table = schema.tables[place]
@@ -295,10 +293,7 @@ private struct ParkValues {
     ///
     /// Then computed values are not parked, so only a swap of computed values fails.
     private func park(
-        _ leaving: [ChangeWriter.Item],
-        columns: [Int],
-        orElse fallback: [Int],
-        taken: [Int: Set<[UInt8]>]?
+        _ leaving: [ChangeWriter.Item], columns: [Int], orElse fallback: [Int], taken: [Int: Set<[UInt8]>]?
     ) throws -> [RecordID: [Int: Value]] {
         var parkedValues: [RecordID: [Int: Value]] = [:]
         for (number, item) in leaving.enumerated() {
@@ -336,10 +331,7 @@ private struct ParkValues {
 
     /// Returns the columns whose values a record leaves; those of a partial index leave with any other column.
     private func moving(
-        _ columns: [Int],
-        by record: PendingChangeSet.Record,
-        of changeSet: PendingChangeSet,
-        from row: [Value]
+        _ columns: [Int], by record: PendingChangeSet.Record, of changeSet: PendingChangeSet, from row: [Value]
     ) throws -> [Int] {
         guard record.operation == .update else { return columns }
         let newValues = try newValues(of: record, in: changeSet)
@@ -445,12 +437,9 @@ package struct ForeignKeyCheck {
         )
     }
 
-    private func brokenReferences(
-        of table: SyncedTable,
-        rows: String,
-        arguments: StatementArguments = [],
-        limit: Int
-    ) throws -> [BrokenReference] {
+    private func brokenReferences(of table: SyncedTable, rows: String, arguments: StatementArguments = [], limit: Int)
+        throws -> [BrokenReference]
+    {
         try table.references.filter { $0.columns.count == 1 || !planted(PlantedBug.overlooksCompositeReferences) }
             .flatMap { reference in
                 try Row.fetchAll(
@@ -458,13 +447,9 @@ package struct ForeignKeyCheck {
                     arguments: arguments
                 ).map {
                     BrokenReference(
-                        table: table.name,
-                        key: try $0.value("key"),
-                        column: reference.columns[0],
-                        parent: reference.parent,
-                        parentKey: try $0.value("parent_key"),
-                        isToKey: schema.byName[reference.parent]?.key == reference.parentColumns
-                    )
+                        table: table.name, key: try $0.value("key"), column: reference.columns[0],
+                        parent: reference.parent, parentKey: try $0.value("parent_key"),
+                        isToKey: schema.byName[reference.parent]?.key == reference.parentColumns)
                 }
             }
     }

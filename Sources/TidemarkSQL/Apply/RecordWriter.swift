@@ -107,12 +107,9 @@ package struct RecordWriter {
     }
 
     /// Updates the staged records that exist; a creation gives columns that it leaves out their defaults.
-    private func update(
-        _ table: SyncedTable,
-        ord: Int,
-        expected: Int,
-        operation: TidemarkCore.Operation = .update
-    ) throws -> Int {
+    private func update(_ table: SyncedTable, ord: Int, expected: Int, operation: TidemarkCore.Operation = .update)
+        throws -> Int
+    {
         let adding = operation == .update ? try Delta.columns(of: table.name, in: ord, db) : []
         let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord, adding: adding)
         let columns = table.valueColumns.filter {
@@ -163,13 +160,9 @@ struct StagedPivot {
     private let total: Int
     private let adding: Set<String>
 
-    init(
-        _ db: Database,
-        table: SyncedTable,
-        operation: TidemarkCore.Operation,
-        ord: Int,
-        adding: Set<String> = []
-    ) throws {
+    init(_ db: Database, table: SyncedTable, operation: TidemarkCore.Operation, ord: Int, adding: Set<String> = [])
+        throws
+    {
         let filter = """
             staged.ord = ?1 AND staged.tbl = \(SQLText.literal(table.name)) \
             AND staged.operation = '\(operation.rawValue)'
@@ -187,8 +180,7 @@ struct StagedPivot {
             arguments: [ord]
         )
         recordCounts = try Dictionary(
-            uniqueKeysWithValues: rows.map { try ($0.value("col") as String, $0.value("records") as Int) }
-        )
+            uniqueKeysWithValues: rows.map { try ($0.value("col") as String, $0.value("records") as Int) })
         total = recordCounts[table.key.first ?? ""] ?? 0
         self.table = table
         self.adding = adding

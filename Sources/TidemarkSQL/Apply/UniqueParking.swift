@@ -19,12 +19,7 @@ struct UniqueParking {
     /// The lowest placeholder of integer columns, -2^62.
     private static let integerPlaceholderMin: Int64 = -(1 << 62)
 
-    init(
-        _ db: Database,
-        table: SyncedTable,
-        in schema: SyncSchema,
-        adding: Set<String> = []
-    ) {
+    init(_ db: Database, table: SyncedTable, in schema: SyncSchema, adding: Set<String> = []) {
         self.db = db
         self.table = table
         self.adding = adding
@@ -67,11 +62,9 @@ struct UniqueParking {
     /// The condition that a staged record takes a unique value of a row; always true where it is hard to tell.
     ///
     /// A record that takes a row's values differs from the row in a column that it changes.
-    private func taken(
-        _ columns: [SyncedTable.Column],
-        by ord: Int,
-        counts: [TidemarkCore.Operation: Int]
-    ) throws -> String {
+    private func taken(_ columns: [SyncedTable.Column], by ord: Int, counts: [TidemarkCore.Operation: Int]) throws
+        -> String
+    {
         let hasOwnCollation = ([table.sql] + table.indexSQL).contains { SQLText.hasKeyword("COLLATE", in: $0) }
         let hasSums = table.uniques.contains { !adding.isDisjoint(with: $0) }
         guard !table.hasComputedUniques, !hasOwnCollation, !hasSums else { return "1" }
@@ -118,11 +111,8 @@ struct UniqueParking {
     ///
     /// Then computed values are not parked, so only a swap of computed values fails.
     private func park(
-        _ columns: [SyncedTable.Column],
-        orElse fallback: [SyncedTable.Column],
-        where condition: String,
-        operation: TidemarkCore.Operation,
-        ord: Int
+        _ columns: [SyncedTable.Column], orElse fallback: [SyncedTable.Column], where condition: String,
+        operation: TidemarkCore.Operation, ord: Int
     ) throws {
         do { try park(columns, where: condition, operation: operation, ord: ord) } catch let error as DatabaseError
             where table.hasComputedUniques && Self.isPlaceholderRejection(error)
@@ -144,10 +134,7 @@ struct UniqueParking {
     }
 
     private func park(
-        _ columns: [SyncedTable.Column],
-        where condition: String,
-        operation: TidemarkCore.Operation,
-        ord: Int
+        _ columns: [SyncedTable.Column], where condition: String, operation: TidemarkCore.Operation, ord: Int
     ) throws {
         let pivot = try StagedPivot(db, table: table, operation: operation, ord: ord)
         let name = SQLText.name(table.name)

@@ -72,9 +72,7 @@ package enum CaptureTables {
 
         init(_ db: Database) throws {
             let rows = try Row.fetchAll(
-                db,
-                sql: "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE type IN ('trigger', 'index')"
-            )
+                db, sql: "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE type IN ('trigger', 'index')")
             var triggers: [String: String] = [:]
             for row in rows {
                 let name: String = try row.value("name")
@@ -99,8 +97,7 @@ package enum CaptureTables {
         let triggers = try Row.fetchAll(db, sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'")
         let tableByTrigger = try Dictionary(
             triggers.map { try ($0.value("name") as String, $0.value("tbl_name") as String) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            uniquingKeysWith: { first, _ in first })
         return schema.tables.filter {
             names.contains(shadow($0)) && tableByTrigger["tidemark_after_update_\($0.name)"] != $0.name
         }.map(\.name)
@@ -148,19 +145,13 @@ package enum CaptureTables {
         }
         let key = CaptureTriggers.UniqueIndex(columns: table.key.map { ($0, "BINARY") }, isPartial: false)
         return CaptureTriggers(
-            table: table,
-            uniqueIndexes: indexes.filter { !isKey($0) },
-            key: table.keyKind == .integer ? key : indexes.first(where: isKey) ?? key,
-            guardsNewIds: guardsNewIds
-        )
+            table: table, uniqueIndexes: indexes.filter { !isKey($0) },
+            key: table.keyKind == .integer ? key : indexes.first(where: isKey) ?? key, guardsNewIds: guardsNewIds)
     }
 
     /// Creates the indexes for looking up copied rows, and drops all others.
     private static func installIndexes(
-        _ capture: CaptureTriggers,
-        of table: SyncedTable,
-        over present: Present,
-        in db: Database
+        _ capture: CaptureTriggers, of table: SyncedTable, over present: Present, in db: Database
     ) throws {
         let notes = evicted(table)
         let statements = capture.noteIndexes.enumerated().map { number, columns in
@@ -192,13 +183,11 @@ package enum CaptureTables {
     @discardableResult static func captureLeftoverEvictions(of tables: [SyncedTable], in db: Database) throws -> Bool {
         let notes = tables.map { "EXISTS (SELECT 1 FROM \(SQLText.name(evicted($0))))" }
         let hasAny = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT \((["false"] + notes).joined(separator: " OR "))")
-        )
+            db.cachedStatement(sql: "SELECT \((["false"] + notes).joined(separator: " OR "))"))
         guard hasAny == true else { return false }
         for table in tables {
             let hasNotes = try Bool.fetchOne(
-                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))")
-            )
+                db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(SQLText.name(evicted(table))))"))
             guard hasNotes == true else { continue }
             try db.execute(sql: triggers(of: table, in: db).captureAllEvicted)
             try db.execute(sql: "DELETE FROM \(SQLText.name(evicted(table)))")
@@ -228,10 +217,8 @@ package enum CaptureTables {
     /// Reads the unique indexes of a table, except those on expressions only.
     private static func uniqueIndexes(of table: SyncedTable, in db: Database) throws -> [CaptureTriggers.UniqueIndex] {
         let indexes = try Row.fetchAll(
-            db,
-            sql: "SELECT name, partial FROM pragma_index_list(?) WHERE \"unique\" ORDER BY name",
-            arguments: [table.name]
-        )
+            db, sql: "SELECT name, partial FROM pragma_index_list(?) WHERE \"unique\" ORDER BY name",
+            arguments: [table.name])
         return try indexes.compactMap { index in
             let columns = try Row.fetchAll(
                 db,
@@ -306,11 +293,7 @@ package enum CaptureTables {
     ///
     /// `mapping` is a table with a row for each key.
     package static func renumber(
-        _ table: SyncedTable,
-        by mapping: String,
-        from former: String,
-        to new: String,
-        since first: Int64 = .min,
+        _ table: SyncedTable, by mapping: String, from former: String, to new: String, since first: Int64 = .min,
         in db: Database
     ) throws {
         for side in ["old_", "new_"] {
@@ -468,8 +451,7 @@ package struct CapturedEffects {
         var repeated: Set<Int> = []
         let count = table.key.count
         try RowValues.read(
-            "SELECT kind, \(columns.joined(separator: ", ")) FROM \(SQLText.name(CaptureTables.shadow(table)))",
-            in: db
+            "SELECT kind, \(columns.joined(separator: ", ")) FROM \(SQLText.name(CaptureTables.shadow(table)))", in: db
         ) { values in
             let old = values[0] == .text("insert") ? nil : Value.key(ofParts: Array(values[1...count]))
             let new = values[0] == .text("delete") ? nil : Value.key(ofParts: Array(values[(count + 1)...]))

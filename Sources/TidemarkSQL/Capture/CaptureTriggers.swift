@@ -30,17 +30,13 @@ struct CaptureTriggers {
     var all: [Trigger] {
         var triggers = [
             trigger(
-                "before_insert",
-                "BEFORE INSERT",
-                when: "EXISTS (SELECT 1 \(evictable(changed: false)))",
-                body: rememberEvictable(changed: false)
-            ),
+                "before_insert", "BEFORE INSERT", when: "EXISTS (SELECT 1 \(evictable(changed: false)))",
+                body: rememberEvictable(changed: false)),
             trigger(
-                "before_update",
-                "BEFORE UPDATE",
+                "before_update", "BEFORE UPDATE",
                 when: "(\(keyOrUniqueChanges)) AND EXISTS (SELECT 1 \(evictable(changed: true)))",
-                body: rememberEvictable(changed: true)
-            ), trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
+                body: rememberEvictable(changed: true)),
+            trigger("after_insert", "AFTER INSERT", body: keyGuard + capture("insert")),
             trigger("after_update", "AFTER UPDATE", body: capture("update")),
             trigger("after_delete", "AFTER DELETE", body: capture("delete")),
         ]
@@ -48,24 +44,17 @@ struct CaptureTriggers {
             triggers += [
                 trigger("evicted_insert", "AFTER INSERT", when: hasNotes, body: captureEvicted()),
                 trigger(
-                    "evicted_update",
-                    "AFTER UPDATE",
-                    when: hasNotes,
-                    body: captureEvicted { matchesNote(key, alias: "\($0).", row: "OLD") } + updateNote
-                ),
+                    "evicted_update", "AFTER UPDATE", when: hasNotes,
+                    body: captureEvicted { matchesNote(key, alias: "\($0).", row: "OLD") } + updateNote),
                 trigger(
-                    "evicted_delete",
-                    "AFTER DELETE",
-                    when: hasNotes,
-                    body: "DELETE FROM \(evicted) WHERE \(matchesNote(key, alias: "", row: "OLD"));\n"
-                ),
+                    "evicted_delete", "AFTER DELETE", when: hasNotes,
+                    body: "DELETE FROM \(evicted) WHERE \(matchesNote(key, alias: "", row: "OLD"));\n"),
             ]
         }
         if !keyGuard.isEmpty {
             let changes = table.key.map(SQLText.name).map { "NEW.\($0) IS NOT OLD.\($0)" }
             triggers.append(
-                trigger("guard_key", "AFTER UPDATE", when: changes.joined(separator: " OR "), body: keyGuard)
-            )
+                trigger("guard_key", "AFTER UPDATE", when: changes.joined(separator: " OR "), body: keyGuard))
         }
         if isNoted { triggers.append(noteNamedID) }
         return triggers

@@ -12,24 +12,16 @@ enum KeyIndex {
         guard table.traits?.key != nil else { return }
         if table.hasRowidKey { return try installRowidIndex(table, in: db) }
         let names = try String.fetchAll(
-            db,
-            sql: "SELECT name FROM pragma_index_list(?) WHERE \"unique\" AND NOT partial",
-            arguments: [table.name]
-        )
+            db, sql: "SELECT name FROM pragma_index_list(?) WHERE \"unique\" AND NOT partial", arguments: [table.name])
         let hasIndex = try names.contains {
             let parts = try Row.fetchAll(
-                db,
-                sql: "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key",
-                arguments: [$0]
-            )
+                db, sql: "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key", arguments: [$0])
             let columns: [String?] = try parts.map { try $0.value("name") }
             return try Set(columns) == Set(table.key) && parts.allSatisfy { try $0.value("coll") == "BINARY" }
         }
         guard !hasIndex else { return }
         let columns = table.key.map { "\(SQLText.name($0)) COLLATE BINARY" }.joined(separator: ", ")
-        try db.execute(
-            sql: "CREATE UNIQUE INDEX \(name("key", table)) ON \(SQLText.name(table.name)) (\(columns))"
-        )
+        try db.execute(sql: "CREATE UNIQUE INDEX \(name("key", table)) ON \(SQLText.name(table.name)) (\(columns))")
     }
 
     private static func installRowidIndex(_ table: SyncedTable, in db: Database) throws {

@@ -103,9 +103,7 @@ package enum ReduceCapture {
         -> [String: String?]
     {
         let captured = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"),
-            arguments: [CaptureTables.shadow(table)]
-        )
+            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"), arguments: [CaptureTables.shadow(table)])
         guard table.key.allSatisfy({ captured.contains("old_\($0)") }) else { return [:] }
         let columns = table.valueColumns.map(\.name).filter { captured.contains("old_\($0)") }
         let rows = try Row.fetchAll(
@@ -213,8 +211,7 @@ package enum ReduceCapture {
     private static func keyChangeCondition(_ table: SyncedTable) -> String {
         guard table.keyKind == .general else {
             return table.key.map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }.joined(
-                separator: " OR "
-            )
+                separator: " OR ")
         }
         return "\(RowJSON.key(table, prefix: "old_")) <> \(RowJSON.key(table, prefix: "new_"))"
     }

@@ -16,12 +16,9 @@ import TidemarkCore
 enum FingerprintFunctions {
     static func register(on db: Database) throws {
         try SQLFunctions.add(
-            "tidemark_fingerprint",
-            count: 4,
-            to: db,
+            "tidemark_fingerprint", count: 4, to: db,
             step: { context, _, values in FingerprintFunctions.step(context, values) },
-            finish: { context in FingerprintFunctions.finish(context) }
-        )
+            finish: { context in FingerprintFunctions.finish(context) })
         try SQLFunctions.add("tidemark_sorted", count: 1, to: db) { context, _, values in
             FingerprintFunctions.sortMembers(context, values)
         }
@@ -38,8 +35,7 @@ enum FingerprintFunctions {
         // SQLite zeroes the memory at first, which is the fingerprint of no rows.
         guard
             let sum = sqlite3_aggregate_context(context, Int32(MemoryLayout<Fingerprint>.size))?.assumingMemoryBound(
-                to: Fingerprint.self
-            )
+                to: Fingerprint.self)
         else { return sqlite3_result_error_nomem(context) }
         var buffer: [UInt8] = []
         if let hash = hash(values, row: 2, &buffer) { sum.pointee = sum.pointee - hash }
@@ -70,8 +66,7 @@ enum FingerprintFunctions {
         SHA256.hash(data: bytes).withUnsafeBytes {
             Fingerprint(
                 high: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
-                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
-            )
+                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
         }
     }
 

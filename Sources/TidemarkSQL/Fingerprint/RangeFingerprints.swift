@@ -76,8 +76,7 @@ package struct RangeFingerprints {
             )
             for row in rows {
                 try bounds[row.value("ord"), default: []].append(
-                    table.keyKind == .integer ? .integer(row.value("low")) : .json(row.value("low"))
-                )
+                    table.keyKind == .integer ? .integer(row.value("low")) : .json(row.value("low")))
             }
         }
         let parts = ranges.enumerated().flatMap { index, range -> [KeyRange] in

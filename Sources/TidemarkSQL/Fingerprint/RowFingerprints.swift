@@ -20,19 +20,14 @@ package struct RowFingerprints {
     /// Computes the fingerprint of all rows of a table.
     package func rows(of table: SyncedTable) throws -> Fingerprint {
         try sum(
-            table,
-            key: RowJSON.key(table, alias: "table_row."),
-            after: RowJSON.image(table, prefix: "table_row."),
-            from: "main.\(SQLText.name(table.name)) AS table_row"
-        )
+            table, key: RowJSON.key(table, alias: "table_row."), after: RowJSON.image(table, prefix: "table_row."),
+            from: "main.\(SQLText.name(table.name)) AS table_row")
     }
 
     /// Computes the fingerprint of the current rows with the keys of a staged change set.
     package func records(stagedAs ord: Int) throws -> Fingerprint {
         let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"),
-            arguments: [ord]
-        )
+            db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_staged WHERE ord = ?"), arguments: [ord])
         return try schema.tables.filter { names.contains($0.name) }.map { table in
             try sum(
                 table,
@@ -64,11 +59,8 @@ package struct RowFingerprints {
         let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_confirmed"))
         return try schema.tables.filter { names.contains($0.name) }.map { table in
             try difference(
-                table,
-                list: "temp.tidemark_confirmed",
-                oldImage: "was",
-                newImageCase: "WHEN listed.waits THEN tidemark_sorted(listed.became)"
-            )
+                table, list: "temp.tidemark_confirmed", oldImage: "was",
+                newImageCase: "WHEN listed.waits THEN tidemark_sorted(listed.became)")
         }.reduce(.none, +)
     }
 
@@ -100,11 +92,7 @@ package struct RowFingerprints {
     }
 
     private func sum(
-        _ table: SyncedTable,
-        key: String,
-        before: String = "NULL",
-        after: String,
-        from source: String,
+        _ table: SyncedTable, key: String, before: String = "NULL", after: String, from source: String,
         arguments: StatementArguments = []
     ) throws -> Fingerprint {
         let hex = try String.fetchOne(

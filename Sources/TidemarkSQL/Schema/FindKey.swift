@@ -36,17 +36,12 @@ struct FindKey {
     /// are NOT NULL, and it compares by bytes.
     private func uniqueColumns() throws -> [String]? {
         let indexes = try String.fetchAll(
-            db,
-            sql: "SELECT name FROM pragma_index_list(?) WHERE \"unique\" AND NOT partial ORDER BY name",
-            arguments: [table]
-        )
+            db, sql: "SELECT name FROM pragma_index_list(?) WHERE \"unique\" AND NOT partial ORDER BY name",
+            arguments: [table])
         let required = Set(columns.filter(\.isNotNull).map(\.name))
         let candidates = try indexes.compactMap { index -> [String]? in
             let parts = try Row.fetchAll(
-                db,
-                sql: "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno",
-                arguments: [index]
-            )
+                db, sql: "SELECT name, coll FROM pragma_index_xinfo(?) WHERE key ORDER BY seqno", arguments: [index])
             let names: [String] = try parts.compactMap { try $0.value("coll") == "BINARY" ? $0.value("name") : nil }
             return names.count == parts.count && required.isSuperset(of: names) ? names : nil
         }

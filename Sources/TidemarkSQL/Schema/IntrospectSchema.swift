@@ -48,12 +48,7 @@ package struct SchemaIntrospection {
                 skippedTables.append(name)
             } else if !excluding.contains(name) {
                 let table = try Self.table(
-                    name,
-                    sql: row.value("sql"),
-                    traits: traits[name] ?? TableTraits(),
-                    catalog: catalog,
-                    in: db
-                )
+                    name, sql: row.value("sql"), traits: traits[name] ?? TableTraits(), catalog: catalog, in: db)
                 tables.append(table)
             }
         }
@@ -109,24 +104,17 @@ package struct SchemaIntrospection {
         }
     }
 
-    private static func table(
-        _ name: String,
-        sql: String,
-        traits: TableTraits,
-        catalog: FileCatalog,
-        in db: Database
-    ) throws -> SyncedTable {
+    private static func table(_ name: String, sql: String, traits: TableTraits, catalog: FileCatalog, in db: Database)
+        throws -> SyncedTable
+    {
         let info = try Row.fetchAll(db, sql: "SELECT * FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
         let primaryKey: [String] = try info.filter { try $0.value("pk") as Int > 0 }.sorted {
             try ($0.value("pk") as Int) < $1.value("pk")
         }.map { try $0.value("name") }
         var columns = try info.filter { try $0.value("hidden") == 0 }.map {
             SyncedTable.Column(
-                name: try $0.value("name"),
-                type: try $0.value("type"),
-                isNotNull: try $0.value("notnull"),
-                defaultSQL: try $0.value("dflt_value")
-            )
+                name: try $0.value("name"), type: try $0.value("type"), isNotNull: try $0.value("notnull"),
+                defaultSQL: try $0.value("dflt_value"))
         }
         let allNames = Set(try info.map { try ($0.value("name") as String).lowercased() })
         let finder = FindKey(db: db, table: name, columns: columns, allNames: allNames)
@@ -156,19 +144,12 @@ package struct SchemaIntrospection {
         var traits = traits
         traits.key = primaryKey.isEmpty && !key.isEmpty ? key : nil
         return SyncedTable(
-            name: name,
-            columns: columns,
-            key: key,
+            name: name, columns: columns, key: key,
             keyKind: isOwnId ? .integer : key.count == 1 && hasTextAffinity(keyType) ? .text : .general,
             isAutoincrement: isOwnId && !isRowid && SQLText.hasKeyword("AUTOINCREMENT", in: sql),
-            references: references,
-            uniques: uniques,
-            hasComputedUniques: try hasComputedUniques(name, in: db),
-            partiallyUnique: try partiallyUnique(columns.map(\.name), of: name, in: db),
-            sql: sql,
-            indexSQL: catalog.indexSQL[name] ?? [],
-            traits: traits.isEmpty ? nil : traits
-        )
+            references: references, uniques: uniques, hasComputedUniques: try hasComputedUniques(name, in: db),
+            partiallyUnique: try partiallyUnique(columns.map(\.name), of: name, in: db), sql: sql,
+            indexSQL: catalog.indexSQL[name] ?? [], traits: traits.isEmpty ? nil : traits)
     }
 
     private static func partiallyUnique(_ columns: [String], of table: String, in db: Database) throws -> [String]? {
@@ -204,10 +185,7 @@ package struct SchemaIntrospection {
     /// Returns the columns of an index, without expressions.
     private static func indexColumns(_ index: String, in db: Database) throws -> [String] {
         try String.fetchAll(
-            db,
-            sql: "SELECT name FROM pragma_index_info(?) WHERE name IS NOT NULL ORDER BY seqno",
-            arguments: [index]
-        )
+            db, sql: "SELECT name FROM pragma_index_info(?) WHERE name IS NOT NULL ORDER BY seqno", arguments: [index])
     }
 
     /// What describes all tables of a file, read once for all of them.
@@ -237,19 +215,13 @@ package struct SchemaIntrospection {
         -> [SyncedTable.Reference]
     {
         let rows = try Row.fetchAll(
-            db,
-            sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq",
-            arguments: [table]
-        )
+            db, sql: "SELECT * FROM pragma_foreign_key_list(?) ORDER BY id, seq", arguments: [table])
         return try Dictionary(grouping: rows) { try $0.value("id") as Int }.sorted { $0.key < $1.key }.map {
             let parts = $0.value
             let parent: String = try parts[0].value("table")
             let namedColumns: [String] = try parts.compactMap { try $0.value("to") }
             let keyColumns = try String.fetchAll(
-                db,
-                sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk",
-                arguments: [parent]
-            )
+                db, sql: "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", arguments: [parent])
             return SyncedTable.Reference(
                 columns: try parts.map { try $0.value("from") },
                 // SQLite compares table names without case; a reference keeps the spelling of CREATE TABLE.

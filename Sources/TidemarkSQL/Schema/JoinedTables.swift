@@ -63,11 +63,8 @@ package struct JoinedTables {
 
     private static func refused(_ reason: String, place: TidemarkError.Place) -> TidemarkError {
         TidemarkError(
-            .unsyncableSchema,
-            "A device cannot make these tables: \(reason)",
-            fix: "Change the statement, or leave its table local with --exclude.",
-            place: place
-        )
+            .unsyncableSchema, "A device cannot make these tables: \(reason)",
+            fix: "Change the statement, or leave its table local with --exclude.", place: place)
     }
 
     /// Returns why SQLite cannot check the references of a table; nil if it can.
@@ -86,10 +83,7 @@ package struct JoinedTables {
                     refers to columns of \(reference.parent) by which SQLite cannot find a parent (\(message)): they \
                     need a unique index without a condition, in the columns' own collations
                     """,
-                cure: try SchemaIntrospection.uniqueIndex(
-                    reference,
-                    besides: SchemaIntrospection.namesInUse(db)
-                )
+                cure: try SchemaIntrospection.uniqueIndex(reference, besides: SchemaIntrospection.namesInUse(db))
             )
         }
     }

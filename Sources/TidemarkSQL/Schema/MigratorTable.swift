@@ -14,9 +14,7 @@ package enum MigratorTable {
         guard try Bool.fetchOne(db.cachedStatement(sql: exists)) == true else { return [] }
         return try String.fetchAll(
             db.cachedStatement(
-                sql: "SELECT identifier FROM main.\(name) WHERE typeof(identifier) = 'text' ORDER BY identifier"
-            )
-        )
+                sql: "SELECT identifier FROM main.\(name) WHERE typeof(identifier) = 'text' ORDER BY identifier"))
     }
 
     /// Notes migrations that a file's tables have had.

@@ -51,9 +51,7 @@ package struct ObjectTrial {
     ///   - permits: Whether a statement may call a function that is not SQLite's own, or that is dangerous.
     /// - Throws: `DatabaseError` if the scratch database cannot be made or read; what `permits` throws.
     package init(
-        _ objects: [FileObjects.Object],
-        beside tables: [FileObjects.Object],
-        synced: Set<String>,
+        _ objects: [FileObjects.Object], beside tables: [FileObjects.Object], synced: Set<String>,
         permitting permits: @escaping (_ function: String) throws -> Bool = { _ in true }
     ) throws {
         self.permits = permits
@@ -86,10 +84,8 @@ package struct ObjectTrial {
         guard object.kind == .trigger else { return }
         let (target, isShadow) = try scratch.read { db in
             let target = try String.fetchOne(
-                db,
-                sql: "SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = ?",
-                arguments: [object.name]
-            )
+                db, sql: "SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name = ?",
+                arguments: [object.name])
             return (target ?? "", try !ShadowTriggers.problems(in: db).isEmpty)
         }
         targets[object.name] = target
@@ -179,11 +175,8 @@ package struct ObjectTrial {
         }
         for (name, target) in targets {
             effects[name] = Effects(
-                target: target,
-                written: written[name, default: []],
-                writesSynced: writers.contains(name),
-                unknownFunctions: scratch.unknownCalls[name, default: []]
-            )
+                target: target, written: written[name, default: []], writesSynced: writers.contains(name),
+                unknownFunctions: scratch.unknownCalls[name, default: []])
         }
     }
 }

@@ -13,10 +13,8 @@ extension SchemaIntrospection {
     ///
     /// - Throws: ``TidemarkCore/UnsyncableSchema`` with all problems and their cures.
     package func makeSchema(
-        policies: [String: ConflictPolicy] = [:],
-        history: SchemaHistory = SchemaHistory(),
-        objects: FileObjects = FileObjects(),
-        limits: Limits = .standard
+        policies: [String: ConflictPolicy] = [:], history: SchemaHistory = SchemaHistory(),
+        objects: FileObjects = FileObjects(), limits: Limits = .standard
     ) throws -> SyncSchema {
         let names = Set(tables.map(\.name))
         // The cures work in this order: after a rename, the other cures would not find the table.
@@ -37,8 +35,7 @@ extension SchemaIntrospection {
                 reason: isDeclared
                     ? "lacks columns of the key that was declared for it"
                     : "has no primary key, and its columns have all names of the rowid",
-                cure: "-- name the columns that identify a row: --key \(table.name)=COLUMN,COLUMN"
-            )
+                cure: "-- name the columns that identify a row: --key \(table.name)=COLUMN,COLUMN")
         ]
     }
 
@@ -87,8 +84,7 @@ extension SchemaIntrospection {
             SchemaProblem(
                 table: table.name,
                 reason: "has \(table.columns.count) columns; at most \(limits.columnsPerTableMax) sync",
-                cure: "-- move some columns to a second table with the same primary key"
-            )
+                cure: "-- move some columns to a second table with the same primary key")
         ]
     }
 
@@ -100,18 +96,14 @@ extension SchemaIntrospection {
             guard !isMatched else { return nil }
             guard names.contains(reference.parent) else {
                 return SchemaProblem(
-                    table: table.name,
-                    column: reference.columns.first,
+                    table: table.name, column: reference.columns.first,
                     reason: "refers to \(reference.parent), which is not a synced table",
-                    cure: "-- create \(reference.parent), sync it too, or exclude \(table.name) with --exclude"
-                )
+                    cure: "-- create \(reference.parent), sync it too, or exclude \(table.name) with --exclude")
             }
             return SchemaProblem(
-                table: table.name,
-                column: reference.columns.first,
+                table: table.name, column: reference.columns.first,
                 reason: "refers to columns of \(reference.parent) that are not its key and not unique",
-                cure: Self.uniqueIndex(reference, besides: objectNames)
-            )
+                cure: Self.uniqueIndex(reference, besides: objectNames))
         }
     }
 

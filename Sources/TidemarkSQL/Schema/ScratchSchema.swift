@@ -74,11 +74,7 @@ package final class ScratchSchema {
     /// The statements that insert, update and delete a row of a table or view, for ``compile(_:)``.
     package func writes(to table: String) throws -> [String] {
         let columns = try read { db in
-            try String.fetchAll(
-                db,
-                sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0",
-                arguments: [table]
-            )
+            try String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?) WHERE hidden = 0", arguments: [table])
         }
         return Self.writes(to: table, columns)
     }
@@ -134,16 +130,8 @@ package final class ScratchSchema {
                 guard unknownFunctions.insert(name.lowercased()).inserted else { return problem }
                 let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS
                 sqlite3_create_function_v2(
-                    db.sqliteConnection,
-                    name,
-                    -1,
-                    flags,
-                    nil,
-                    { context, _, _ in sqlite3_result_null(context) },
-                    nil,
-                    nil,
-                    nil
-                )
+                    db.sqliteConnection, name, -1, flags, nil, { context, _, _ in sqlite3_result_null(context) }, nil,
+                    nil, nil)
             }
             return "it calls too many functions of the program's own"
         }
@@ -182,10 +170,8 @@ private final class UnknownCollations {
     var names: Set<String> = []
 
     func attach(to connection: OpaquePointer?) {
-        sqlite3_collation_needed(
-            connection,
-            Unmanaged.passUnretained(self).toOpaque()
-        ) { context, connection, _, name in
+        sqlite3_collation_needed(connection, Unmanaged.passUnretained(self).toOpaque()) {
+            context, connection, _, name in
             guard let context, let name else { return }
             let unknown = Unmanaged<UnknownCollations>.fromOpaque(context).takeUnretainedValue()
             unknown.names.insert(String(cString: name))

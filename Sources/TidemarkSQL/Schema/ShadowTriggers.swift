@@ -43,9 +43,7 @@ package enum ShadowTriggers {
         ).map { try (trigger: $0.value("name") as String, table: $0.value("tbl_name") as String) }
         guard !candidates.isEmpty else { return [] }
         let shadows = try String.fetchSet(
-            db,
-            sql: "SELECT lower(name) FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'"
-        )
+            db, sql: "SELECT lower(name) FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow'")
         return candidates.filter { shadows.contains($0.table.lowercased()) }
     }
 }

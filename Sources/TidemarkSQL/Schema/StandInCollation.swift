@@ -12,9 +12,7 @@ package enum StandInCollation: String, CaseIterable, Sendable {
     /// Adds the collation to a connection under another name.
     func register(as name: UnsafePointer<CChar>, on connection: OpaquePointer?) {
         let compare:
-            @convention(c) (
-                UnsafeMutableRawPointer?, Int32, UnsafeRawPointer?, Int32, UnsafeRawPointer?
-            ) -> Int32
+            @convention(c) (UnsafeMutableRawPointer?, Int32, UnsafeRawPointer?, Int32, UnsafeRawPointer?) -> Int32
         switch self {
         case .binary:
             compare = { _, count, left, other, right in order(text(count, of: left), text(other, of: right)) { $0 } }

@@ -54,10 +54,8 @@ final class StatementWatch {
                 let watch = Unmanaged<StatementWatch>.fromOpaque(context).takeUnretainedValue()
                 if case .open = watch.mode { return SQLITE_OK }
                 let event = Event(
-                    action: action,
-                    first: first.map { String(cString: $0) } ?? "",
-                    second: second.map { String(cString: $0) } ?? "",
-                    trigger: trigger.map { String(cString: $0) } ?? ""
+                    action: action, first: first.map { String(cString: $0) } ?? "",
+                    second: second.map { String(cString: $0) } ?? "", trigger: trigger.map { String(cString: $0) } ?? ""
                 )
                 return watch.permits(event) ? SQLITE_OK : SQLITE_DENY
             },

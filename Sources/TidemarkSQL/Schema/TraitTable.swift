@@ -23,10 +23,7 @@ package enum TraitTable {
         let rows = try Row.fetchAll(db, sql: "SELECT tbl, key, lowest, zero FROM tidemark_trait")
         return try rows.reduce(into: [:]) {
             try $0[$1.value("tbl")] = TableTraits(
-                key: names($1.value("key")),
-                lowestID: $1.value("lowest"),
-                zeroReferences: names($1.value("zero"))
-            )
+                key: names($1.value("key")), lowestID: $1.value("lowest"), zeroReferences: names($1.value("zero")))
         }
     }
 
@@ -46,8 +43,7 @@ package enum TraitTable {
             guard !traits.isEmpty else { continue }
             try db.execute(
                 sql: "INSERT INTO tidemark_trait (tbl, key, lowest, zero) VALUES (?, ?, ?, ?)",
-                arguments: [table, text(traits.key), traits.lowestID, text(traits.zeroReferences)]
-            )
+                arguments: [table, text(traits.key), traits.lowestID, text(traits.zeroReferences)])
         }
     }
 

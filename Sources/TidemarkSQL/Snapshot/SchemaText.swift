@@ -37,18 +37,11 @@ package enum SchemaText {
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         let tables = schema.tables.map {
             Table(
-                name: $0.name,
-                sql: $0.sql,
-                indexes: $0.indexSQL,
-                policy: schema.policy(of: $0.name).rawValue,
-                columnPolicies: columnPolicies(of: $0.name, in: schema),
-                key: $0.traits?.key,
-                lowestID: $0.traits?.lowestID,
-                zeroReferences: $0.traits?.zeroReferences,
-                added: schema.history.fills[$0.name],
-                renamed: schema.history.renames[$0.name],
-                dropped: schema.history.droppedColumns[$0.name]
-            )
+                name: $0.name, sql: $0.sql, indexes: $0.indexSQL, policy: schema.policy(of: $0.name).rawValue,
+                columnPolicies: columnPolicies(of: $0.name, in: schema), key: $0.traits?.key,
+                lowestID: $0.traits?.lowestID, zeroReferences: $0.traits?.zeroReferences,
+                added: schema.history.fills[$0.name], renamed: schema.history.renames[$0.name],
+                dropped: schema.history.droppedColumns[$0.name])
         }
         let droppedTables = schema.history.droppedTables.map { Table(dropped: $0) }
         let rest = Table(dropped: "", file: schema.objects)
@@ -75,10 +68,8 @@ package enum SchemaText {
         let tables: [Table]
         do { tables = try JSONDecoder().decode([Table].self, from: Data(json.utf8)) } catch {
             throw TidemarkError(
-                .invalidResponse,
-                "The schema that the server sent cannot be read.",
-                fix: "Check the URL and the server's version."
-            )
+                .invalidResponse, "The schema that the server sent cannot be read.",
+                fix: "Check the URL and the server's version.")
         }
         let policies = tables.reduce(into: [String: ConflictPolicy]()) {
             $0[$1.name] = $1.policy == "reject" ? nil : ConflictPolicy(rawValue: $1.policy)
@@ -88,16 +79,12 @@ package enum SchemaText {
         }
         var history = SchemaHistory(
             fills: tables.reduce(into: [:]) { $0[$1.name] = $1.added },
-            renames: tables.reduce(into: [:]) { $0[$1.name] = $1.renamed }
-        )
+            renames: tables.reduce(into: [:]) { $0[$1.name] = $1.renamed })
         history.droppedColumns = tables.reduce(into: [:]) { $0[$1.name] = $1.dropped }
         history.droppedTables = tables.filter { $0.isDropped && !$0.name.isEmpty }.map(\.name)
         let traits = tables.reduce(into: [String: TableTraits]()) {
             $0[$1.name] = TableTraits(
-                key: $1.key,
-                lowestID: TableTraits.lowestID(ofRows: $1.lowestID),
-                zeroReferences: $1.zeroReferences
-            )
+                key: $1.key, lowestID: TableTraits.lowestID(ofRows: $1.lowestID), zeroReferences: $1.zeroReferences)
         }
         let scratch = try ScratchSchema()
         for table in tables where !table.isDropped {
@@ -124,8 +111,7 @@ package enum SchemaText {
         throw TidemarkError(
             .invalidResponse,
             "The schema that the server sent has a statement that creates no \(object.kind.rawValue): \(problem).",
-            fix: "Check the URL; a Tidemark server sends CREATE TABLE and CREATE INDEX only."
-        )
+            fix: "Check the URL; a Tidemark server sends CREATE TABLE and CREATE INDEX only.")
     }
 }
 
@@ -133,18 +119,7 @@ extension SchemaText.Table {
     /// Makes an entry without a table: of a dropped one, or of the other parts of the file.
     fileprivate init(dropped name: String, file: FileObjects? = nil) {
         self.init(
-            name: name,
-            sql: "",
-            indexes: [],
-            policy: "",
-            columnPolicies: nil,
-            key: nil,
-            lowestID: nil,
-            zeroReferences: nil,
-            added: nil,
-            renamed: nil,
-            dropped: [],
-            file: file
-        )
+            name: name, sql: "", indexes: [], policy: "", columnPolicies: nil, key: nil, lowestID: nil,
+            zeroReferences: nil, added: nil, renamed: nil, dropped: [], file: file)
     }
 }

@@ -30,12 +30,7 @@ package enum SnapshotFormat {
 
         /// Creates a header.
         package init(
-            zone: String,
-            epoch: String,
-            revision: Int64,
-            schema: String,
-            fingerprint: String?,
-            since: Int64? = nil,
+            zone: String, epoch: String, revision: Int64, schema: String, fingerprint: String?, since: Int64? = nil,
             time: Int64? = nil
         ) {
             self.zone = zone
@@ -51,8 +46,7 @@ package enum SnapshotFormat {
     /// Writes the header into a new snapshot file, the main database of the connection.
     package static func write(_ header: Header, in db: Database) throws {
         try db.execute(
-            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since, time)"
-        )
+            sql: "CREATE TABLE tidemark_snapshot (format, zone, epoch, revision, schema, fingerprint, since, time)")
         try db.execute(
             sql: "INSERT INTO tidemark_snapshot VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             arguments: [
@@ -79,20 +73,12 @@ package enum SnapshotFormat {
             isAbsent(row, "time") || value(row, "time") as Int64? != nil
         else {
             throw TidemarkError(
-                .invalidResponse,
-                "The file is not a Tidemark snapshot of format \(version).",
-                fix: "Check the URL; a server and its devices need versions that know each other."
-            )
+                .invalidResponse, "The file is not a Tidemark snapshot of format \(version).",
+                fix: "Check the URL; a server and its devices need versions that know each other.")
         }
         return Header(
-            zone: zone,
-            epoch: epoch,
-            revision: revision,
-            schema: schema,
-            fingerprint: value(row, "fingerprint"),
-            since: value(row, "since"),
-            time: value(row, "time")
-        )
+            zone: zone, epoch: epoch, revision: revision, schema: schema, fingerprint: value(row, "fingerprint"),
+            since: value(row, "since"), time: value(row, "time"))
     }
 
     /// Returns a value; nil if it has another type or the column does not exist.

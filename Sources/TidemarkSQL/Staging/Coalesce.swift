@@ -95,11 +95,7 @@ package enum StagedImages {
     ///
     /// With `hasDeltas`, attributes may have deltas; images have none.
     package static func stage(
-        _ query: String,
-        arguments: StatementArguments = [],
-        hasDeltas: Bool = false,
-        ord: Int,
-        in db: Database
+        _ query: String, arguments: StatementArguments = [], hasDeltas: Bool = false, ord: Int, in db: Database
     ) throws {
         let arriving = StagedPurpose.arriving.ord
         // With a constant number at first, the statement texts are constant and prepared once.

@@ -7,8 +7,7 @@ extension EngineConnection {
     /// Call this outside a transaction or at its start. On a prepared connection it runs one small query.
     package static func prepare(_ db: Database, schema: SyncSchema) throws {
         let isPrepared = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'")
-        )
+            db.cachedStatement(sql: "SELECT count(*) > 0 FROM temp.sqlite_master WHERE name = 'tidemark_catalog'"))
         if isPrepared != true {
             try widenCaches(of: db)
             try addFunctions(to: db)

@@ -13,10 +13,7 @@ package struct ChangeSetStaging {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     package static func stage(
-        _ body: [UInt8],
-        at place: Int = 0,
-        _ schema: SyncSchema,
-        unknownNames: ChangeSetReader.UnknownNames = .refuse,
+        _ body: [UInt8], at place: Int = 0, _ schema: SyncSchema, unknownNames: ChangeSetReader.UnknownNames = .refuse,
         in db: Database
     ) throws {
         try StagingTables.clear(in: db)
@@ -52,13 +49,9 @@ package struct ChangeSetStaging {
             in: db
         )
         let insertValue = try BoundStatement(
-            "INSERT INTO temp.tidemark_staged_cell (rec, col, value) VALUES (?, ?, ?)",
-            in: db
-        )
+            "INSERT INTO temp.tidemark_staged_cell (rec, col, value) VALUES (?, ?, ?)", in: db)
         let insertDelta = try BoundStatement(
-            "INSERT INTO temp.tidemark_staged_delta (rec, col, delta) VALUES (?, ?, ?)",
-            in: db
-        )
+            "INSERT INTO temp.tidemark_staged_delta (rec, col, delta) VALUES (?, ?, ?)", in: db)
         for record in set.records {
             try insert.run { row in
                 row.bind(ord, at: 1)
@@ -98,9 +91,7 @@ package struct ChangeSetStaging {
         let ord = set.index
         try BoundStatement("INSERT INTO temp.tidemark_staged_set (ord) VALUES (?)", in: db).run { $0.bind(ord, at: 1) }
         let insert = try BoundStatement(
-            "INSERT INTO temp.tidemark_staged_member (ord, name, tbl, type, value) VALUES (?, ?, ?, ?, ?)",
-            in: db
-        )
+            "INSERT INTO temp.tidemark_staged_member (ord, name, tbl, type, value) VALUES (?, ?, ?, ?, ?)", in: db)
         for (name, cell) in set.members {
             let isList = [.array, .object].contains(cell.kind)
             try insert.run { row in

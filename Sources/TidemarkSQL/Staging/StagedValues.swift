@@ -5,11 +5,7 @@ package import TidemarkCore
 package enum StagedValues {
     /// Stages one record as part of change set `ord`.
     package static func stage(
-        table: SyncedTable,
-        key: String,
-        operation: TidemarkCore.Operation,
-        values: [String: DatabaseValue],
-        ord: Int,
+        table: SyncedTable, key: String, operation: TidemarkCore.Operation, values: [String: DatabaseValue], ord: Int,
         in db: Database
     ) throws {
         try db.cachedStatement(
@@ -19,8 +15,7 @@ package enum StagedValues {
         ).execute(arguments: [ord, table.name, key, operation.rawValue])
         let rec = db.lastInsertedRowID
         let insert = try db.cachedStatement(
-            sql: "INSERT INTO temp.tidemark_staged_cell (rec, col, value) VALUES (?, ?, ?)"
-        )
+            sql: "INSERT INTO temp.tidemark_staged_cell (rec, col, value) VALUES (?, ?, ?)")
         for column in table.valueColumns.map(\.name) {
             guard let value = values[column] else { continue }
             try insert.execute(arguments: [rec, column, value])

@@ -24,9 +24,7 @@ package struct RowTexts {
     /// A column's text; empty if the column is NULL.
     package subscript(column: Int32) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(
-            start: sqlite3_column_text(statement, column),
-            count: Int(sqlite3_column_bytes(statement, column))
-        )
+            start: sqlite3_column_text(statement, column), count: Int(sqlite3_column_bytes(statement, column)))
     }
 
     /// Whether a column is NULL.

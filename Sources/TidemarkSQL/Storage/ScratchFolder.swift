@@ -19,11 +19,7 @@ package struct ScratchFolder: Sendable {
         // SQLite would apply a leftover log of another file to the new one.
         let suffix = ["", "-wal", "-journal"].first { FileManager.default.fileExists(atPath: path + $0) }
         if let suffix {
-            throw TidemarkError(
-                .unusableFile,
-                "\(path)\(suffix) exists already.",
-                fix: advice
-            )
+            throw TidemarkError(.unusableFile, "\(path)\(suffix) exists already.", fix: advice)
         }
         Self.removeLeftovers(of: path)
         folder = "\(path).\(id.uuidString.lowercased())"
@@ -90,7 +86,6 @@ package struct ScratchFolder: Sendable {
         return TidemarkError(
             FileManager.default.fileExists(atPath: folder) ? .storageFailed : .unusableFile,
             "Cannot write \(path): \(reason).",
-            fix: "Check that the directory exists and can be written, and that the disk has room."
-        )
+            fix: "Check that the directory exists and can be written, and that the disk has room.")
     }
 }

@@ -16,10 +16,8 @@ extension TidemarkError {
         case .SQLITE_FULL,
             _ where error.extendedResultCode == .SQLITE_IOERR_SHMSIZE:
             self.init(
-                .storageFailed,
-                "The disk of \(file) is full.",
-                fix: "Make room, then try again. Nothing was changed, and unsent changes are kept."
-            )
+                .storageFailed, "The disk of \(file) is full.",
+                fix: "Make room, then try again. Nothing was changed, and unsent changes are kept.")
         case .SQLITE_NOTADB:
             self.init(
                 .fileDamaged,
@@ -40,10 +38,8 @@ extension TidemarkError {
             )
         case .SQLITE_CORRUPT:
             self.init(
-                .fileDamaged,
-                "The content of \(file) is damaged: \(words).",
-                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-            )
+                .fileDamaged, "The content of \(file) is damaged: \(words).",
+                fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
         case .SQLITE_BUSY, .SQLITE_LOCKED:
             self.init(.unavailable, "Another program holds \(file) locked.", fix: "Try again in a moment.")
         case .SQLITE_IOERR, .SQLITE_CANTOPEN, .SQLITE_PROTOCOL, .SQLITE_PERM, .SQLITE_NOLFS:
@@ -79,10 +75,8 @@ extension TidemarkError {
     /// - Returns: The error, `fileDamaged`.
     package static func unreadable(_ what: String, in file: String? = nil) -> TidemarkError {
         TidemarkError(
-            .fileDamaged,
-            "\(what)\(file.map { " in \($0)" } ?? "") cannot be read.",
-            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved."
-        )
+            .fileDamaged, "\(what)\(file.map { " in \($0)" } ?? "") cannot be read.",
+            fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
     }
 
     /// Runs work on a file and translates SQLite's storage errors.

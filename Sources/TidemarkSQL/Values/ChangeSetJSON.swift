@@ -37,11 +37,7 @@ package enum ChangeSetJSON {
     /// `sets` is a FROM clause with rows `p`, whose column `ord` is a change set's number. `sql` is a
     /// query like ``Source/sql`` for one change set.
     package static func parts(
-        _ table: SyncedTable,
-        sql: String,
-        of sets: String,
-        arguments: StatementArguments,
-        in db: Database
+        _ table: SyncedTable, sql: String, of sets: String, arguments: StatementArguments, in db: Database
     ) throws -> [(ord: Int, part: Part)] {
         let lists = lists(of: table).map { "coalesce(\($0), '')" }
         let rows = try Row.fetchAll(
@@ -82,9 +78,7 @@ package enum ChangeSetJSON {
     ///
     /// - Returns: The number of its records.
     @discardableResult package static func render(
-        envelope: [String],
-        _ sources: [Source],
-        in db: Database,
+        envelope: [String], _ sources: [Source], in db: Database,
         take: @escaping (_ number: Int, _ piece: String) throws -> Void
     ) throws -> Int {
         var pieces = TextPieces(take)

@@ -53,8 +53,7 @@ extension CanonicalJSON {
 
     /// Reads the parts of a text, and hands them to `take` with their reader.
     private static func reading<Part>(
-        _ json: String,
-        read: (inout JSONReader) throws(TidemarkError) -> Part,
+        _ json: String, read: (inout JSONReader) throws(TidemarkError) -> Part,
         take: (JSONReader, Part) throws(InvalidValue) -> Void
     ) throws(InvalidValue) {
         try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(InvalidValue) in

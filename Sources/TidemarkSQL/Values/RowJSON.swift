@@ -18,10 +18,7 @@ package enum RowJSON {
     /// `prefix` precedes the quoted name, for instance `t.`, and `side` precedes the name within the
     /// quotes, for instance `old_`. Where the row has a column under another name, `names` has that one.
     package static func object(
-        _ columns: [String],
-        prefix: String = "",
-        side: String = "",
-        names: [String: String] = [:]
+        _ columns: [String], prefix: String = "", side: String = "", names: [String: String] = [:]
     ) -> String {
         call("tidemark_members", columns, size: 60) {
             "\(member($0)), \(prefix)\(SQLText.name(side + (names[$0] ?? $0)))"

@@ -62,25 +62,11 @@ package enum SQLFunctions {
 
     /// Adds a function of `count` arguments or of any number, or an aggregate by its two functions.
     static func add(
-        _ name: String,
-        count: Int32 = -1,
-        to db: Database,
-        function: Function? = nil,
-        step: Function? = nil,
+        _ name: String, count: Int32 = -1, to db: Database, function: Function? = nil, step: Function? = nil,
         finish: (@convention(c) (OpaquePointer?) -> Void)? = nil
     ) throws {
         let flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY
-        let code = sqlite3_create_function_v2(
-            db.sqliteConnection,
-            name,
-            count,
-            flags,
-            nil,
-            function,
-            step,
-            finish,
-            nil
-        )
+        let code = sqlite3_create_function_v2(db.sqliteConnection, name, count, flags, nil, function, step, finish, nil)
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
     }
 

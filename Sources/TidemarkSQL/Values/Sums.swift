@@ -17,12 +17,8 @@ enum Sums {
             Sums.add(values?[0], delta: values?[1], to: context)
         }
         try SQLFunctions.add(
-            "tidemark_sum",
-            count: 1,
-            to: db,
-            step: { context, _, values in Sums.step(context, values?[0]) },
-            finish: { context in Sums.finish(context) }
-        )
+            "tidemark_sum", count: 1, to: db, step: { context, _, values in Sums.step(context, values?[0]) },
+            finish: { context in Sums.finish(context) })
     }
 
     private static func add(_ value: OpaquePointer?, delta: OpaquePointer?, to context: OpaquePointer?) {

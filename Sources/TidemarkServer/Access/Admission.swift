@@ -33,9 +33,7 @@ struct Admission: Sendable {
 
     /// Runs a decision about the request's token, and counts a refusal of it.
     private func decide<Decision>(
-        _ request: Request,
-        _ context: ServerRequestContext,
-        by decision: (_ token: String?) async throws -> Decision
+        _ request: Request, _ context: ServerRequestContext, by decision: (_ token: String?) async throws -> Decision
     ) async throws -> Decision {
         try requireSignIn(request, context)
         do { return try await decision(BearerToken.text(in: request)) } catch {
@@ -45,11 +43,7 @@ struct Admission: Sendable {
     }
 
     /// Admits a sender whose user and rates permit the request, and takes its costs.
-    private func admit(
-        _ request: Request,
-        by caller: Caller,
-        _ context: ServerRequestContext
-    ) throws(TidemarkError) {
+    private func admit(_ request: Request, by caller: Caller, _ context: ServerRequestContext) throws(TidemarkError) {
         try Self.requireUser(of: request, caller)
         if let length = request.announcedLength, length > bodyBytesMax {
             throw BodyReader.tooLarge(bodyBytesMax).error
@@ -68,10 +62,8 @@ struct Admission: Sendable {
             stated.removingPercentEncoding != user.id
         else { return }
         throw TidemarkError(
-            .accountMismatch,
-            "The device's file belongs to another user than the token.",
-            fix: "Sign in as the user of the file, or use another file."
-        )
+            .accountMismatch, "The device's file belongs to another user than the token.",
+            fix: "Sign in as the user of the file, or use another file.")
     }
 
     /// Refuses a request with a token if too many tokens of its address were refused.
@@ -95,10 +87,7 @@ struct Admission: Sendable {
     }
 
     private static func failure(_ context: ServerRequestContext) -> RateLimiter.Cost {
-        RateLimiter.Cost(
-            .failedSignInsPerAddress,
-            of: ClientNetwork.name(of: context.clientAddress)
-        )
+        RateLimiter.Cost(.failedSignInsPerAddress, of: ClientNetwork.name(of: context.clientAddress))
     }
 
     /// Returns a request whose body's bytes count when they arrive, and end with a refusal if they are too many.
@@ -117,11 +106,7 @@ struct Admission: Sendable {
     }
 
     /// What must be free for a request's body: its stated length, or one byte without one; nil without a body.
-    private func upload(
-        of request: Request,
-        by caller: Caller,
-        _ context: ServerRequestContext
-    ) -> RateLimiter.Cost? {
+    private func upload(of request: Request, by caller: Caller, _ context: ServerRequestContext) -> RateLimiter.Cost? {
         let length = request.announcedLength.map(Int64.init) ?? (Self.bodiless.contains(request.method) ? 0 : 1)
         guard length > 0 else { return nil }
         return RateLimiter.Cost(.uploadBytesPerUser, of: user(caller, context), amount: length)

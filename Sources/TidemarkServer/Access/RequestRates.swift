@@ -68,10 +68,8 @@ public final class RequestRates: Sendable {
     private func refusal(_ wait: Int64) -> TidemarkError {
         let seconds = (Double(wait) * (1 + random() * Self.jitterMax) / 1_000).rounded(.up)
         var error = TidemarkError(
-            .rateLimited,
-            "The server has had too many requests of this sender.",
-            fix: "Try again after the seconds of Retry-After; the server's operator can raise the limits."
-        )
+            .rateLimited, "The server has had too many requests of this sender.",
+            fix: "Try again after the seconds of Retry-After; the server's operator can raise the limits.")
         error.retryAfterSeconds = Int(max(1, seconds))
         return error
     }

@@ -47,10 +47,8 @@ struct BodyReader {
     private func refusal(_ error: GzipError) -> Refusal {
         guard case .tooLarge = error else {
             return Refusal(
-                .malformedRequest,
-                "The body cannot be decompressed: \(error).",
-                fix: "Send one whole gzip stream, or leave out Content-Encoding."
-            )
+                .malformedRequest, "The body cannot be decompressed: \(error).",
+                fix: "Send one whole gzip stream, or leave out Content-Encoding.")
         }
         return tooLarge
     }
@@ -59,30 +57,21 @@ struct BodyReader {
 
     /// The refusal of a body of more bytes.
     static func tooLarge(_ bytesMax: Int, fix: String = Self.tooLargeFix) -> Refusal {
-        Refusal(
-            .tooLarge,
-            "The body holds more than \(bytesMax) bytes, counted after decompression.",
-            fix: fix
-        )
+        Refusal(.tooLarge, "The body holds more than \(bytesMax) bytes, counted after decompression.", fix: fix)
     }
 
     private static let tooLargeFix = "Send fewer change sets at a time, or have the server's limit raised."
 
     private var tooSlow: Refusal {
         Refusal(
-            .unavailable,
-            "The body took longer than \(durationMax) to arrive.",
-            fix: "Send fewer change sets at a time, or try again over a faster network."
-        )
+            .unavailable, "The body took longer than \(durationMax) to arrive.",
+            fix: "Send fewer change sets at a time, or try again over a faster network.")
     }
 
     private func unsupported(_ encoding: String) -> Refusal {
         Refusal(
-            .unsupportedEncoding,
-            "The body's Content-Encoding \"\(encoding)\" is not one that this server decodes.",
-            fix: "Compress the body with gzip, or leave out Content-Encoding.",
-            headers: [.acceptEncoding: "gzip"]
-        )
+            .unsupportedEncoding, "The body's Content-Encoding \"\(encoding)\" is not one that this server decodes.",
+            fix: "Compress the body with gzip, or leave out Content-Encoding.", headers: [.acceptEncoding: "gzip"])
     }
 }
 
@@ -227,12 +216,8 @@ enum JSONAnswer {
     /// For a client that does not accept gzip, probably a person at a terminal, the body ends with a
     /// newline.
     static func response(
-        _ json: [UInt8],
-        status: HTTPResponse.Status = .ok,
-        type: String = "application/json",
-        to requestHeaders: HTTPFields,
-        share: MemoryShare? = nil,
-        shared: CompressedAnswers? = nil
+        _ json: [UInt8], status: HTTPResponse.Status = .ok, type: String = "application/json",
+        to requestHeaders: HTTPFields, share: MemoryShare? = nil, shared: CompressedAnswers? = nil
     ) async throws -> Response {
         // The JSON, and the bytes to send.
         try share?.answer(bytes: 2 * json.count)

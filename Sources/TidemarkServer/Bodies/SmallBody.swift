@@ -26,10 +26,7 @@ struct SmallBody: Sendable {
     /// - Returns: The content.
     /// - Throws: ``TidemarkCore/ErrorCode/malformedRequest``.
     func read<Content: Decodable>(
-        _ type: Content.Type,
-        from request: Request,
-        _ context: ServerRequestContext,
-        form: String
+        _ type: Content.Type, from request: Request, _ context: ServerRequestContext, form: String
     ) async throws -> Content {
         let body = try await bodyReader.read(request, on: context.channel, share: memory.share())
         do { return try JSONDecoder().decode(type, from: Data(body)) } catch is DecodingError {

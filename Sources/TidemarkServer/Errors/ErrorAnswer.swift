@@ -22,9 +22,7 @@ enum ErrorAnswer {
         case let error as TidemarkError:
             if error.code.status.kind == .serverError {
                 context.logger.error(
-                    "the server cannot answer",
-                    metadata: ["code": "\(error.code.rawValue)", "error": "\(error)"]
-                )
+                    "the server cannot answer", metadata: ["code": "\(error.code.rawValue)", "error": "\(error)"])
             }
             return try await response(Problem(error), headers: [:], request: request, context: context)
         case let problem as Problem:
@@ -63,10 +61,7 @@ enum ErrorAnswer {
     }
 
     private static func response(
-        _ problem: Problem,
-        headers: HTTPFields,
-        request: Request,
-        context: ServerRequestContext
+        _ problem: Problem, headers: HTTPFields, request: Request, context: ServerRequestContext
     ) async throws -> Response {
         let error = problem.error
         context.notes.code = error.code
@@ -91,11 +86,8 @@ enum ErrorAnswer {
         }
         let status = code.recordStatus
         return try await JSONAnswer.response(
-            Array(problem.json(status: status.code).utf8),
-            status: status,
-            type: "application/problem+json",
-            to: request.headers
-        )
+            Array(problem.json(status: status.code).utf8), status: status, type: "application/problem+json",
+            to: request.headers)
     }
 
     private static func unknownPath(_ request: Request) -> Refusal {
@@ -115,9 +107,7 @@ enum ErrorAnswer {
 
     private static func defect(_ context: ServerRequestContext) -> TidemarkError {
         TidemarkError(
-            .internalFailure,
-            "The server failed to answer request \(context.id).",
-            fix: "Try again later. The server's log says more under that id."
-        )
+            .internalFailure, "The server failed to answer request \(context.id).",
+            fix: "Try again later. The server's log says more under that id.")
     }
 }

@@ -227,8 +227,7 @@ final class InFlightMemory: Sendable {
         throw TidemarkError(
             .invalidArgument,
             "\(limits.inFlightBytesMax >> 20) MiB of memory for requests in flight do not hold the largest request.",
-            fix: "Allow at least \(needed) MiB, or lower the largest request."
-        )
+            fix: "Allow at least \(needed) MiB, or lower the largest request.")
     }
 
     /// Begins the share of one exchange, which ends when it is released.
@@ -244,8 +243,7 @@ final class InFlightMemory: Sendable {
         return Refusal(
             .unavailable,
             "Other requests and answers take the \(bytesMax >> 20) MiB of memory that the server has for them.",
-            fix: "Try again later. Small requests get through sooner."
-        )
+            fix: "Try again later. Small requests get through sooner.")
     }
 }
 

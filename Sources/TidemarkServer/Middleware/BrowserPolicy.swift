@@ -31,10 +31,8 @@ public struct BrowserPolicy: Hashable, Sendable {
         for text in allowedOrigins {
             guard let origin = WebOrigin(text) else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) is no origin of web pages.",
-                    fix: "Write scheme, host and perhaps a port, each origin by itself: https://app.example."
-                )
+                    .invalidArgument, "\(text) is no origin of web pages.",
+                    fix: "Write scheme, host and perhaps a port, each origin by itself: https://app.example.")
             }
             origins.insert(origin)
         }
@@ -42,10 +40,8 @@ public struct BrowserPolicy: Hashable, Sendable {
         for text in hosts {
             guard let authority = Authority(text), authority.port == nil else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) is no name of a server.",
-                    fix: "Write a host without a port: sync.example.org."
-                )
+                    .invalidArgument, "\(text) is no name of a server.",
+                    fix: "Write a host without a port: sync.example.org.")
             }
             names.insert(authority.host)
         }
@@ -120,15 +116,11 @@ struct BrowserMiddleware: RouterMiddleware {
     let isLoopback: Bool
 
     func handle(
-        _ request: Request,
-        context: ServerRequestContext,
+        _ request: Request, context: ServerRequestContext,
         next: @concurrent (Request, ServerRequestContext) async throws -> Response
     ) async throws -> Response {
         let headers = BrowserPolicy.Headers(
-            host: request.head.authority,
-            origin: request.headers[.origin],
-            fetchSite: request.headers[.fetchSite]
-        )
+            host: request.head.authority, origin: request.headers[.origin], fetchSite: request.headers[.fetchSite])
         let verdict = policy.verdict(on: headers, isLoopback: isLoopback)
         guard var refusal = refusal(verdict) else {
             let crossOrigin = verdict.allowedOrigin.map { CrossOrigin(origin: $0) }
@@ -158,10 +150,8 @@ struct BrowserMiddleware: RouterMiddleware {
             )
         case .refusesOrigin(let origin):
             Refusal(
-                .originRefused,
-                "This server does not answer web pages of \(origin.prefix(Self.headerCharactersMax)).",
-                fix: "If these pages may read and write here, serve with --allow-origin and that origin."
-            )
+                .originRefused, "This server does not answer web pages of \(origin.prefix(Self.headerCharactersMax)).",
+                fix: "If these pages may read and write here, serve with --allow-origin and that origin.")
         case .refusesSite:
             Refusal(
                 .originRefused,

@@ -12,8 +12,7 @@ struct PeerMiddleware: RouterMiddleware {
     private static let openPaths = ["/healthz", "/readyz"]
 
     func handle(
-        _ request: Request,
-        context: ServerRequestContext,
+        _ request: Request, context: ServerRequestContext,
         next: @concurrent (Request, ServerRequestContext) async throws -> Response
     ) async throws -> Response {
         let peer = context.channel.remoteAddress?.ipAddress
@@ -25,10 +24,8 @@ struct PeerMiddleware: RouterMiddleware {
         case .refuses(let address):
             guard !Self.openPaths.contains(request.uri.path) else { return try await next(request, context) }
             var refusal = Refusal(
-                .notAllowed,
-                "This server answers its proxy only, and \(address) is none.",
-                fix: "Ask the proxy, by https://. If this is the proxy, serve with --behind-proxy and this address."
-            )
+                .notAllowed, "This server answers its proxy only, and \(address) is none.",
+                fix: "Ask the proxy, by https://. If this is the proxy, serve with --behind-proxy and this address.")
             refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
             return try await ErrorAnswer.response(to: refusal, request: request, context: context)
         }

@@ -118,8 +118,7 @@ struct RequestRecordMiddleware: RouterMiddleware {
     private static let strictSeconds = 31_536_000
 
     func handle(
-        _ request: Request,
-        context: ServerRequestContext,
+        _ request: Request, context: ServerRequestContext,
         next: @concurrent (Request, ServerRequestContext) async throws -> Response
     ) async throws -> Response {
         let record = RequestRecord(request, context: context, metrics: metrics)
@@ -155,8 +154,7 @@ struct ErrorMiddleware: RouterMiddleware {
     typealias Context = ServerRequestContext
 
     func handle(
-        _ request: Request,
-        context: ServerRequestContext,
+        _ request: Request, context: ServerRequestContext,
         next: @concurrent (Request, ServerRequestContext) async throws -> Response
     ) async throws -> Response {
         do { return try await next(request, context) } catch let error as ClientGone { throw error.cause } catch {

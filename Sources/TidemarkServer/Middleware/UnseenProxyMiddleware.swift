@@ -25,8 +25,7 @@ struct UnseenProxyMiddleware: RouterMiddleware {
     private let warning = Warning()
 
     func handle(
-        _ request: Request,
-        context: ServerRequestContext,
+        _ request: Request, context: ServerRequestContext,
         next: @concurrent (Request, ServerRequestContext) async throws -> Response
     ) async throws -> Response {
         if Self.isProxied(request), warning.give() {

@@ -93,9 +93,7 @@ public final class PrometheusRegistry: MetricsFactory {
 
     /// Returns the instrument with a name and labels, or creates one.
     private func series<Series: PrometheusSeries>(
-        _ label: String,
-        dimensions: [(String, String)],
-        kind: MetricDefinition.Kind,
+        _ label: String, dimensions: [(String, String)], kind: MetricDefinition.Kind,
         make: (MetricDefinition.Kind) -> Series
     ) -> Series {
         let name = PrometheusText.metricName(label)
@@ -232,10 +230,7 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
         for (bound, number) in zip(bounds + [.infinity], state.counts) {
             count += number
             text += PrometheusText.sample(
-                "\(name)_bucket",
-                labels: labels + [("le", PrometheusText.number(bound))],
-                value: "\(count)"
-            )
+                "\(name)_bucket", labels: labels + [("le", PrometheusText.number(bound))], value: "\(count)")
         }
         text += PrometheusText.sample("\(name)_sum", labels: labels, value: PrometheusText.number(state.sum))
         return text + PrometheusText.sample("\(name)_count", labels: labels, value: "\(count)")

@@ -13,10 +13,8 @@ struct BatchRoute: Sendable {
     init(service: any SyncService, bodyReader: BodyReader, memory: InFlightMemory) {
         self.service = service
         self.bodyReader = BodyReader(
-            bytesMax: min(bodyReader.bytesMax, WriteBatch.bytesMax),
-            durationMax: bodyReader.durationMax,
-            tooLargeFix: WriteBatch.tooLarge.fix
-        )
+            bytesMax: min(bodyReader.bytesMax, WriteBatch.bytesMax), durationMax: bodyReader.durationMax,
+            tooLargeFix: WriteBatch.tooLarge.fix)
         self.memory = memory
     }
 
@@ -33,10 +31,7 @@ struct BatchRoute: Sendable {
             ? try await service.write(headers.writes(batch.requests.map { try $0.get() }, id: id), access).map(\.json)
             : try await entries(of: batch, headers, id: id, access)
         var response = try await JSONAnswer.response(
-            Array(#"{"responses":\#(JSONText.array(entries))}"#.utf8),
-            to: request.headers,
-            share: share
-        )
+            Array(#"{"responses":\#(JSONText.array(entries))}"#.utf8), to: request.headers, share: share)
         response.headers[.preferenceApplied] = headers.preferences.applied
         return response
     }

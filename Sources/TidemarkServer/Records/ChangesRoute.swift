@@ -47,10 +47,7 @@ struct ChangesRoute: Sendable {
     private static let eventBytesMax = 64 << 10
 
     private func stream(
-        _ items: [ListQuery.Item],
-        after lastID: String?,
-        to request: Request,
-        context: ServerRequestContext,
+        _ items: [ListQuery.Item], after lastID: String?, to request: Request, context: ServerRequestContext,
         access: ZoneAccess
     ) async throws -> Response {
         let listener = try service.fanOut.listen(to: access.zone)
@@ -102,8 +99,7 @@ struct ChangesRoute: Sendable {
     private static func event(_ page: ReadChanges.Page) -> ByteBuffer {
         guard page.json.utf8.count <= eventBytesMax else {
             return ByteBuffer(
-                string: "event: large\nid: \(page.next.text)\ndata: {\"next\":\(JSONText.quote(page.next.text))}\n\n"
-            )
+                string: "event: large\nid: \(page.next.text)\ndata: {\"next\":\(JSONText.quote(page.next.text))}\n\n")
         }
         return ByteBuffer(string: "event: changes\nid: \(page.next.text)\ndata: \(page.json)\n\n")
     }

@@ -68,8 +68,7 @@ struct ReportRoutes: Sendable {
     }
 
     private func respond(
-        to request: Request,
-        _ access: ZoneAccess,
+        to request: Request, _ access: ZoneAccess,
         _ json: @escaping @Sendable (any ZoneReader, [DeviceContact]) throws -> String
     ) async throws -> Response {
         let contacts = service.contacts.contacts(of: access.zone)

@@ -32,10 +32,7 @@ struct WriteRoute: Sendable {
 
     /// Reads the write; the body is released when this returns.
     private func write(
-        _ request: Request,
-        _ context: ServerRequestContext,
-        method: WriteRequest.Method,
-        precondition: Precondition,
+        _ request: Request, _ context: ServerRequestContext, method: WriteRequest.Method, precondition: Precondition,
         share: MemoryShare
     ) async throws -> WriteRequest {
         var json: String?
@@ -44,30 +41,19 @@ struct WriteRoute: Sendable {
             json = String(decoding: try WriteRequest.json(of: body), as: UTF8.self)
         }
         return WriteRequest(
-            method: method,
-            table: try context.name("table"),
-            key: context.parameters.get("key"),
-            body: json,
-            precondition: precondition
-        )
+            method: method, table: try context.name("table"), key: context.parameters.get("key"), body: json,
+            precondition: precondition)
     }
 
     private func response(
-        _ answer: WriteAnswer,
-        to request: Request,
-        _ context: ServerRequestContext,
-        applied preferences: Preferences,
+        _ answer: WriteAnswer, to request: Request, _ context: ServerRequestContext, applied preferences: Preferences,
         share: MemoryShare
     ) async throws -> Response {
         let status = HTTPResponse.Status(code: answer.status)
         var response: Response
         if let record = answer.record {
             response = try await JSONAnswer.response(
-                Array(record.utf8),
-                status: status,
-                to: request.headers,
-                share: share
-            )
+                Array(record.utf8), status: status, to: request.headers, share: share)
         } else {
             response = Response(status: status, headers: [.cacheControl: "no-store"])
         }
@@ -117,11 +103,7 @@ struct WriteHeaders: Hashable, Sendable {
     init(_ headers: HTTPFields, of method: WriteRequest.Method) throws(TidemarkError) {
         try MediaTypes.check(headers, hasBody: method != .delete)
         preferences = try Preferences(headers[.prefer])
-        precondition = try Precondition(
-            ifMatch: headers[.ifMatch],
-            ifNoneMatch: headers[.ifNoneMatch],
-            of: method
-        )
+        precondition = try Precondition(ifMatch: headers[.ifMatch], ifNoneMatch: headers[.ifNoneMatch], of: method)
         id = try headers[.idempotencyKey].map { text throws(TidemarkError) in try Self.id(text) }
         seen = try headers[.tidemarkSeen].map { text throws(TidemarkError) in try Self.revision(text) }
     }
@@ -129,10 +111,8 @@ struct WriteHeaders: Hashable, Sendable {
     private static func id(_ text: String) throws(TidemarkError) -> String {
         guard let id = UUID(uuidString: text.filter { $0 != "\"" }) else {
             throw TidemarkError(
-                .invalidArgument,
-                "Idempotency-Key is no UUID.",
-                fix: "Send 128 new random bits as a UUID, and the same ones when you repeat the request."
-            )
+                .invalidArgument, "Idempotency-Key is no UUID.",
+                fix: "Send 128 new random bits as a UUID, and the same ones when you repeat the request.")
         }
         return id.uuidString.lowercased()
     }
@@ -140,10 +120,8 @@ struct WriteHeaders: Hashable, Sendable {
     private static func revision(_ text: String) throws(TidemarkError) -> Int64 {
         guard let revision = Int64(text), revision >= 0 else {
             throw TidemarkError(
-                .invalidArgument,
-                "Tidemark-Seen is no revision.",
-                fix: "Send the revision of an answer about the whole zone, or leave the header out."
-            )
+                .invalidArgument, "Tidemark-Seen is no revision.",
+                fix: "Send the revision of an answer about the whole zone, or leave the header out.")
         }
         return revision
     }
@@ -174,10 +152,8 @@ struct Preferences: Hashable, Sendable {
         let known = parts.filter(Self.known.contains)
         guard known.count == parts.count || parts.contains("handling=lenient") else {
             throw TidemarkError(
-                .invalidArgument,
-                "Prefer has a preference that this server does not know.",
-                fix: "It knows return=minimal, return=representation, handling=strict and handling=lenient."
-            )
+                .invalidArgument, "Prefer has a preference that this server does not know.",
+                fix: "It knows return=minimal, return=representation, handling=strict and handling=lenient.")
         }
         // The first one counts, as RFC 7240 says.
         isMinimal = known.first { $0.hasPrefix("return=") } == "return=minimal"
@@ -204,17 +180,13 @@ enum MediaTypes {
     static func check(_ headers: HTTPFields, hasBody: Bool) throws(TidemarkError) {
         guard accepts(headers[.accept]) else {
             throw TidemarkError(
-                .notAcceptable,
-                "The server answers in JSON, which Accept excludes.",
-                fix: "Send Accept: application/json, or leave it out."
-            )
+                .notAcceptable, "The server answers in JSON, which Accept excludes.",
+                fix: "Send Accept: application/json, or leave it out.")
         }
         guard hasBody, let type = headers[.contentType].map(essence), !bodies.contains(type) else { return }
         throw TidemarkError(
-            .unsupportedMediaType,
-            "The server cannot read a body of this media type.",
-            fix: "Send Content-Type: application/json; with curl, add -H 'Content-Type: application/json'."
-        )
+            .unsupportedMediaType, "The server cannot read a body of this media type.",
+            fix: "Send Content-Type: application/json; with curl, add -H 'Content-Type: application/json'.")
     }
 
     private static func accepts(_ header: String?) -> Bool {
@@ -237,10 +209,8 @@ extension ServerRequestContext {
     func name(_ parameter: String) throws(TidemarkError) -> String {
         guard let text = parameters.get(parameter)?.removingPercentEncoding, !text.utf8.contains(0) else {
             throw TidemarkError(
-                .malformedRequest,
-                "The name in the path is not valid percent-encoded UTF-8.",
-                fix: "Percent-encode the name."
-            )
+                .malformedRequest, "The name in the path is not valid percent-encoded UTF-8.",
+                fix: "Percent-encode the name.")
         }
         return text
     }

@@ -16,10 +16,8 @@ struct DashboardRoute: Sendable {
     @Sendable func start(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         guard request.uri.path.hasSuffix("/") else {
             return Response(
-                status: .permanentRedirect,
-                headers: [.location: "dashboard/", .cacheControl: "no-cache"],
-                body: ResponseBody()
-            )
+                status: .permanentRedirect, headers: [.location: "dashboard/", .cacheControl: "no-cache"],
+                body: ResponseBody())
         }
         return try await answer(request, name: WebPages.startName)
     }

@@ -15,9 +15,6 @@ struct DigestRoute {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return try await JSONAnswer.response(
-            Array(try encoder.encode(digest)),
-            to: request.headers,
-            share: memory.share()
-        )
+            Array(try encoder.encode(digest)), to: request.headers, share: memory.share())
     }
 }

@@ -102,10 +102,8 @@ actor FirstSnapshots {
 
     private static let pending: TidemarkError = {
         var error = TidemarkError(
-            .snapshotPending,
-            "The server is still writing the file with the zone's rows.",
-            fix: "Ask again; the file is written once for all who wait."
-        )
+            .snapshotPending, "The server is still writing the file with the zone's rows.",
+            fix: "Ask again; the file is written once for all who wait.")
         error.retryAfterSeconds = 2
         return error
     }()

@@ -87,11 +87,7 @@ struct MembersRoute: Sendable {
         let form = #"{"role":"writer","uses":1,"days":7}"#
         let offer = try await body.read(Offer.self, from: request, context, form: form)
         let secret = try await registry.invite(
-            access,
-            as: offer.role,
-            uses: offer.uses ?? 1,
-            days: offer.days ?? Invitations.daysDefault
-        )
+            access, as: offer.role, uses: offer.uses ?? 1, days: offer.days ?? Invitations.daysDefault)
         return try await SmallBody.answer(Secret(invitation: secret), status: .created, to: request)
     }
 

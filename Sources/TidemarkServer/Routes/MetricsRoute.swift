@@ -8,9 +8,7 @@ struct MetricsRoute {
     /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext) async throws -> Response {
         Response(
-            status: .ok,
-            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: exposition()))
-        )
+            status: .ok, headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: exposition())))
     }
 }

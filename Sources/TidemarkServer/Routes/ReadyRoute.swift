@@ -27,10 +27,8 @@ struct ReadyRoute {
             throw notReady("The store does not answer.", fix: "The server's log says more under request \(context.id).")
         }
         return Response(
-            status: .ok,
-            headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store"],
-            body: ResponseBody(byteBuffer: ByteBuffer(string: await text(for: request, context)))
-        )
+            status: .ok, headers: [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store"],
+            body: ResponseBody(byteBuffer: ByteBuffer(string: await text(for: request, context))))
     }
 
     private func text(for request: Request, _ context: ServerRequestContext) async -> String {

@@ -70,11 +70,7 @@ struct RouteTable {
     private var zoneRoutes: [Route] {
         let compressedAnswers = CompressedAnswers()
         let sync = SyncRoute(
-            service: service,
-            bodyReader: bodyReader,
-            memory: memory,
-            compressedAnswers: compressedAnswers
-        )
+            service: service, bodyReader: bodyReader, memory: memory, compressedAnswers: compressedAnswers)
         let events = EventsRoute(service: service, watch: accessWatch)
         let snapshot = SnapshotRoute(service: service, firstSnapshots: firstSnapshots)
         let schema = SchemaRoute(service: service, memory: memory, compressedAnswers: compressedAnswers)
@@ -139,11 +135,7 @@ struct RouteTable {
         guard let accounts = gate as? any AccountReader else { return [] }
         return [
             Route(.get, "/me", for: .users(AccountRoute(accounts: accounts).answer)),
-            Route(
-                .delete,
-                "/devices/{device}",
-                for: .users(DevicesRoute(accounts: accounts, service: service).forget)
-            ),
+            Route(.delete, "/devices/{device}", for: .users(DevicesRoute(accounts: accounts, service: service).forget)),
         ]
             + ((gate as? any ZoneRegistrar)?.registry.map { sharingRoutes($0, accounts) } ?? [])
     }
@@ -174,11 +166,8 @@ struct RouteTable {
     /// The routes about the server.
     private var serverRoutes: [Route] {
         let ready = ReadyRoute(
-            service: service,
-            admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
-            store: storeCheck,
-            readiness: readiness
-        )
+            service: service, admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
+            store: storeCheck, readiness: readiness)
         return [
             Route(.get, "/healthz", for: .anybody(HealthRoute().answer)),
             Route(.get, "/readyz", for: .anybody(ready.answer)),
@@ -219,9 +208,7 @@ struct RouteTable {
     }
 
     private func refuseOtherMethods(
-        of path: String,
-        than allowed: [HTTPRequest.Method],
-        in router: Router<ServerRequestContext>
+        of path: String, than allowed: [HTTPRequest.Method], in router: Router<ServerRequestContext>
     ) {
         let allow = allowed.map(\.rawValue).joined(separator: ", ")
         for other in Self.methods where !allowed.contains(other) {
@@ -233,11 +220,8 @@ struct RouteTable {
 
     private func methodRefusal(_ request: Request, at path: String, allow: String) async throws -> Refusal {
         var refusal = Refusal(
-            .methodNotAllowed,
-            "\(request.uri.path) does not answer to \(request.method).",
-            fix: "It answers to \(allow).\(Self.otherPath(for: request.method, than: path))",
-            headers: [.allow: allow]
-        )
+            .methodNotAllowed, "\(request.uri.path) does not answer to \(request.method).",
+            fix: "It answers to \(allow).\(Self.otherPath(for: request.method, than: path))", headers: [.allow: allow])
         refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
         return refusal
     }
@@ -338,8 +322,7 @@ struct RouteGuard: Sendable {
             throw TidemarkError(
                 .notAllowed,
                 "In this zone you are \(access.role.withArticle), and the request needs \(role.withArticle).",
-                fix: "Ask an owner of the zone for the role."
-            )
+                fix: "Ask an owner of the zone for the role.")
         }
         return access
     }
@@ -357,18 +340,14 @@ struct RouteGuard: Sendable {
         guard caller != .anonymous else { throw Self.tokenMissing }
         guard caller.isAdministrator else {
             throw TidemarkError(
-                .notAllowed,
-                "Only an administrator may read this.",
-                fix: "Send a token that `tidemark token add --administrator` issued."
-            )
+                .notAllowed, "Only an administrator may read this.",
+                fix: "Send a token that `tidemark token add --administrator` issued.")
         }
     }
 
-    private func checkedToken(
-        of request: Request,
-        _ context: ServerRequestContext,
-        by issuer: any TokenIssuer
-    ) async throws -> String {
+    private func checkedToken(of request: Request, _ context: ServerRequestContext, by issuer: any TokenIssuer)
+        async throws -> String
+    {
         try admission.requireSignIn(request, context)
         do {
             guard let token = try BearerToken.text(in: request) else { throw Self.tokenMissing }
@@ -381,10 +360,9 @@ struct RouteGuard: Sendable {
     }
 
     /// Runs a decision; when it refuses, drops the body without keeping a byte of it.
-    private func decide<Decision: Sendable>(
-        _ request: Request,
-        _ decision: () async throws -> Decision
-    ) async throws -> Decision {
+    private func decide<Decision: Sendable>(_ request: Request, _ decision: () async throws -> Decision) async throws
+        -> Decision
+    {
         do { return try await decision() } catch let error as TidemarkError where error.code.status.kind == .clientError
         {
             var refusal = Refusal(error)
@@ -394,10 +372,7 @@ struct RouteGuard: Sendable {
     }
 
     private static let tokenMissing = TidemarkError(
-        .signInNeeded,
-        "The request has no token.",
-        fix: "Send Authorization: Bearer and a token."
-    )
+        .signInNeeded, "The request has no token.", fix: "Send Authorization: Bearer and a token.")
 }
 
 extension ServerRequestContext {
@@ -407,10 +382,8 @@ extension ServerRequestContext {
             guard let raw = parameters.get("zone") else { return RouteTable.defaultZone }
             guard let zone = raw.removingPercentEncoding else {
                 throw TidemarkError(
-                    .unknownZone,
-                    "The zone in the path is not valid percent-encoded UTF-8.",
-                    fix: "Write /zones/ and then the zone's name, percent-encoded."
-                )
+                    .unknownZone, "The zone in the path is not valid percent-encoded UTF-8.",
+                    fix: "Write /zones/ and then the zone's name, percent-encoded.")
             }
             return zone
         }

@@ -43,11 +43,8 @@ struct SnapshotPart: Hashable {
         let end = Int(snapshot.byteCount)
         guard first < end else {
             throw Refusal(
-                .rangeNotSatisfiable,
-                "The snapshot has \(end) bytes, so no part begins at byte \(first).",
-                fix: "Ask for it without a range.",
-                headers: [.contentRange: "bytes */\(end)", .acceptRanges: "bytes"]
-            )
+                .rangeNotSatisfiable, "The snapshot has \(end) bytes, so no part begins at byte \(first).",
+                fix: "Ask for it without a range.", headers: [.contentRange: "bytes */\(end)", .acceptRanges: "bytes"])
         }
         return first...min(last ?? end - 1, end - 1)
     }

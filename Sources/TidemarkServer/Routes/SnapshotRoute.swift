@@ -61,11 +61,8 @@ struct SnapshotRoute {
     {
         do {
             return try await FileIO().loadFile(
-                path: snapshot.path,
-                range: part ?? 0...Int.max - 1,
-                context: context,
-                chunkLength: JSONAnswer.pieceBytesMax
-            )
+                path: snapshot.path, range: part ?? 0...Int.max - 1, context: context,
+                chunkLength: JSONAnswer.pieceBytesMax)
         } catch {
             // Hummingbird's error would become a 404, as if the path were unknown.
             throw UnreadableSnapshot(path: snapshot.path, cause: error)

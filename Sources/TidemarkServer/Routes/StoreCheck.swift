@@ -71,9 +71,7 @@ actor StoreCheck {
 
     private var late: TidemarkError {
         TidemarkError(
-            .unavailable,
-            "It has not answered for \(patience.components.seconds) s.",
-            fix: "Check the database or the disk; the server continues when they answer."
-        )
+            .unavailable, "It has not answered for \(patience.components.seconds) s.",
+            fix: "Check the database or the disk; the server continues when they answer.")
     }
 }

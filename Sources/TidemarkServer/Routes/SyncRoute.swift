@@ -26,11 +26,7 @@ struct SyncRoute {
                 return try await service.answer(ZoneRequest(kind(body), access: access)).text
             }
             return try await JSONAnswer.response(
-                try await answer(),
-                to: request.headers,
-                share: share,
-                shared: compressedAnswers
-            )
+                try await answer(), to: request.headers, share: share, shared: compressedAnswers)
         }
     }
 
@@ -46,11 +42,7 @@ struct SyncRoute {
             return Response(status: .notModified, headers: [.eTag: tag.entityTag, .cacheControl: "no-store"])
         }
         var response = try await JSONAnswer.response(
-            answer,
-            to: request.headers,
-            share: memory.share(),
-            shared: compressedAnswers
-        )
+            answer, to: request.headers, share: memory.share(), shared: compressedAnswers)
         response.headers[.eTag] = end.entityTag
         // No cache stores the answer, so `Vary` is useless, and 304 would have to repeat it.
         response.headers[.vary] = nil
@@ -58,8 +50,6 @@ struct SyncRoute {
     }
 
     private static let fullRequestRequired = TidemarkError(
-        .fullRequestRequired,
-        "The server cannot answer this device by a conditional GET.",
-        fix: "Send POST /sync, which the server always answers."
-    )
+        .fullRequestRequired, "The server cannot answer this device by a conditional GET.",
+        fix: "Send POST /sync, which the server always answers.")
 }

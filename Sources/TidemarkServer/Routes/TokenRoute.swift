@@ -34,8 +34,6 @@ struct TokenRoute {
     }
 
     private static let badDevice = TidemarkError(
-        .malformedRequest,
-        "The device's id is empty, too long, or has control characters.",
-        fix: #"Send {"device":"ID"}, with an id of at most \#(deviceBytesMax) bytes without control characters."#
-    )
+        .malformedRequest, "The device's id is empty, too long, or has control characters.",
+        fix: #"Send {"device":"ID"}, with an id of at most \#(deviceBytesMax) bytes without control characters."#)
 }

@@ -56,13 +56,8 @@ struct ZonesRoute: Sendable {
         let entries = memberships.map { membership in
             let revision = byZone[membership.zone.name]
             return Entry(
-                zone: membership.zone.name,
-                kind: membership.zone.kind,
-                title: membership.zone.title,
-                role: membership.role,
-                members: membership.members,
-                epoch: revision?.epoch,
-                revision: revision?.revision
+                zone: membership.zone.name, kind: membership.zone.kind, title: membership.zone.title,
+                role: membership.role, members: membership.members, epoch: revision?.epoch, revision: revision?.revision
             )
         }
         var response = try await SmallBody.answer(List(zones: entries), to: request)
@@ -76,17 +71,10 @@ struct ZonesRoute: Sendable {
     @Sendable func make(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws -> Response
     {
         let creation = try await body.read(
-            Creation.self,
-            from: request,
-            context,
-            form: #"{"kind":"shared","title":"Shopping","request":"UUID"}"#
-        )
+            Creation.self, from: request, context, form: #"{"kind":"shared","title":"Shopping","request":"UUID"}"#)
         let zone = try await registry.make(creation.kind, title: creation.title, by: user.id, request: creation.request)
         return try await SmallBody.answer(
-            Made(zone: zone.name, kind: zone.kind, title: zone.title),
-            status: .created,
-            to: request
-        )
+            Made(zone: zone.name, kind: zone.kind, title: zone.title), status: .created, to: request)
     }
 
     /// Answers `PATCH /zones/{zone}`: changes what people call the zone.
@@ -122,10 +110,8 @@ struct ZonesRoute: Sendable {
     private static func kind(_ text: some StringProtocol) throws -> ZoneKind {
         guard let kind = ZoneKind(rawValue: String(text)) else {
             throw TidemarkError(
-                .malformedRequest,
-                "There is no such kind of zones.",
-                fix: "Ask for ?kind= and one of \(ZoneKind.allCases.map(\.rawValue).joined(separator: ", "))."
-            )
+                .malformedRequest, "There is no such kind of zones.",
+                fix: "Ask for ?kind= and one of \(ZoneKind.allCases.map(\.rawValue).joined(separator: ", ")).")
         }
         return kind
     }

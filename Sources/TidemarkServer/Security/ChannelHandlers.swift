@@ -50,10 +50,8 @@ final class HostHeaderHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
     private static let body: [UInt8] = {
         let error = TidemarkError(
-            .malformedRequest,
-            "The request does not have exactly one Host header.",
-            fix: "Send one Host header with the name of the server."
-        )
+            .malformedRequest, "The request does not have exactly one Host header.",
+            fix: "Send one Host header with the name of the server.")
         // The text of an error that stands above is always JSON.
         return Array((try? JSONEncoder().encode(WireError(error))) ?? Data())
     }()

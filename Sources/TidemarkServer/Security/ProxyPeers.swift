@@ -17,10 +17,8 @@ public struct ProxyPeers: Hashable, Sendable {
         for text in addresses {
             guard let address = Self.standard(text) else {
                 throw TidemarkError(
-                    .invalidArgument,
-                    "\(text) is no address of a proxy.",
-                    fix: "Write an IP address without a port, such as 10.0.0.2, and repeat the option for each proxy."
-                )
+                    .invalidArgument, "\(text) is no address of a proxy.",
+                    fix: "Write an IP address without a port, such as 10.0.0.2, and repeat the option for each proxy.")
             }
             parsed.insert(address)
         }

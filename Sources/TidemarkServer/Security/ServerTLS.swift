@@ -25,24 +25,18 @@ public struct ServerTLS: Sendable {
         let chain = try Self.chain(in: certificate)
         let privateKey = try Self.key(in: key)
         var configuration = TLSConfiguration.makeServerConfiguration(
-            certificateChain: chain.map { .certificate($0) },
-            privateKey: .privateKey(privateKey)
-        )
+            certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(privateKey))
         configuration.minimumTLSVersion = .tlsv12
         configuration.cipherSuiteValues = Self.ciphers
         configuration.applicationProtocols = ["http/1.1"]
         do { _ = try NIOSSLContext(configuration: configuration) } catch NIOSSLError.failedToLoadPrivateKey {
             throw TidemarkError(
-                .unusableFile,
-                "The key in \(key) does not belong to the first certificate in \(certificate).",
-                fix: "Give the key with which this certificate was made; the server's certificate comes first."
-            )
+                .unusableFile, "The key in \(key) does not belong to the first certificate in \(certificate).",
+                fix: "Give the key with which this certificate was made; the server's certificate comes first.")
         } catch {
             throw TidemarkError(
-                .unusableFile,
-                "TLS cannot use the certificate in \(certificate) and the key in \(key): \(error).",
-                fix: "Make a new certificate and key, for instance an RSA key of 2,048 bits."
-            )
+                .unusableFile, "TLS cannot use the certificate in \(certificate) and the key in \(key): \(error).",
+                fix: "Make a new certificate and key, for instance an RSA key of 2,048 bits.")
         }
         self.configuration = configuration
         expires = Int64(chain[0].notValidAfter) * 1_000
@@ -70,8 +64,7 @@ public struct ServerTLS: Sendable {
         // OpenSSL would ask for the passphrase on the terminal.
         guard !String(decoding: bytes, as: UTF8.self).contains("ENCRYPTED") else {
             throw TidemarkError(
-                .unusableFile,
-                "The key in \(path) has a passphrase.",
+                .unusableFile, "The key in \(path) has a passphrase.",
                 fix:
                     "Write it without one, by `openssl pkey -in \(path) -out plain.pem`, and let only the server read it."
             )
@@ -91,17 +84,14 @@ public struct ServerTLS: Sendable {
                     : "There is no file \(path) with the \(purpose).",
                 fix: isThere
                     ? "Check the permissions of the file and of the folders above it."
-                    : "Check the path; Docs/ACCESS.md says how to make a certificate and a key."
-            )
+                    : "Check the path; Docs/ACCESS.md says how to make a certificate and a key.")
         }
     }
 
     private static func noPEM(_ path: String, purpose: String, block: String) -> TidemarkError {
         TidemarkError(
-            .unusableFile,
-            "The file \(path) holds no \(purpose) in PEM form.",
-            fix: "Give a file with a block -----BEGIN \(block)-----."
-        )
+            .unusableFile, "The file \(path) holds no \(purpose) in PEM form.",
+            fix: "Give a file with a block -----BEGIN \(block)-----.")
     }
 
     private static func isReadableByEverybody(_ path: String) -> Bool {

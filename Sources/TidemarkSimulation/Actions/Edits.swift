@@ -100,8 +100,7 @@ extension World {
                 for (statement, values) in edit.statements {
                     for part in statement.parts {
                         try db.cachedStatement(sql: part.sql).execute(
-                            arguments: StatementArguments(values.prefix(part.parameterCount))
-                        )
+                            arguments: StatementArguments(values.prefix(part.parameterCount)))
                         if part.sql.hasPrefix("DELETE") { counters[.deletes] += db.changesCount }
                     }
                 }

@@ -64,10 +64,8 @@ struct AlterFile: Action {
     static func rebuild(_ table: String, _ db: Database, changing change: String = "") throws {
         let old = try String.fetchOne(db, sql: "SELECT sql FROM sqlite_master WHERE name = ?", arguments: [table]) ?? ""
         let indexes = try String.fetchAll(
-            db,
-            sql: "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
-            arguments: [table]
-        )
+            db, sql: "SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
+            arguments: [table])
         let body = old.drop { $0 != "(" }
         try db.execute(
             sql: """
@@ -296,10 +294,7 @@ extension World {
     }
 
     private func carryOut(
-        _ resolution: Resolution,
-        of conflict: Conflict,
-        takenIDs: TakenIDs = .refuse,
-        on device: SimulatedDevice
+        _ resolution: Resolution, of conflict: Conflict, takenIDs: TakenIDs = .refuse, on device: SimulatedDevice
     ) throws {
         note("\(device.name) decides \(conflict.id): \(resolution), \(takenIDs)", ": \(conflict)")
         try recorder.ledger?.look(at: device)
@@ -314,8 +309,6 @@ extension World {
                 .resolve(conflict.id, resolution)
         }
         try recorder.ledger?.decided(
-            .init(conflict: conflict, resolution: resolution, takenIDs: takenIDs, along: Set(along)),
-            on: device
-        )
+            .init(conflict: conflict, resolution: resolution, takenIDs: takenIDs, along: Set(along)), on: device)
     }
 }

@@ -41,29 +41,23 @@ enum Fates {
         Statement("note item", "UPDATE item SET note = ?1 WHERE id = \(item2)"),
         Statement("extra", "UPDATE item SET extra = ?1 WHERE id = \(item2)"),
         Statement("new item", "INSERT INTO item (mark, name) VALUES ('m' || ?1, ?1)"),
+        Statement("numbered item", "INSERT OR IGNORE INTO item (id, mark, name) VALUES (100 + ?4, 'm' || ?1, ?1)"),
+        Statement("remove item", "DELETE FROM item WHERE id = \(item2)"),
         Statement(
-            "numbered item",
-            "INSERT OR IGNORE INTO item (id, mark, name) VALUES (100 + ?4, 'm' || ?1, ?1)"
-        ), Statement("remove item", "DELETE FROM item WHERE id = \(item2)"),
-        Statement(
-            "new part",
-            "INSERT INTO part (item_id, mark, name) SELECT id, mark, ?1 FROM item WHERE id = \(item2)"
-        ),
+            "new part", "INSERT INTO part (item_id, mark, name) SELECT id, mark, ?1 FROM item WHERE id = \(item2)"),
         Statement(
             "part of the newest item",
-            "INSERT INTO part (item_id, mark, name) SELECT id, mark, ?1 FROM item ORDER BY id DESC LIMIT 1"
-        ), Statement("rename part", "UPDATE part SET name = ?1 WHERE id = \(part2)"),
+            "INSERT INTO part (item_id, mark, name) SELECT id, mark, ?1 FROM item ORDER BY id DESC LIMIT 1"),
+        Statement("rename part", "UPDATE part SET name = ?1 WHERE id = \(part2)"),
         Statement("remove part", "DELETE FROM part WHERE id = \(part2)"),
         Statement(
-            "add",
-            "INSERT INTO posting (item_id, name, n) SELECT id, ?1, 1 FROM item WHERE id = \(item2)",
-            "UPDATE item SET amount = amount + 1 WHERE id = \(item2) AND ?1 IS NOT NULL"
-        ),
+            "add", "INSERT INTO posting (item_id, name, n) SELECT id, ?1, 1 FROM item WHERE id = \(item2)",
+            "UPDATE item SET amount = amount + 1 WHERE id = \(item2) AND ?1 IS NOT NULL"),
         Statement(
             "count anew",
             "INSERT INTO posting (item_id, name, n) SELECT id, ?1, ?4 - amount FROM item WHERE id = \(item2)",
-            "UPDATE item SET amount = ?4 WHERE id = \(item2)"
-        ), Statement("new line", "INSERT INTO line (name, place) VALUES (?1, ?4)"),
+            "UPDATE item SET amount = ?4 WHERE id = \(item2)"),
+        Statement("new line", "INSERT INTO line (name, place) VALUES (?1, ?4)"),
         Statement("change line", "UPDATE line SET name = ?1 WHERE id = \(line2)"),
         Statement("remove line", "DELETE FROM line WHERE id = \(line2)"),
         Statement("setting", "INSERT OR IGNORE INTO setting (key, value) VALUES ('k' || ?4, ?1)"),

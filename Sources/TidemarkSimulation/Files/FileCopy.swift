@@ -35,8 +35,7 @@ struct FileCopy {
     /// The file's tables, and their kinds.
     private static func tables(_ db: Database) throws -> [String] {
         try String.fetchAll(
-            db.cachedStatement(sql: "SELECT name || ' ' || coalesce(sql, '') FROM main.sqlite_master ORDER BY name")
-        )
+            db.cachedStatement(sql: "SELECT name || ' ' || coalesce(sql, '') FROM main.sqlite_master ORDER BY name"))
     }
 
     /// Bypasses GRDB's analysis of each statement, which is not needed here.
@@ -44,9 +43,7 @@ struct FileCopy {
         let code = sqlite3_exec(db.sqliteConnection, script, nil, nil, nil)
         guard code == SQLITE_OK else {
             throw DatabaseError(
-                resultCode: ResultCode(rawValue: code),
-                message: String(cString: sqlite3_errmsg(db.sqliteConnection))
-            )
+                resultCode: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
         }
     }
 

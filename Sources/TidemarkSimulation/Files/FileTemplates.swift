@@ -40,13 +40,8 @@ package final class FileTemplates {
         let schema = try Self.adopt(zone, policies)
         let device = try storage.open("device-\(number)")
         try Self.join(
-            device,
-            zone: storage.path(of: "zone-\(number)"),
-            schema: schema,
-            through: "snapshot-\(number)",
-            in: storage,
-            VirtualEnvironment(seed: 1)
-        )
+            device, zone: storage.path(of: "zone-\(number)"), schema: schema, through: "snapshot-\(number)",
+            in: storage, VirtualEnvironment(seed: 1))
         let pair = Pair(zone: try FileCopy(zone), device: try FileCopy(device), schema: schema)
         pairs[policies] = pair
         return pair
@@ -57,11 +52,7 @@ package final class FileTemplates {
             var schema: SyncSchema?
             try db.inTransaction(.immediate) {
                 schema = try ZoneAdoption(
-                    db,
-                    name: "main",
-                    epoch: "00000000-0000-4000-8000-000000000000",
-                    excluding: [],
-                    policies: policies
+                    db, name: "main", epoch: "00000000-0000-4000-8000-000000000000", excluding: [], policies: policies
                 ).schema
                 return .commit
             }
@@ -71,12 +62,8 @@ package final class FileTemplates {
 
     /// Makes a device's file from a snapshot of a zone, the way that `tidemark device join` does.
     static func join(
-        _ device: DatabaseQueue,
-        zone: String,
-        schema: SyncSchema,
-        through snapshot: String,
-        in storage: some SimulatedStorage,
-        _ environment: VirtualEnvironment,
+        _ device: DatabaseQueue, zone: String, schema: SyncSchema, through snapshot: String,
+        in storage: some SimulatedStorage, _ environment: VirtualEnvironment,
         inspect: (Database) throws -> Void = { _ in }
     ) throws {
         let keeper = try storage.open(snapshot)
@@ -84,10 +71,7 @@ package final class FileTemplates {
         try keeper.writeWithoutTransaction { try inspect($0) }
         try device.writeWithoutTransaction { db in
             _ = try TakeSnapshot(
-                db: db,
-                snapshotPath: storage.path(of: snapshot),
-                now: environment.now,
-                newID: environment.newID
+                db: db, snapshotPath: storage.path(of: snapshot), now: environment.now, newID: environment.newID
             ).join(device: environment.newID(), server: "simulation", zone: "main")
         }
         try keeper.close()

@@ -48,8 +48,8 @@ enum Migrations {
         statements: [
             Statement(
                 "new medal",
-                "INSERT INTO medal (player_id, kind) SELECT id, ?1 FROM player WHERE id = \(Statements.player2)"
-            ), Statement("other medal", "UPDATE medal SET kind = ?1 WHERE id % 3 = ?3 % 3"),
+                "INSERT INTO medal (player_id, kind) SELECT id, ?1 FROM player WHERE id = \(Statements.player2)"),
+            Statement("other medal", "UPDATE medal SET kind = ?1 WHERE id % 3 = ?3 % 3"),
             Statement("no medal", "DELETE FROM medal WHERE player_id = \(Statements.player2)"),
             Statement("motto", "UPDATE team SET motto = ?1 WHERE id = \(Statements.team2)"),
         ]

@@ -45,10 +45,8 @@ enum Shapes {
         folder.references = [(["parent_id"], "folder")]
         folder.unique = [["parent_id", "pos"], .init(["name"], foldingCase: true, whereNull: "parent_id")]
         var page = ZoneSchema.Table(
-            "page",
-            ["book", "number", "text", "weight", "image", "next_book", "next_number", "folder_id", "length"],
-            key: [0, 1]
-        )
+            "page", ["book", "number", "text", "weight", "image", "next_book", "next_number", "folder_id", "length"],
+            key: [0, 1])
         page.references = [(["next_book", "next_number"], "page"), (["folder_id"], "folder")]
         page.triggered = ["length"]
         var pin = ZoneSchema.Table("pin", ["id", "folder_id", "note"], key: [0])
@@ -71,10 +69,8 @@ enum Shapes {
         Statement("move folder", "UPDATE OR IGNORE folder SET parent_id = \(folder3), pos = ?4 WHERE id = \(folder2)"),
         Statement("make root", "UPDATE OR IGNORE folder SET parent_id = NULL WHERE id = \(folder2)"),
         Statement(
-            "reverse",
-            "UPDATE folder SET pos = -1 - pos WHERE parent_id = \(folder2)",
-            "UPDATE folder SET pos = (pos + 7) % 6, name = ?1 WHERE parent_id = \(folder2)"
-        ),
+            "reverse", "UPDATE folder SET pos = -1 - pos WHERE parent_id = \(folder2)",
+            "UPDATE folder SET pos = (pos + 7) % 6, name = ?1 WHERE parent_id = \(folder2)"),
         Statement(
             "far end",
             """
@@ -117,9 +113,8 @@ enum Shapes {
             """
         ), Statement("remove page", "DELETE FROM page WHERE number = ?3 % 3 AND book = 'b' || ?4 % 3"),
         Statement(
-            "pin",
-            "INSERT OR REPLACE INTO pin (folder_id, note) SELECT id, ?1 FROM folder WHERE id = \(folder2)"
-        ), Statement("move pin", "UPDATE OR REPLACE pin SET folder_id = \(folder3), note = ?1 WHERE id = \(pin2)"),
+            "pin", "INSERT OR REPLACE INTO pin (folder_id, note) SELECT id, ?1 FROM folder WHERE id = \(folder2)"),
+        Statement("move pin", "UPDATE OR REPLACE pin SET folder_id = \(folder3), note = ?1 WHERE id = \(pin2)"),
         Statement("rewrite pin", "INSERT OR REPLACE INTO pin SELECT id, folder_id, ?1 FROM pin WHERE id = \(pin2)"),
         Statement("unpin", "DELETE FROM pin WHERE id = \(pin2)"),
     ]

@@ -27,11 +27,7 @@ enum Stocks {
 
     static let table: ZoneSchema.Table = {
         var stock = ZoneSchema.Table(
-            "stock",
-            ["id", "team_id", "name", "amount", "sold"],
-            key: [0],
-            defaults: ["amount": "0", "sold": "0"]
-        )
+            "stock", ["id", "team_id", "name", "amount", "sold"], key: [0], defaults: ["amount": "0", "sold": "0"])
         stock.hasAssignedKeys = true
         stock.references = [(["team_id"], "team")]
         stock.minimums = ["amount": minimum]
@@ -49,9 +45,7 @@ enum Stocks {
         Statement("no amount", "UPDATE stock SET amount = NULL WHERE id = \(stock3) AND ?4 = 0"),
         Statement("part of one", "UPDATE stock SET amount = ?4 + 0.5 WHERE id = \(stock3) AND ?4 = 1"),
         Statement(
-            "new stock",
-            "INSERT INTO stock (team_id, name, amount) SELECT id, ?1, ?4 FROM team WHERE id = \(team3)"
-        ),
+            "new stock", "INSERT INTO stock (team_id, name, amount) SELECT id, ?1, ?4 FROM team WHERE id = \(team3)"),
         Statement("remove stock", "DELETE FROM stock WHERE id = \(stock3) AND ?4 < 2"),
     ]
 

@@ -92,11 +92,7 @@ enum ZoneSchema {
         team.hasAssignedKeys = true
         team.unique = [["rank"]]
         var player = Table(
-            "player",
-            ["id", "team_id", "name", "score", "captain_id"],
-            key: [0],
-            defaults: ["score": "0.5"]
-        )
+            "player", ["id", "team_id", "name", "score", "captain_id"], key: [0], defaults: ["score": "0.5"])
         player.hasAssignedKeys = true
         player.references = [(["team_id"], "team"), (["captain_id"], "player")]
         var tag = Table("tag", ["name", "colour", "title"], key: [0])

@@ -8,9 +8,7 @@ extension Scenario {
     /// Another device writes the record again after the refusal.
     static let retriedLate = Scenario(name: "a retry over a name that came after the refusal") { world in
         let conflict = try world.refused(
-            "UPDATE team SET name = 'mine' WHERE id = 1",
-            by: "UPDATE team SET name = 'theirs' WHERE id = 1"
-        )
+            "UPDATE team SET name = 'mine' WHERE id = 1", by: "UPDATE team SET name = 'theirs' WHERE id = 1")
         try world.publish("UPDATE team SET name = 'later' WHERE id = 1")
         try world.retry(conflict)
         let name = try world.text("SELECT name FROM team WHERE id = 1")
@@ -22,8 +20,7 @@ extension Scenario {
     static let retriedCreation = Scenario(name: "a retried tag that another device has, with a title") { world in
         let conflict = try world.refused(
             "INSERT INTO tag (name, colour) VALUES ('k', x'01')",
-            by: "INSERT INTO tag (name, title) VALUES ('k', 'theirs')"
-        )
+            by: "INSERT INTO tag (name, title) VALUES ('k', 'theirs')")
         try world.retry(conflict)
         let tag = try world.text("SELECT hex(colour) || ' ' || ifnull(title, '') FROM tag WHERE name = 'k'")
         guard tag != "01 theirs" else { return nil }
@@ -33,9 +30,7 @@ extension Scenario {
     /// A team gets a player after its deletion was refused.
     static let retriedDeletion = Scenario(name: "a retried deletion over a player that came since") { world in
         let conflict = try world.refused(
-            "DELETE FROM team WHERE id = 3",
-            by: "UPDATE team SET name = 'theirs' WHERE id = 3"
-        )
+            "DELETE FROM team WHERE id = 3", by: "UPDATE team SET name = 'theirs' WHERE id = 3")
         try world.publish("INSERT INTO player (team_id, name) VALUES (3, 'later')")
         try world.retry(conflict)
         guard try world.text("SELECT count(*) FROM player WHERE name = 'later'") != "1" else { return nil }
@@ -45,9 +40,7 @@ extension Scenario {
     /// Two programs number their new teams alike.
     static let retriedNumber = Scenario(name: "a retried team whose number another team has") { world in
         let conflict = try world.refused(
-            "INSERT INTO team (id, name) VALUES (77, 'mine')",
-            by: "INSERT INTO team (id, name) VALUES (77, 'theirs')"
-        )
+            "INSERT INTO team (id, name) VALUES (77, 'mine')", by: "INSERT INTO team (id, name) VALUES (77, 'theirs')")
         try world.retry(conflict)
         let name = try world.text("SELECT name FROM team WHERE id = 77")
         guard name != "theirs" else { return nil }
@@ -137,9 +130,7 @@ extension World {
         do {
             try device.write { db in
                 try ResolveConflict(db: db, schema: DeviceFile(db).schema, seen: .shown(conflict)).resolve(
-                    conflict.id,
-                    .retry
-                )
+                    conflict.id, .retry)
             }
         } catch let error as TidemarkError where [.preconditionFailed, .invalidArgument].contains(error.code) { return }
         if !sql.isEmpty { try device.write(sql) }

@@ -99,10 +99,7 @@ package struct Proof: Sendable {
 
     /// Looks for a bug with its known seed, then with all others.
     private func prove(
-        _ planted: PlantedCase,
-        knownSeed: UInt64,
-        searches: Bool,
-        run: (UInt64) async throws -> Finding?
+        _ planted: PlantedCase, knownSeed: UInt64, searches: Bool, run: (UInt64) async throws -> Finding?
     ) async throws -> Outcome {
         var tried = 0
         for seed in [knownSeed] + (1...seedsMax).filter({ searches && $0 != knownSeed }) {
@@ -153,11 +150,7 @@ package struct Proof: Sendable {
         if let finding = try scenario.run() {
             let detail = "finds \(finding) in healthy code"
             return outcome(
-                planted,
-                caughtBy: nil,
-                finding: Finding("meta", actor: scenario.name, detail: detail),
-                tried: 1
-            )
+                planted, caughtBy: nil, finding: Finding("meta", actor: scenario.name, detail: detail), tried: 1)
         }
         let finding = try PlantedBug.withPlanted(planted.bug, doing: planted.bug.simulatedDeed) { try scenario.run() }
         return outcome(planted, caughtBy: finding.map { _ in scenario.name }, finding: finding, tried: 1)
@@ -165,12 +158,8 @@ package struct Proof: Sendable {
 
     private func outcome(_ planted: PlantedCase, caughtBy: String?, finding: Finding?, tried: Int) -> Outcome {
         Outcome(
-            bug: planted.bug.rawValue,
-            place: "rule \(planted.rule), \(planted.group)",
-            caughtBy: caughtBy,
-            finding: finding,
-            tried: tried
-        )
+            bug: planted.bug.rawValue, place: "rule \(planted.rule), \(planted.group)", caughtBy: caughtBy,
+            finding: finding, tried: tried)
     }
 }
 #endif

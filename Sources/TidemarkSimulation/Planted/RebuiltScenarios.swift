@@ -37,10 +37,8 @@ extension Scenario {
             }
             guard pin != "3 mine" else { continue }
             return Finding(
-                "I2",
-                actor: device.name,
-                detail: "the zone has the pin '\(pin ?? "")', as if the migration had written the folder, too"
-            )
+                "I2", actor: device.name,
+                detail: "the zone has the pin '\(pin ?? "")', as if the migration had written the folder, too")
         }
         return nil
     }

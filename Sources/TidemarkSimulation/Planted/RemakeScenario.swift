@@ -79,10 +79,7 @@ extension Scenario {
             }
             guard names == ["theirs", "mine"] else {
                 return Finding(
-                    "I2",
-                    actor: device.name,
-                    detail: "of two new teams with one number, one is left: \(names)"
-                )
+                    "I2", actor: device.name, detail: "of two new teams with one number, one is left: \(names)")
             }
         }
         return nil
@@ -97,12 +94,8 @@ extension World {
         try original.database.backup(to: file)
         try file.close()
         return try SimulatedDevice(
-            number: number,
-            in: storage,
-            VirtualEnvironment(seed: UInt64(number)),
-            limits: plan.deviceLimits,
-            version: original.version
-        )
+            number: number, in: storage, VirtualEnvironment(seed: UInt64(number)), limits: plan.deviceLimits,
+            version: original.version)
     }
 }
 #endif

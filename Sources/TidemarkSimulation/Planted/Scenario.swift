@@ -36,13 +36,9 @@ struct Scenario: Sendable {
     }
 
     /// Whether a request is refused with a code and leaves no trace.
-    static func refused(
-        _ name: String,
-        code: ErrorCode,
-        after first: [String] = [],
-        invariant: String,
-        body: String
-    ) -> Scenario {
+    static func refused(_ name: String, code: ErrorCode, after first: [String] = [], invariant: String, body: String)
+        -> Scenario
+    {
         Scenario(name: name) { world in
             for body in first { _ = try world.server.handle(Array(body.utf8), crash: .never) }
             let before = try (world.server.revision(), world.server.rows())

@@ -17,23 +17,15 @@ extension Scenario {
     }
 
     static let reusedID = refused(
-        "one id for two contents",
-        code: .changeSetIdReused,
-        after: [request(rename("a"))],
-        invariant: "I6",
-        body: request(rename("b"))
-    )
+        "one id for two contents", code: .changeSetIdReused, after: [request(rename("a"))], invariant: "I6",
+        body: request(rename("b")))
 
     static let half = refused(
-        "a good change set and one that breaks a reference",
-        code: .brokenReference,
-        invariant: "I12",
-        body: halfRequest
+        "a good change set and one that breaks a reference", code: .brokenReference, invariant: "I12", body: halfRequest
     )
 
     private static let halfRequest = request(
-        rename("a") + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#
-    )
+        rename("a") + #",{"id":"\#(ids[1])","player":{"create":[-1],"attributes":{"-1":{"team_id":99}}}}"#)
 
     /// Runs the same while another device's request shares the transaction.
     static let halfInGroup = Scenario(name: "a refused request in a group") { world in
@@ -50,25 +42,16 @@ extension Scenario {
     }
 
     static let nameTwice = refused(
-        "one name twice in an object",
-        code: .duplicateName,
-        invariant: "I12",
-        body: request(#"{"team":{"update":[1],"attributes":{"1":{"name":"a","name":"b"}}}}"#)
-    )
+        "one name twice in an object", code: .duplicateName, invariant: "I12",
+        body: request(#"{"team":{"update":[1],"attributes":{"1":{"name":"a","name":"b"}}}}"#))
 
     static let otherEpoch = refused(
-        "a device of another history",
-        code: .epochMismatch,
-        invariant: "I4",
-        body: request(rename("a"), more: #","epoch":"00000000-0000-4000-8000-00000000000f""#)
-    )
+        "a device of another history", code: .epochMismatch, invariant: "I4",
+        body: request(rename("a"), more: #","epoch":"00000000-0000-4000-8000-00000000000f""#))
 
     static let tooEarly = refused(
-        "a change set before the one that it builds on",
-        code: .predecessorMissing,
-        invariant: "I2",
-        body: request(rename("a").replacing("{\"id\"", with: "{\"after\":[\"\(ids[1])\"],\"id\""))
-    )
+        "a change set before the one that it builds on", code: .predecessorMissing, invariant: "I2",
+        body: request(rename("a").replacing("{\"id\"", with: "{\"after\":[\"\(ids[1])\"],\"id\"")))
 
     /// A device receives a change of the record after its own edit, and sends the edit.
     static let oldBase = Scenario(name: "an edit older than the device's revision") { world in
@@ -219,10 +202,8 @@ extension Scenario {
         // Now the server knows the fingerprint of its rows.
         _ = try world.server.handle(outgoing.body, crash: .never)
         let others = DeviceCore.ConditionalGet(
-            device: short.device,
-            tag: ZoneTag(revision: short.tag.revision, hash: String(short.tag.hash.reversed())),
-            nothingNew: short.nothingNew
-        )
+            device: short.device, tag: ZoneTag(revision: short.tag.revision, hash: String(short.tag.hash.reversed())),
+            nothingNew: short.nothingNew)
         let request = ZoneRequest(.sync(outgoing.body), access: .local("main"))
         let answers = try world.server.handle([request], shorts: [others], crash: .never)
         guard case .success = answers[0] else { return nil }

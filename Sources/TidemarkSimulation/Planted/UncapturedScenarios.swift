@@ -118,10 +118,8 @@ private struct UncapturedStory {
         let count = { (table: String, column: String) in
             try device.access { db in
                 try Int.fetchOne(
-                    db,
-                    sql: "SELECT count(*) FROM \(table) WHERE instr(\(column), ?)",
-                    arguments: ["\"\(value)\""]
-                ) ?? 0
+                    db, sql: "SELECT count(*) FROM \(table) WHERE instr(\(column), ?)", arguments: ["\"\(value)\""])
+                    ?? 0
             }
         }
         let waiting = try count("tidemark_outbox", "attributes")

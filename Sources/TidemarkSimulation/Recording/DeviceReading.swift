@@ -63,15 +63,8 @@ struct DeviceReading {
 
     /// The step of an engine, as the differences from before.
     func step(
-        _ device: String,
-        _ name: String,
-        from old: DeviceReading,
-        rows: [RowChange],
-        renumbered: [IdentityPair] = [],
-        captured: Int,
-        resolved: [String],
-        fit: DeviceStep.Fit? = nil,
-        wall: Int64? = nil
+        _ device: String, _ name: String, from old: DeviceReading, rows: [RowChange], renumbered: [IdentityPair] = [],
+        captured: Int, resolved: [String], fit: DeviceStep.Fit? = nil, wall: Int64? = nil
     ) -> DeviceStep {
         DeviceStep(
             device: device,
@@ -138,8 +131,7 @@ struct DeviceReading {
                         RecordID(change[1].text, change[2].text),
                         operation: RecordChange.Operation(rawValue: change[3].text) ?? .update,
                         cells: WireReading.cells(ofImage: change[4].bytes, of: change[1].text),
-                        base: Int64(change[5].text)
-                    )
+                        base: Int64(change[5].text))
                 },
                 wire: row[2].isNull ? nil : row[2].text,
                 time: Int64(row[3].text) ?? 0
@@ -154,12 +146,9 @@ struct DeviceReading {
                 id: row[0].text,
                 items: (records[row[0].text] ?? []).map { record in
                     ParkedSet.Item(
-                        RecordID(record[1].text, record[2].text),
-                        RecordChange.Operation(rawValue: record[3].text),
-                        base: record[4].cells(of: record[1].text),
-                        mine: record[5].cells(of: record[1].text),
-                        theirs: record[6].cells(of: record[1].text)
-                    )
+                        RecordID(record[1].text, record[2].text), RecordChange.Operation(rawValue: record[3].text),
+                        base: record[4].cells(of: record[1].text), mine: record[5].cells(of: record[1].text),
+                        theirs: record[6].cells(of: record[1].text))
                 },
                 reasons: row[1].text,
                 isOverruled: row[2].text == "overruled"

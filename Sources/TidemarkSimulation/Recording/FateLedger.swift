@@ -87,8 +87,7 @@ final class FateLedger {
     private func judgeRemoved(_ removed: Set<String>, _ db: Database) throws {
         guard !isProgramWriting, !removed.isEmpty else { return }
         let writers = try String.fetchAll(
-            db,
-            sql: "SELECT DISTINCT device FROM tidemark_revision WHERE revision > ? AND device IS NOT NULL",
+            db, sql: "SELECT DISTINCT device FROM tidemark_revision WHERE revision > ? AND device IS NOT NULL",
             arguments: [revision]
         ).map { identities[$0] ?? $0 }
         var seen = writers.reduce(into: Set<String>()) { $0.formUnion(known[$1] ?? []) }
@@ -262,11 +261,9 @@ final class FateLedger {
     }
 
     /// The server's texts that the person decides against.
-    private static func overruled(
-        _ record: Conflict.Record,
-        _ theirs: [String: String],
-        by decision: Decision
-    ) -> [String] {
+    private static func overruled(_ record: Conflict.Record, _ theirs: [String: String], by decision: Decision)
+        -> [String]
+    {
         let set = Set(JSONText.members(Array((record.mine ?? "").utf8)[...]).map(\.name))
         switch record.operation {
         case "update": return theirs.filter { set.contains($0.key) }.map(\.value)

@@ -45,10 +45,7 @@ struct Recorder {
     ///
     /// Later tables have the default policy.
     init(
-        policies: [String: String],
-        version: Int = 0,
-        tellsTime: Bool = false,
-        migrates: Bool = false,
+        policies: [String: String], version: Int = 0, tellsTime: Bool = false, migrates: Bool = false,
         ledger: FateLedger? = nil
     ) {
         self.ledger = ledger
@@ -60,16 +57,11 @@ struct Recorder {
         let tables = all.map { table in
             let own = table.columns.map { ($0, rulePolicies["\(table.name).\($0)"]) }
             return Rules.Table(
-                name: table.name,
-                key: table.key.map { table.columns[$0] },
-                hasAssignedKeys: table.hasAssignedKeys,
+                name: table.name, key: table.key.map { table.columns[$0] }, hasAssignedKeys: table.hasAssignedKeys,
                 policy: rulePolicies[table.name] ?? .reject,
                 columnPolicies: Dictionary(uniqueKeysWithValues: own).compactMapValues { $0 },
                 references: table.references.map { Rules.Reference(columns: $0.columns, parent: $0.parent) },
-                unique: table.unique,
-                triggered: table.triggered,
-                minimums: table.minimums
-            )
+                unique: table.unique, triggered: table.triggered, minimums: table.minimums)
         }
         checker = HistoryChecker(rules: Rules(tables: tables))
     }
@@ -84,11 +76,9 @@ struct Recorder {
         let count = checker.count
         guard let first = checker.check(event).first else { return }
         throw Finding(
-            first.invariant.rawValue,
-            actor: first.actor,
+            first.invariant.rawValue, actor: first.actor,
             detail: "\(first.subject): expected \(Self.short(first.expected)), "
-                + "found \(Self.short(first.found)) (event \(count))"
-        )
+                + "found \(Self.short(first.found)) (event \(count))")
     }
 
     /// Shortens a long text to its two ends.
@@ -113,10 +103,7 @@ struct Recorder {
 
     /// Records that the server's file was restored to an earlier state.
     mutating func restored(
-        _ server: SimulatedServer,
-        to reading: ZoneReading,
-        from copy: String,
-        devices: [SimulatedDevice]
+        _ server: SimulatedServer, to reading: ZoneReading, from copy: String, devices: [SimulatedDevice]
     ) throws {
         if let ledger { return try server.read { try ledger.restored($0, from: copy, devices: devices) } }
         zone = reading
@@ -159,10 +146,7 @@ struct Recorder {
     }
 
     private mutating func serverStep(
-        _ db: Database,
-        request: Int?,
-        _ outcome: Result<[UInt8]?, Refusal>,
-        at wall: Int64?
+        _ db: Database, request: Int?, _ outcome: Result<[UInt8]?, Refusal>, at wall: Int64?
     ) throws -> ServerStep {
         let row = try Row.fetchOne(
             db.cachedStatement(
@@ -183,15 +167,8 @@ struct Recorder {
         let rows = revision == zone.revision ? [] : try rowChanges(db)
         zone.revision = revision
         return ServerStep(
-            request: request,
-            epoch: serverEpoch,
-            revision: revision,
-            commits: commits,
-            rows: rows,
-            assigned: try newIdentities(db),
-            answer: outcome.body.map(WireReading.answer),
-            wall: wall
-        )
+            request: request, epoch: serverEpoch, revision: revision, commits: commits, rows: rows,
+            assigned: try newIdentities(db), answer: outcome.body.map(WireReading.answer), wall: wall)
     }
 
     private mutating func rowChanges(_ db: Database) throws -> [RowChange] {
@@ -213,12 +190,8 @@ struct Recorder {
             arguments: [revision]
         ).map { row in
             Commit(
-                revision: row[0],
-                changeSet: row[1],
-                identity: row[2],
-                changes: WireReading.changes(Array((row[3] as String).utf8)),
-                time: tellsTime ? row[4] : 0
-            )
+                revision: row[0], changeSet: row[1], identity: row[2],
+                changes: WireReading.changes(Array((row[3] as String).utf8)), time: tellsTime ? row[4] : 0)
         }
     }
 
@@ -260,11 +233,8 @@ struct Recorder {
         let header = try Row.fetchOne(db, sql: "SELECT epoch, revision FROM tidemark_snapshot")
         try take(
             .snapshot(
-                epoch: header?[0] ?? "",
-                revision: header?[1] ?? 0,
-                rows: FileImage(db, version: zone.image.version).records
-            )
-        )
+                epoch: header?[0] ?? "", revision: header?[1] ?? 0,
+                rows: FileImage(db, version: zone.image.version).records))
     }
 
     // MARK: Devices
@@ -277,13 +247,8 @@ struct Recorder {
         if migrates { try take(.altered(actor: device.name, Migrations.layout(device.version))) }
         try take(
             .joined(
-                device: device.name,
-                identity: now.reading.identity,
-                epoch: now.reading.epoch,
-                cursor: now.reading.cursor,
-                rows: now.image.changes(since: .empty(version: device.version))
-            )
-        )
+                device: device.name, identity: now.reading.identity, epoch: now.reading.epoch,
+                cursor: now.reading.cursor, rows: now.image.changes(since: .empty(version: device.version))))
     }
 
     /// Records an app's migration: it altered the tables, and perhaps wrote into them.
@@ -351,18 +316,9 @@ struct Recorder {
         try take(
             .stepped(
                 now.reading.step(
-                    device.name,
-                    step,
-                    from: old.reading,
-                    rows: now.image.changes(since: old.image),
-                    renumbered: Self.pairs(events),
-                    captured: isNews ? captured : 0,
-                    resolved: [],
-                    fit: fit,
-                    wall: tellsTime ? device.virtual.milliseconds : nil
-                )
-            )
-        )
+                    device.name, step, from: old.reading, rows: now.image.changes(since: old.image),
+                    renumbered: Self.pairs(events), captured: isNews ? captured : 0, resolved: [], fit: fit,
+                    wall: tellsTime ? device.virtual.milliseconds : nil)))
     }
 
     /// The ids that the app heard of.
@@ -385,15 +341,8 @@ struct Recorder {
         try take(
             .stepped(
                 now.reading.step(
-                    device.name,
-                    "resolve",
-                    from: old.reading,
-                    rows: [],
-                    captured: now.hasUndrained ? now.reading.captured : 0,
-                    resolved: [id]
-                )
-            )
-        )
+                    device.name, "resolve", from: old.reading, rows: [],
+                    captured: now.hasUndrained ? now.reading.captured : 0, resolved: [id])))
     }
 
     /// The tables to which the file is fitted since a step: its own, and the zone's as it says.
@@ -410,8 +359,7 @@ struct Recorder {
     private func look(_ db: Database, after old: DeviceReading?, version: Int) throws -> FileState {
         FileState(
             image: try FileImage(db, version: version),
-            reading: try DeviceReading(db, after: old, readsTables: migrates)
-        )
+            reading: try DeviceReading(db, after: old, readsTables: migrates))
     }
 
     /// Records that a request left a device.

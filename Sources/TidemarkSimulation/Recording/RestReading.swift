@@ -51,22 +51,13 @@ enum RestReading {
             if let tag = entry["ifMatch"] { headers["If-Match"] = JSONText.string(tag) }
             if let absent = entry["ifNoneMatch"] { headers["If-None-Match"] = JSONText.string(absent) }
             return change(
-                text(entry["method"]),
-                text(entry["path"]),
-                headers: headers,
-                body: entry["body"],
-                index: index
-            )
+                text(entry["method"]), text(entry["path"]), headers: headers, body: entry["body"], index: index)
         }
     }
 
-    private static func change(
-        _ method: String,
-        _ path: String,
-        headers: [String: String],
-        body: Text?,
-        index: Int
-    ) -> RecordChange {
+    private static func change(_ method: String, _ path: String, headers: [String: String], body: Text?, index: Int)
+        -> RecordChange
+    {
         let parts = path.split(separator: "/").map(String.init)
         let names = key(of: parts[1])
         let cells = body.map { self.cells($0) } ?? [:]
@@ -80,11 +71,9 @@ enum RestReading {
         let isNew = method == "POST" || headers["If-None-Match"] != nil
         let tag = headers["If-Match"]
         return RecordChange(
-            record,
-            operation: method == "DELETE" ? .delete : isNew ? .create : .update,
+            record, operation: method == "DELETE" ? .delete : isNew ? .create : .update,
             cells: cells.filter { !names.contains($0.key) },
-            base: tag == "*" ? Offer.anyState : tag.flatMap(revision(ofTag:))
-        )
+            base: tag == "*" ? Offer.anyState : tag.flatMap(revision(ofTag:)))
     }
 
     /// What became of writes, by their answer.
@@ -101,11 +90,8 @@ enum RestReading {
             entries.map { entry in
                 let entry = members(entry)
                 return shown(
-                    tag: entry["etag"].map(JSONText.string),
-                    location: entry["location"].map(JSONText.string),
-                    record: entry["record"],
-                    isMinimal: isMinimal
-                )
+                    tag: entry["etag"].map(JSONText.string), location: entry["location"].map(JSONText.string),
+                    record: entry["record"], isMinimal: isMinimal)
             }
         )
     }
@@ -160,11 +146,8 @@ enum RestReading {
             let list = parts.count == 2 ? records(page.members["records"], of: parts[1]) : []
             let feed = self.feed(page.members["changes"])
             return Sight(
-                client: client,
-                revision: page.revision,
-                records: list + feed.filter { $0.cells != nil },
-                absent: feed.filter { $0.cells == nil }.map(\.record)
-            )
+                client: client, revision: page.revision, records: list + feed.filter { $0.cells != nil },
+                absent: feed.filter { $0.cells == nil }.map(\.record))
         }
         let record = self.record(parts[2], of: parts[1])
         if answer.kind == .problem { return Sight(client: client, absent: [record]) }

@@ -9,15 +9,9 @@ extension Recorder {
         try take(
             .offered(
                 Offer(
-                    client: client.name,
-                    id: request.headers["Idempotency-Key"] ?? "",
-                    changes: changes,
+                    client: client.name, id: request.headers["Idempotency-Key"] ?? "", changes: changes,
                     sights: Dictionary(uniqueKeysWithValues: sights),
-                    seen: request.headers["Tidemark-Seen"].flatMap { Int64($0) },
-                    answered: client.answered
-                )
-            )
-        )
+                    seen: request.headers["Tidemark-Seen"].flatMap { Int64($0) }, answered: client.answered)))
     }
 
     /// Records that the server answers a request.

@@ -48,8 +48,7 @@ enum RowBytes {
             case let code:
                 throw DatabaseError(
                     resultCode: ResultCode(rawValue: code),
-                    message: String(cString: sqlite3_errmsg(db.sqliteConnection))
-                )
+                    message: String(cString: sqlite3_errmsg(db.sqliteConnection)))
             }
         }
     }

@@ -20,14 +20,8 @@ enum WireReading {
             }
         }
         return Request(
-            device: device,
-            number: number,
-            maxRevision: maxRevision,
-            epoch: epoch,
-            changeSets: sets,
-            isQuestion: isQuestion,
-            wantsRelated: wantsRelated
-        )
+            device: device, number: number, maxRevision: maxRevision, epoch: epoch, changeSets: sets,
+            isQuestion: isQuestion, wantsRelated: wantsRelated)
     }
 
     /// An answer as it left the server.
@@ -50,11 +44,9 @@ enum WireReading {
             }
         }
         return Answer(
-            epoch: epoch,
-            maxRevision: maxRevision,
+            epoch: epoch, maxRevision: maxRevision,
             replies: replies.map { reply($0, isWhole: isWhole && !asSent.contains(member("id", of: $0) ?? "")) },
-            lent: lent
-        )
+            lent: lent)
     }
 
     private static func places(_ lists: JSONText.Text, of table: String) -> [Answer.Places] {
@@ -62,12 +54,7 @@ enum WireReading {
             let numbers = JSONText.elements(list).compactMap { Int64(JSONText.raw($0)) }
             guard numbers.count == 4 else { return nil }
             return Answer.Places(
-                table: table,
-                first: numbers[0],
-                last: numbers[1],
-                stride: numbers[2],
-                width: numbers[3]
-            )
+                table: table, first: numbers[0], last: numbers[1], stride: numbers[2], width: numbers[3])
         }
     }
 
@@ -104,11 +91,8 @@ enum WireReading {
         let revision = members.first { $0.name == "revision" }.flatMap { Int64(JSONText.raw($0.value)) }
         return Reply(
             changeSet: members.first { $0.name == "id" }.map { JSONText.string($0.value) },
-            revision: isConflict ? nil : revision,
-            body: isWhole ? JSONText.raw(text) : nil,
-            truth: truth,
-            reasons: reasons
-        )
+            revision: isConflict ? nil : revision, body: isWhole ? JSONText.raw(text) : nil, truth: truth,
+            reasons: reasons)
     }
 
     private typealias Entry = (record: RecordID, operation: RecordChange.Operation, cells: Cells)
@@ -120,8 +104,7 @@ enum WireReading {
             let lists = JSONText.members(part)
             let attributes = Dictionary(
                 JSONText.members(lists.first { $0.name == "attributes" }?.value ?? []).map { ($0.name, $0.value) },
-                uniquingKeysWith: { $1 }
-            )
+                uniquingKeysWith: { $1 })
             return lists.filter { $0.name != "attributes" }.flatMap { list -> [Entry] in
                 let operation = RecordChange.Operation(rawValue: list.name) ?? .update
                 return JSONText.elements(list.value).map { key in

@@ -55,8 +55,7 @@ package struct Counters: Hashable, Sendable {
     package func missing(for profile: Profile) -> [Name] { profile.required.filter { self[$0] == 0 } }
 
     private static let index = Dictionary(
-        uniqueKeysWithValues: Name.allCases.enumerated().map { ($0.element, $0.offset) }
-    )
+        uniqueKeysWithValues: Name.allCases.enumerated().map { ($0.element, $0.offset) })
 }
 
 /// The faults that a run may have.

@@ -14,19 +14,11 @@ package struct Shrinking {
     ///
     /// - Returns: The shortest run, with its trace.
     package static func shortest(
-        _ report: Report,
-        options: SimulationOptions,
-        templates: FileTemplates,
-        runsMax: Int = 3_000,
+        _ report: Report, options: SimulationOptions, templates: FileTemplates, runsMax: Int = 3_000,
         isStill: @escaping (Report) -> Bool
     ) throws -> Report {
         var shrinking = Shrinking(
-            options: options,
-            templates: templates,
-            isStill: isStill,
-            best: report.decisions,
-            runsLeft: runsMax
-        )
+            options: options, templates: templates, isStill: isStill, best: report.decisions, runsLeft: runsMax)
         try shrinking.shrink()
         return try shrinking.run(shrinking.best, isTracing: true)
     }

@@ -42,19 +42,13 @@ struct SecrecyClient: Sendable {
 
     /// A client that neither compresses nor decompresses on its own; it lasts as long as the process.
     private static let http = HTTPClient(
-        eventLoopGroup: HTTPClient.defaultEventLoopGroup,
-        configuration: .init(redirectConfiguration: .disallow)
-    )
+        eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: .init(redirectConfiguration: .disallow))
     /// The most bytes of an unpacked answer.
     private static let bytesMax = 64 << 20
 
     /// Sends one request.
-    func send(
-        _ method: String,
-        _ path: String,
-        headers: [(String, String)],
-        body: String?
-    ) async throws -> SecrecyReply {
+    func send(_ method: String, _ path: String, headers: [(String, String)], body: String?) async throws -> SecrecyReply
+    {
         var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
         request.method = HTTPMethod(rawValue: method)
         for (name, value) in headers { request.headers.add(name: name, value: value) }
@@ -63,9 +57,7 @@ struct SecrecyClient: Sendable {
         let content = Array(try await response.body.collect(upTo: Self.bytesMax).readableBytesView)
         let headers = response.headers.map { (name: $0.name.lowercased(), value: $0.value) }
             .filter { !["date", "connection"].contains($0.name) }.sorted { $0 < $1 }
-        var everything = Array(
-            ("\(response.status)\n" + headers.map { "\($0.name): \($0.value)\n" }.joined()).utf8
-        )
+        var everything = Array(("\(response.status)\n" + headers.map { "\($0.name): \($0.value)\n" }.joined()).utf8)
         everything += content
         var body = content
         if headers.contains(where: { $0.name == "content-encoding" }) {
@@ -80,12 +72,7 @@ struct SecrecyClient: Sendable {
             everything += rows.joined(separator: "\n").utf8
         }
         return SecrecyReply(
-            status: Int(response.status.code),
-            headers: headers,
-            body: body,
-            rows: rows,
-            everything: everything
-        )
+            status: Int(response.status.code), headers: headers, body: body, rows: rows, everything: everything)
     }
 
     /// Opens a stream of events; its lines arrive in `SecrecyListener`.
@@ -110,15 +97,12 @@ struct SecrecyClient: Sendable {
     /// Reads every row of every table of a SQLite file.
     private static func rows(of file: [UInt8]) async throws -> [String] {
         let path = FileManager.default.temporaryDirectory.appending(
-            path: "tidemark-\(SyncEngine.Environment.system.newID()).sqlite"
-        )
+            path: "tidemark-\(SyncEngine.Environment.system.newID()).sqlite")
         try Data(file).write(to: path)
         let database = try DatabaseQueue(path: path.path)
         let rows = try await database.read { db in
             let tables = try String.fetchAll(
-                db,
-                sql: "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-            )
+                db, sql: "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
             return try tables.flatMap { table in
                 try Row.fetchAll(db, sql: "SELECT * FROM \"\(table)\"").map { row in
                     table + row.databaseValues.map { "|\($0)" }.joined()

@@ -126,22 +126,13 @@ extension SecrecyWorld {
     func accept(_ person: Int) async throws {
         guard random.draw(8) != 0, let invitation = random.pick(knownInvitations) else {
             let secret = "tmi_23456789_" + String(repeating: "z", count: 52)
-            try await ask(
-                sender(person),
-                "POST /invitations",
-                body: #"{"invitation":"\#(secret)"}"#,
-                isDue: false
-            )
+            try await ask(sender(person), "POST /invitations", body: #"{"invitation":"\#(secret)"}"#, isDue: false)
             return
         }
         // The secret came to the person by another way than the server.
         let isGood = checker.model.accept(invitation.number, by: person, at: server.bench.now)
         try await ask(
-            sender(person),
-            "POST /invitations",
-            body: #"{"invitation":"\#(invitation.secret)"}"#,
-            isDue: isGood
-        )
+            sender(person), "POST /invitations", body: #"{"invitation":"\#(invitation.secret)"}"#, isDue: isGood)
         // What a person can do after a refusal.
         try await snapshot(sender(person), invitation.zone)
     }

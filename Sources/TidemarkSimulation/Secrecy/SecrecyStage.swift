@@ -17,9 +17,7 @@ package struct SecrecyStage: Sendable {
 
     /// Makes a stage around an open store.
     package init(
-        service: any SyncService,
-        database: any AccessDatabase,
-        host: any ZoneHost,
+        service: any SyncService, database: any AccessDatabase, host: any ZoneHost,
         close: @escaping @Sendable () async throws -> Void = {}
     ) {
         self.service = service
@@ -48,12 +46,8 @@ package struct SecrecyStage: Sendable {
     /// Makes a stage of SQLite files in a folder.
     package static func embedded(in folder: URL) async throws -> SecrecyStage {
         let main = try EmbeddedStore(
-            path: folder.appending(path: "main.sqlite").path,
-            schemaSQL: schema,
-            newEpoch: SyncEngine.Environment.system.newID(),
-            policies: policies,
-            limits: limits
-        )
+            path: folder.appending(path: "main.sqlite").path, schemaSQL: schema,
+            newEpoch: SyncEngine.Environment.system.newID(), policies: policies, limits: limits)
         let directory = ZoneDirectory(main: main, folder: folder.appending(path: "zones"), limits: limits)
         let users = try AccessFile(path: folder.appending(path: "access.sqlite").path)
         return SecrecyStage(service: directory, database: users, host: directory) {

@@ -70,21 +70,13 @@ extension SecrecyWorld {
                 let body = method == "POST" ? #"{"maxRevision":0}"# : nil
                 let path = "/zones/\(zone)\(rest)"
                 let reply = try await ask(
-                    sender(person),
-                    "\(method) \(path)",
-                    headers: [("Accept-Encoding", "identity")],
-                    body: body,
-                    isDue: false
-                )
+                    sender(person), "\(method) \(path)", headers: [("Accept-Encoding", "identity")], body: body,
+                    isDue: false)
                 answers.append(SecrecyMask.text(of: reply, to: "").replacing(zone, with: "NAME"))
                 guard let first = answers.first, answers.count == 2 else { continue }
                 checker.expect(
-                    first == answers[1],
-                    since: moment,
-                    "\(method) \(path)",
-                    expected: "the answer for a zone that is there: \(first)",
-                    found: answers[1]
-                )
+                    first == answers[1], since: moment, "\(method) \(path)",
+                    expected: "the answer for a zone that is there: \(first)", found: answers[1])
             }
         }
     }
@@ -128,11 +120,7 @@ extension SecrecyWorld {
             (.anonymous, "/nothing", false), (sender(person), "/metrics", false),
         ] { try await ask(sender, "GET \(path)", isDue: isDue) }
         let metrics = try await client.send(
-            "GET",
-            "/metrics",
-            headers: [("Authorization", "Bearer \(administrator)")],
-            body: nil
-        )
+            "GET", "/metrics", headers: [("Authorization", "Bearer \(administrator)")], body: nil)
         if metrics.status != 200 { surprises.append("/metrics: \(metrics.status)") }
         checker.checkForAll(metrics.everything, "the metrics")
         checkLog()

@@ -12,21 +12,14 @@ extension SecrecyWorld {
 
     /// Sends a request to `/sync` with a device's id, and learns from the answer.
     @discardableResult private func sync(
-        _ sender: SecrecySender,
-        _ zone: Int,
-        device: String?,
-        members: String,
+        _ sender: SecrecySender, _ zone: Int, device: String?, members: String,
         effect: (SecrecyReply) -> Void = { _ in }
     ) async throws -> SecrecyReply {
         var isDue = checker.model.mayRead(sender.reader, zone)
         if case .person(let person) = sender.reader, let device { isDue = isDue && owns(device, person, in: zone) }
         let name = device.map { #""device":"\#($0)","# } ?? ""
-        return try await ask(
-            sender,
-            "POST \(path(zone))/sync",
-            body: "{\(name)\(members)}",
-            isDue: isDue ? nil : false
-        ) { reply in
+        return try await ask(sender, "POST \(path(zone))/sync", body: "{\(name)\(members)}", isDue: isDue ? nil : false)
+        { reply in
             guard reply.status == 200 else { return }
             // A request without change sets may bind the device to nobody yet.
             if case .person(let person) = sender.reader, let device, members.contains("changeSets") {
@@ -63,9 +56,7 @@ extension SecrecyWorld {
         let revision = random.draw(3) == 0 ? 0 : zones[zone].revision
         zones[zone].sets.append((id, person))
         try await sync(
-            SecrecySender(reader: .person(person), token: device.token),
-            zone,
-            device: device.id,
+            SecrecySender(reader: .person(person), token: device.token), zone, device: device.id,
             members: #""maxRevision":\#(revision),"changeSets":[{"id":"\#(id)",\#(part)}]"#
         ) { reply in
             take(reply, id: id, canaries, in: zone)
@@ -137,17 +128,11 @@ extension SecrecyWorld {
             let fingerprint = Fingerprint(hex: state.fingerprint), let device
         {
             let tag = ZoneTag(
-                epoch: epoch,
-                schema: state.schema,
-                revision: zones[zone].revision,
-                fingerprint: fingerprint
-            )
+                epoch: epoch, schema: state.schema, revision: zones[zone].revision, fingerprint: fingerprint)
             try await ask(
-                sender,
-                "GET \(path(zone))/sync?device=\(Self.encoded(device))",
+                sender, "GET \(path(zone))/sync?device=\(Self.encoded(device))",
                 headers: [("If-None-Match", tag.entityTag)],
-                isDue: checker.model.mayRead(sender.reader, zone) ? nil : false
-            )
+                isDue: checker.model.mayRead(sender.reader, zone) ? nil : false)
         }
     }
 
@@ -163,12 +148,8 @@ extension SecrecyWorld {
         let reply = try await sync(sender, zone, device: device.id, members: question)
         let verdicts = Set(reply.list("changeSets").compactMap { $0["id"] as? String })
         checker.expect(
-            verdicts.isDisjoint(with: others),
-            since: moment,
-            "a recall",
-            expected: "verdicts of the sender's own change sets",
-            found: "\(verdicts.intersection(others).sorted())"
-        )
+            verdicts.isDisjoint(with: others), since: moment, "a recall",
+            expected: "verdicts of the sender's own change sets", found: "\(verdicts.intersection(others).sorted())")
     }
 
     /// Sends another user's change set id with other content, and another user's device id.

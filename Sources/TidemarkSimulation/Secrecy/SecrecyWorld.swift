@@ -51,11 +51,8 @@ final class SecrecyWorld {
         }
         random.isHidden = false
         checker.model.makeZone(
-            owner: 0,
-            isShared: false,
-            ofEverybody: everybody?.right ?? (isOpen == 2 ? .reader : nil),
-            isOpenToAnonymous: isOpen == 2
-        )
+            owner: 0, isShared: false, ofEverybody: everybody?.right ?? (isOpen == 2 ? .reader : nil),
+            isOpenToAnonymous: isOpen == 2)
         zones.append(SecrecyZone(name: "main", isHidden: false))
         try await server.bench.members { [user = people[0].user] in try $0.set(.owner, of: user, in: "main") }
         for person in 1..<count where random.draw(2) == 0 {
@@ -125,12 +122,8 @@ final class SecrecyWorld {
     /// - Returns: The answer.
     /// - Throws: An error of the connection.
     @discardableResult func ask(
-        _ sender: SecrecySender,
-        _ request: String,
-        headers: [(String, String)] = [],
-        body: String? = nil,
-        isDue: Bool? = nil,
-        effect: (SecrecyReply) throws -> Void = { _ in }
+        _ sender: SecrecySender, _ request: String, headers: [(String, String)] = [], body: String? = nil,
+        isDue: Bool? = nil, effect: (SecrecyReply) throws -> Void = { _ in }
     ) async throws -> SecrecyReply {
         let moment = checker.begin(sender.reader)
         let what = "\(request) \(body?.prefix(200) ?? "")"
@@ -142,19 +135,12 @@ final class SecrecyWorld {
         try effect(reply)
         let ownTexts = [parts[1].removingPercentEncoding ?? parts[1], body ?? ""] + headers.map(\.1)
         checker.check(
-            reply.everything,
-            since: moment,
-            known: SecretFinder.candidates(in: Array(ownTexts.joined(separator: "\n").utf8)),
-            what
-        )
+            reply.everything, since: moment,
+            known: SecretFinder.candidates(in: Array(ownTexts.joined(separator: "\n").utf8)), what)
         if isDue == false {
             checker.expect(
-                reply.status >= 400,
-                since: moment,
-                what,
-                expected: "a refusal",
-                found: "\(reply.status) \(reply.text.prefix(200))"
-            )
+                reply.status >= 400, since: moment, what, expected: "a refusal",
+                found: "\(reply.status) \(reply.text.prefix(200))")
         } else if isDue == true, reply.status >= 400 {
             surprises.append("\(sender.reader) \(what): \(reply.status) \(reply.text.prefix(300))")
         }

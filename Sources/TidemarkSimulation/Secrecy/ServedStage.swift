@@ -13,22 +13,14 @@ struct ServedStage: Sendable {
 
     /// Serves a stage, and runs `body` meanwhile.
     static func run<Success: Sendable>(
-        _ stage: SecrecyStage,
-        random: SecrecyRandom,
-        body: (ServedStage) async throws -> Success
+        _ stage: SecrecyStage, random: SecrecyRandom, body: (ServedStage) async throws -> Success
     ) async throws -> Success {
         let bench = AccessBench(stage.database, host: stage.host, random: { random.secrets() })
         let log = SecrecyLog()
         let registry = PrometheusRegistry()
         let application = TidemarkServerApplication(
-            service: stage.service,
-            gate: bench.gate,
-            port: 0,
-            limits: SecrecyStage.limits,
-            metrics: ServerMetrics(factory: registry),
-            exposition: registry.text,
-            logger: log.logger
-        )
+            service: stage.service, gate: bench.gate, port: 0, limits: SecrecyStage.limits,
+            metrics: ServerMetrics(factory: registry), exposition: registry.text, logger: log.logger)
         let (ports, listening) = AsyncStream.makeStream(of: Int.self)
         let running = Task {
             defer { listening.finish() }

@@ -52,10 +52,7 @@ extension World {
         guard let listener = listeners.audience.join(zone, since: revision, device: identity) else { return }
         listeners.connections += 1
         listeners.seats[device.number] = Listeners.Seat(
-            listener: listener,
-            connection: listeners.connections,
-            starts: device.starts
-        )
+            listener: listener, connection: listeners.connections, starts: device.starts)
         // The device may have missed the zone's latest revision.
         try tell(listeners.audience.publish(server.reached()))
     }

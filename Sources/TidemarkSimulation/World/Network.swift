@@ -13,11 +13,7 @@ extension World {
         decisions.begin(.carry)
         counters[.requests] += 1
         let message = Message(
-            device: device.number,
-            process: process,
-            number: number,
-            body: outgoing.body,
-            short: outgoing.conditionalGet
+            device: device.number, process: process, number: number, body: outgoing.body, short: outgoing.conditionalGet
         )
         // Whatever happens to the request, at some time the device gives up.
         schedule(.answer(message, .failure(Self.unreachable)), after: Self.timeout)

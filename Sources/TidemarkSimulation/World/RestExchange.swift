@@ -126,11 +126,7 @@ extension World {
             client.exchange?.attempts += 1
             note("\(client.name) repeats request \(call.number)")
             let next = RestCall(
-                client: call.client,
-                number: call.number,
-                attempt: call.attempt + 1,
-                request: call.request
-            )
+                client: call.client, number: call.number, attempt: call.attempt + 1, request: call.request)
             carry(next)
             return true
         }

@@ -64,11 +64,9 @@ enum RestRoutes {
     /// Reads a request to write.
     static func writes(of request: RestRequest) throws -> ClientWrites {
         ClientWrites(
-            id: request.headers["Idempotency-Key"] ?? "",
-            requests: try requests(of: request),
+            id: request.headers["Idempotency-Key"] ?? "", requests: try requests(of: request),
             seen: request.headers["Tidemark-Seen"].flatMap { Int64($0) },
-            isMinimal: request.headers["Prefer"] == "return=minimal"
-        )
+            isMinimal: request.headers["Prefer"] == "return=minimal")
     }
 
     private static func requests(of request: RestRequest) throws -> [WriteRequest] {
@@ -78,16 +76,10 @@ enum RestRoutes {
         guard let method = WriteRequest.Method(rawValue: request.method) else { return [] }
         return [
             WriteRequest(
-                method: method,
-                table: parts[1],
-                key: parts.count > 2 ? parts[2] : nil,
+                method: method, table: parts[1], key: parts.count > 2 ? parts[2] : nil,
                 body: body.map { String(decoding: $0, as: UTF8.self) },
                 precondition: try Precondition(
-                    ifMatch: request.headers["If-Match"],
-                    ifNoneMatch: request.headers["If-None-Match"],
-                    of: method
-                )
-            )
+                    ifMatch: request.headers["If-Match"], ifNoneMatch: request.headers["If-None-Match"], of: method))
         ]
     }
 

@@ -72,11 +72,8 @@ extension World {
         let changed = drawColumns(of: record, client, value)
         let unchanged = cells.filter { cell in !changed.contains { $0.name == cell.key } }.sorted { $0.key < $1.key }
         return RestWrite(
-            method: "PUT",
-            path: RestReading.path(of: record),
-            ifMatch: drawTag(record, client),
-            body: unchanged.map { (name: $0.key, value: $0.value) } + changed
-        )
+            method: "PUT", path: RestReading.path(of: record), ifMatch: drawTag(record, client),
+            body: unchanged.map { (name: $0.key, value: $0.value) } + changed)
     }
 
     private func drawDeletion(_ client: RestClient) -> RestWrite? {
@@ -115,15 +112,8 @@ extension World {
     private func drawBatch(_ client: RestClient, _ value: String) -> RestRequest {
         var writes = [
             RestWrite(
-                method: "POST",
-                path: "tables/team",
-                body: [("id", "-1"), ("name", value), ("rank", drawRank())]
-            ),
-            RestWrite(
-                method: "POST",
-                path: "tables/player",
-                body: [("id", "-2"), ("team_id", "-1"), ("name", value)]
-            ),
+                method: "POST", path: "tables/team", body: [("id", "-1"), ("name", value), ("rank", drawRank())]),
+            RestWrite(method: "POST", path: "tables/player", body: [("id", "-2"), ("team_id", "-1"), ("name", value)]),
         ]
         if decisions.chance(40) {
             let body = [(name: "player_id", value: "-2"), (name: "terms", value: value)]
@@ -140,10 +130,8 @@ extension World {
         }
         counters[.restBatches] += 1
         return RestRequest(
-            method: "POST",
-            path: "batch",
-            body: #"{"atomic":true,"requests":[\#(writes.map(\.entry).joined(separator: ","))]}"#
-        )
+            method: "POST", path: "batch",
+            body: #"{"atomic":true,"requests":[\#(writes.map(\.entry).joined(separator: ","))]}"#)
     }
 
     // MARK: Details

@@ -36,10 +36,8 @@ extension World {
             return "\(device.name) at \(revision) with \(edits) edits and \(conflicts) conflicts"
         }
         throw Finding(
-            "I10",
-            actor: "world",
-            detail: "not drained after \(Self.passesMax) passes: \(states.joined(separator: ", "))"
-        )
+            "I10", actor: "world",
+            detail: "not drained after \(Self.passesMax) passes: \(states.joined(separator: ", "))")
     }
 
     private func resolveAll(_ device: SimulatedDevice, mayRetry: Bool) throws {
@@ -99,10 +97,8 @@ extension World {
                     guard let id = Int64(row[column]) else { continue }
                     guard id < 0 || id >= 1 << 52 else { continue }
                     throw Finding(
-                        "I8",
-                        actor: "server",
-                        detail: "\(table.name) has the temporary id \(id) in \(table.columns[column])"
-                    )
+                        "I8", actor: "server",
+                        detail: "\(table.name) has the temporary id \(id) in \(table.columns[column])")
                 }
             }
         }

@@ -97,12 +97,8 @@ final class SimulatedDevice {
             try ConnectionFlag.foreignKeys.set(false, in: db)
             try db.inTransaction(.immediate) {
                 try PrepareDevice(db: db).prepare(
-                    server: "simulation",
-                    zone: "main",
-                    renames: Migrations.renames(version),
-                    now: virtual.now,
-                    newID: virtual.newID
-                )
+                    server: "simulation", zone: "main", renames: Migrations.renames(version), now: virtual.now,
+                    newID: virtual.newID)
                 return .commit
             }
             try ConnectionFlag.foreignKeys.set(true, in: db)
@@ -150,9 +146,7 @@ final class SimulatedDevice {
         processes[process].life += 1
         processes[process].exchange = nil
         processes[process].round = SyncRound(
-            limits: limits,
-            environment: virtual.environment,
-            pushedChange: process == Self.app ? hint?.change : nil
+            limits: limits, environment: virtual.environment, pushedChange: process == Self.app ? hint?.change : nil
         ) { commits?.takeBoundaries() ?? [] }
         if process == Self.app { hint = nil }
     }

@@ -81,9 +81,7 @@ final class SimulatedServer {
     ///
     /// `look` reads the file after each of them, unless it is never committed.
     func handle(
-        _ group: [ZoneRequest],
-        shorts: [DeviceCore.ConditionalGet?] = [],
-        crash: Crash,
+        _ group: [ZoneRequest], shorts: [DeviceCore.ConditionalGet?] = [], crash: Crash,
         look: (Database, Int, ZoneResult) throws -> Void = { _, _, _ in }
     ) throws -> [ZoneResult] {
         var results: [ZoneResult] = []
@@ -152,10 +150,8 @@ final class SimulatedServer {
                 }
             guard isSame else {
                 throw Finding(
-                    "live",
-                    actor: "server",
-                    detail: "a group was answered \(Self.text(together)), and one by one \(Self.text(result))"
-                )
+                    "live", actor: "server",
+                    detail: "a group was answered \(Self.text(together)), and one by one \(Self.text(result))")
             }
         }
     }
@@ -221,9 +217,7 @@ final class SimulatedServer {
 
     /// Judges a request by the change sets in memory, and loads missing ones.
     private func remembering<Answer>(
-        _ file: FileConnection,
-        head: ZoneHead,
-        judge: (RecentChangeSets) -> FromMemory<Answer>
+        _ file: FileConnection, head: ZoneHead, judge: (RecentChangeSets) -> FromMemory<Answer>
     ) throws -> FromMemory<Answer> {
         let outcome = judge(recent)
         guard case .load(let range) = outcome else { return outcome }
@@ -285,13 +279,8 @@ final class SimulatedServer {
             try db.execute(sql: step.sql + step.backfill.server)
             try db.inTransaction(.immediate) {
                 adoption = try ZoneAdoption(
-                    db,
-                    name: "main",
-                    epoch: "00000000-0000-4000-8000-000000000001",
-                    excluding: [],
-                    policies: policies,
-                    renames: step.renames
-                )
+                    db, name: "main", epoch: "00000000-0000-4000-8000-000000000001", excluding: [], policies: policies,
+                    renames: step.renames)
                 return .commit
             }
         }
@@ -302,11 +291,8 @@ final class SimulatedServer {
         try absorb()
         journal.add(
             .migration(
-                renames: step.renames,
-                schemaSQL: ZoneSchema.sql + Migrations.sql(version),
-                backfill: step.backfill.server
-            )
-        )
+                renames: step.renames, schemaSQL: ZoneSchema.sql + Migrations.sql(version),
+                backfill: step.backfill.server))
         journal.add(.snapshot)
     }
 
@@ -317,12 +303,7 @@ final class SimulatedServer {
         try database.writeWithoutTransaction { db in
             try db.inTransaction(.immediate) {
                 schema = try ZoneAdoption(
-                    db,
-                    name: "main",
-                    epoch: epoch,
-                    isRestored: true,
-                    excluding: [],
-                    policies: policies
+                    db, name: "main", epoch: epoch, isRestored: true, excluding: [], policies: policies
                 ).schema
                 return .commit
             }
@@ -363,10 +344,8 @@ final class SimulatedServer {
             .outside(
                 try read {
                     try String.fetchOne(
-                        $0,
-                        sql: "SELECT \(Recorder.body) FROM tidemark_revision AS log_entry WHERE revision > ?",
-                        arguments: [before]
-                    )
+                        $0, sql: "SELECT \(Recorder.body) FROM tidemark_revision AS log_entry WHERE revision > ?",
+                        arguments: [before])
                 }
             )
         )

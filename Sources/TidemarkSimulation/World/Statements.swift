@@ -69,16 +69,13 @@ enum Statements {
         ), Statement("end contract", "DELETE FROM contract WHERE player_id = \(player2)"),
         Statement(
             "move contract",
-            "UPDATE OR IGNORE contract SET player_id = \(player2), terms = ?1 WHERE player_id = \(player3)"
-        ),
+            "UPDATE OR IGNORE contract SET player_id = \(player2), terms = ?1 WHERE player_id = \(player3)"),
         Statement(
             "replace team",
-            "INSERT OR REPLACE INTO team (id, name, rank) SELECT id, ?1, rank FROM team WHERE id = \(team2)"
-        ),
+            "INSERT OR REPLACE INTO team (id, name, rank) SELECT id, ?1, rank FROM team WHERE id = \(team2)"),
         Statement(
             "player of the newest team",
-            "INSERT INTO player (team_id, name) SELECT id, ?1 FROM team ORDER BY id DESC LIMIT 1"
-        ),
+            "INSERT INTO player (team_id, name) SELECT id, ?1 FROM team ORDER BY id DESC LIMIT 1"),
         Statement(
             "numbered player",
             isForDevices: true,
@@ -90,10 +87,9 @@ enum Statements {
             """
         ),
         Statement(
-            "rotate ranks",
-            "UPDATE team SET rank = rank + 1000 WHERE rank IS NOT NULL",
-            "UPDATE team SET rank = (rank - 999) % 6, name = ?1 WHERE rank IS NOT NULL"
-        ), Statement("remove all of a team", "DELETE FROM player WHERE team_id = \(team2)"),
+            "rotate ranks", "UPDATE team SET rank = rank + 1000 WHERE rank IS NOT NULL",
+            "UPDATE team SET rank = (rank - 999) % 6, name = ?1 WHERE rank IS NOT NULL"),
+        Statement("remove all of a team", "DELETE FROM player WHERE team_id = \(team2)"),
         Statement("recreate", "DELETE FROM tag WHERE name = 't' || ?4"),
     ]
 

@@ -38,8 +38,7 @@ extension World {
             let short = outgoing.conditionalGet.map { " in short, \($0.tag.entityTag)" } ?? ""
             note(
                 "\(device.name) sends request \(requests)\(short)",
-                ": \(String(decoding: outgoing.body, as: UTF8.self))"
-            )
+                ": \(String(decoding: outgoing.body, as: UTF8.self))")
             device.processes[process].exchange = (requests, outgoing)
             try recorder.recordRequest(outgoing.body, by: device, number: requests)
             send(outgoing, from: device, process: process, number: requests)
@@ -85,10 +84,7 @@ extension World {
 
     /// An error ends the sync, or the machine goes on with another step.
     private func fail(
-        _ device: SimulatedDevice,
-        process: Int,
-        error: TidemarkError,
-        during outgoing: DeviceCore.Outgoing?
+        _ device: SimulatedDevice, process: Int, error: TidemarkError, during outgoing: DeviceCore.Outgoing?
     ) throws -> Bool {
         note("\(device.name) hears \(error.code.rawValue)", ": \(error)")
         // Nothing else writes behind the triggers' back here, so an alarm is false or shows a defect.
@@ -232,14 +228,8 @@ extension World {
         try server.absorb()
         try recorder.served(server, request: nil, .success(nil))
         try FileTemplates.join(
-            file,
-            zone: storage.path(of: SimulatedServer.fileName),
-            schema: server.schema,
-            through: "snapshot-\(number)",
-            in: storage,
-            virtual,
-            inspect: { try recorder.madeSnapshot($0) }
-        )
+            file, zone: storage.path(of: SimulatedServer.fileName), schema: server.schema,
+            through: "snapshot-\(number)", in: storage, virtual, inspect: { try recorder.madeSnapshot($0) })
         try file.close()
         try add(number, virtual)
     }

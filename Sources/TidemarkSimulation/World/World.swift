@@ -78,10 +78,7 @@ final class World {
     private(set) var now: Int64 = 0
 
     init(
-        _ options: SimulationOptions,
-        actions: [any Action],
-        storage: any SimulatedStorage,
-        templates: FileTemplates,
+        _ options: SimulationOptions, actions: [any Action], storage: any SimulatedStorage, templates: FileTemplates,
         journal: Journal? = nil
     ) throws {
         self.options = options
@@ -90,11 +87,8 @@ final class World {
         decisions = options.replay.map { Decisions(replaying: $0) } ?? Decisions(seed: options.seed)
         trace = Trace(keepsLines: options.isTracing)
         plan = Plan(
-            &decisions,
-            actions,
-            profile: options.profile,
-            hasDiskFaults: options.profile.hasDiskFaults(seed: options.seed)
-        )
+            &decisions, actions, profile: options.profile,
+            hasDiskFaults: options.profile.hasDiskFaults(seed: options.seed))
         recorder = Recorder(
             policies: plan.policies.mapValues(\.rawValue),
             version: options.profile.firstVersion,
@@ -130,13 +124,7 @@ final class World {
         var limits = plan.deviceLimits
         // Each store lends ids of its own, so a journal for the other one has none.
         if server.journal != nil { limits.lendsIDs = false }
-        let device = try SimulatedDevice(
-            number: number,
-            in: storage,
-            virtual,
-            limits: limits,
-            version: server.version
-        )
+        let device = try SimulatedDevice(number: number, in: storage, virtual, limits: limits, version: server.version)
         devices.append(device)
         guard let original else { return try recorder.joined(device) }
         try recorder.copied(original, as: device.name)

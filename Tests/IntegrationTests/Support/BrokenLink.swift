@@ -31,10 +31,7 @@ final class BrokenLink: Sendable {
         configuration.busyMode = .timeout(10)
         device = try DatabasePool(path: workshop.path("a.sqlite"), configuration: configuration)
         broken = try await SyncEngine(
-            device,
-            server: brokenURL,
-            transport: HTTPTransport(url: brokenURL, limits: limits)
-        )
+            device, server: brokenURL, transport: HTTPTransport(url: brokenURL, limits: limits))
         whole = try await SyncEngine(device, server: server.url)
     }
 

@@ -51,12 +51,8 @@ final class Program: @unchecked Sendable {
     /// `limit` is the longest time without output or processor time, and the most processor time. After `delay` the
     /// process is killed in any case.
     init(
-        _ name: String,
-        _ arguments: [String],
-        in folder: URL,
-        environment: [String: String] = [:],
-        within limit: Duration = .seconds(300),
-        killedAfter delay: Duration? = nil
+        _ name: String, _ arguments: [String], in folder: URL, environment: [String: String] = [:],
+        within limit: Duration = .seconds(300), killedAfter delay: Duration? = nil
     ) throws {
         // A write to an ended process must not end the tests.
         signal(SIGPIPE, SIG_IGN)
@@ -122,10 +118,8 @@ final class Program: @unchecked Sendable {
             let (result, seen) = state.withLock { state -> (Result?, Int) in
                 guard state.open == 0 else { return (nil, state.changes) }
                 let result = Result(
-                    status: state.status ?? -1,
-                    output: state.lines.map { $0 + "\n" }.joined(),
-                    errors: state.errors.map { $0 + "\n" }.joined()
-                )
+                    status: state.status ?? -1, output: state.lines.map { $0 + "\n" }.joined(),
+                    errors: state.errors.map { $0 + "\n" }.joined())
                 return (result, state.changes)
             }
             if let result { return result }

@@ -30,8 +30,7 @@ struct Proxy {
         try #require(blocks.count == 2 && blocks[1].contains(pageToken))
         try workshop.write(blocks[1].replacing(pageToken, with: token), to: "tokens")
         let text = blocks[0].replacing("/etc/ssl/\(name).pem", with: workshop.path("proxy.crt")).replacing(
-            "/etc/ssl/\(name).key",
-            with: workshop.path("proxy.key")
+            "/etc/ssl/\(name).key", with: workshop.path("proxy.key")
         ).replacing("/etc/\(kind == .nginx ? "nginx" : "caddy")/tidemark-tokens", with: workshop.path("tokens"))
             .replacing("127.0.0.1:8080", with: "127.0.0.1:\(server.port)")
         let program =
@@ -84,9 +83,7 @@ struct Proxy {
 
     private static func caddy(_ text: String, _ workshop: Workshop) throws -> Program {
         let file = try workshop.write(
-            "{\n admin off\n skip_install_trust\n auto_https disable_redirects\n}\n\(text)",
-            to: "Caddyfile"
-        )
+            "{\n admin off\n skip_install_trust\n auto_https disable_redirects\n}\n\(text)", to: "Caddyfile")
         let path = try #require(Tool.caddy.path)
         return try shell(workshop, path, "run", "--adapter", "caddyfile", "--config", file)
     }
@@ -94,32 +91,15 @@ struct Proxy {
     /// Runs a program until standard error has an expected text.
     private static func shell(_ workshop: Workshop, _ command: String...) throws -> Program {
         try workshop.start(
-            "/bin/sh",
-            ["-c", #"exec "$0" "$@" 2>&1"#] + command,
-            environment: ["HOME": workshop.folder.path, "XDG_DATA_HOME": workshop.folder.path]
-        )
+            "/bin/sh", ["-c", #"exec "$0" "$@" 2>&1"#] + command,
+            environment: ["HOME": workshop.folder.path, "XDG_DATA_HOME": workshop.folder.path])
     }
 
     private static func makeCertificate(in workshop: Workshop) async throws {
         let result = try await workshop.run(
-            "openssl",
-            "req",
-            "-new",
-            "-x509",
-            "-days",
-            "2",
-            "-nodes",
-            "-newkey",
-            "rsa:2048",
-            "-subj",
-            "/CN=\(name)",
-            "-addext",
-            "subjectAltName=DNS:\(name),DNS:localhost",
-            "-keyout",
-            workshop.path("proxy.key"),
-            "-out",
-            workshop.path("proxy.crt")
-        )
+            "openssl", "req", "-new", "-x509", "-days", "2", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=\(name)",
+            "-addext", "subjectAltName=DNS:\(name),DNS:localhost", "-keyout", workshop.path("proxy.key"), "-out",
+            workshop.path("proxy.crt"))
         try #require(result.status == 0, "\(result.errors)")
     }
 }

@@ -23,10 +23,8 @@ struct SecureServer: Sendable {
         )
         let line = try await program.line(with: "listening on https://0.0.0.0:")
         return SecureServer(
-            workshop: workshop,
-            program: program,
-            port: try #require(line.split(separator: ":").last.flatMap { Int($0) })
-        )
+            workshop: workshop, program: program,
+            port: try #require(line.split(separator: ":").last.flatMap { Int($0) }))
     }
 
     /// Starts curl, with a token.
@@ -34,8 +32,7 @@ struct SecureServer: Sendable {
         let authorization = token.map { ["-H", "Authorization: Bearer \($0)"] } ?? []
         return try workshop.start(
             "curl",
-            ["-sSN", "--max-time", "120", "--cacert", certificate] + authorization + arguments + ["\(url)\(path)"]
-        )
+            ["-sSN", "--max-time", "120", "--cacert", certificate] + authorization + arguments + ["\(url)\(path)"])
     }
 
     /// Runs curl, and returns the status and the body.
@@ -59,10 +56,8 @@ struct SecureServer: Sendable {
         var environment = ["TIDEMARK_CA_FILE": certificate]
         environment["TIDEMARK_TOKEN"] = token
         return try workshop.start(
-            "/bin/sh",
-            ["-c", #"exec "$0" "$@" 2>&1"#, Workshop.programs.appending(path: "tidemark").path] + arguments,
-            environment: environment
-        )
+            "/bin/sh", ["-c", #"exec "$0" "$@" 2>&1"#, Workshop.programs.appending(path: "tidemark").path] + arguments,
+            environment: environment)
     }
 
     /// Stops it as a service manager does, and checks its exit.

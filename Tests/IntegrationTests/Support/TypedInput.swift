@@ -13,11 +13,7 @@ struct TypedInput {
 
     /// Runs a program, and types a line when it has written the prompt to standard error.
     static func run(
-        _ program: String,
-        _ arguments: [String],
-        environment: [String: String],
-        typing line: String,
-        at prompt: String
+        _ program: String, _ arguments: [String], environment: [String: String], typing line: String, at prompt: String
     ) async throws -> Result {
         let (terminal, name) = try openTerminal()
         let master = FileHandle(fileDescriptor: terminal, closeOnDealloc: true)
@@ -47,11 +43,8 @@ struct TypedInput {
             var bytes = [UInt8](repeating: 0, count: 4_096)
             let count = max(0, read(terminal, &bytes, bytes.count))
             return Result(
-                status: process.terminationStatus,
-                output: lines,
-                errors: text,
-                echo: String(decoding: bytes.prefix(count), as: UTF8.self)
-            )
+                status: process.terminationStatus, output: lines, errors: text,
+                echo: String(decoding: bytes.prefix(count), as: UTF8.self))
         }.value
     }
 

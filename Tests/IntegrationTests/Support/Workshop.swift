@@ -39,20 +39,11 @@ final class Workshop: Sendable {
 
     /// Starts a program.
     func start(
-        _ name: String,
-        _ arguments: [String],
-        environment: [String: String] = [:],
-        within limit: Duration = .seconds(300),
-        killedAfter delay: Duration? = nil
+        _ name: String, _ arguments: [String], environment: [String: String] = [:],
+        within limit: Duration = .seconds(300), killedAfter delay: Duration? = nil
     ) throws -> Program {
         let program = try Program(
-            name,
-            arguments,
-            in: folder,
-            environment: environment,
-            within: limit,
-            killedAfter: delay
-        )
+            name, arguments, in: folder, environment: environment, within: limit, killedAfter: delay)
         try warden.watch(program.id)
         running.withLock { $0 = $0.filter { !$0.isFinished } + [program] }
         return program
@@ -70,9 +61,7 @@ final class Workshop: Sendable {
 
     /// Starts `tidemark`.
     func startTidemark(
-        _ arguments: [String],
-        within limit: Duration = .seconds(300),
-        killedAfter delay: Duration? = nil
+        _ arguments: [String], within limit: Duration = .seconds(300), killedAfter delay: Duration? = nil
     ) throws -> Program {
         try start(Self.programs.appending(path: "tidemark").path, arguments, within: limit, killedAfter: delay)
     }
@@ -85,14 +74,7 @@ final class Workshop: Sendable {
     /// Runs SQL in a file with the sqlite3 shell, and returns what it prints.
     @discardableResult func sqlite3(_ file: String, _ sql: String) async throws -> String {
         let result = try await run(
-            "sqlite3",
-            "-cmd",
-            ".timeout 10000",
-            "-cmd",
-            "PRAGMA foreign_keys = ON",
-            path(file),
-            sql
-        )
+            "sqlite3", "-cmd", ".timeout 10000", "-cmd", "PRAGMA foreign_keys = ON", path(file), sql)
         try #require(result.status == 0, "sqlite3 \(file): \(result.errors)")
         return result.output.trimmingCharacters(in: .newlines)
     }

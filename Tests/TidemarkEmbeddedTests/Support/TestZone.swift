@@ -13,21 +13,13 @@ final class TestZone: Sendable {
 
     /// Creates a file with `sql`, then adopts it.
     init(
-        _ sql: String,
-        excluding: Set<String> = [],
-        policies: [String: ConflictPolicy] = [:],
-        limits: Limits = .standard
+        _ sql: String, excluding: Set<String> = [], policies: [String: ConflictPolicy] = [:], limits: Limits = .standard
     ) throws {
         folder = try Self.newFolder()
         path = folder.appending(path: "zone.sqlite").path
         try Self.write(sql, to: path)
         store = try EmbeddedStore(
-            path: path,
-            newEpoch: UUID(),
-            excluding: excluding,
-            policies: policies,
-            limits: limits
-        )
+            path: path, newEpoch: UUID(), excluding: excluding, policies: policies, limits: limits)
     }
 
     deinit {

@@ -48,16 +48,13 @@ final class ZonePlace: Sendable {
 
     /// Runs `body` with a directory that has just been opened, and closes it.
     func serving<Result>(
-        renames: [ColumnRename] = [],
-        policies: [String: ConflictPolicy] = [:],
+        renames: [ColumnRename] = [], policies: [String: ConflictPolicy] = [:],
         _ body: (ZoneDirectory) async throws -> Result
     ) async throws -> Result {
         let main = try EmbeddedStore(path: path("main"), newEpoch: UUID(), policies: policies, renames: renames)
         let directory = ZoneDirectory(
-            main: main,
-            folder: folder.appending(path: "zones"),
-            warn: { [self] warning in warnings.withLock { $0.append(warning) } }
-        )
+            main: main, folder: folder.appending(path: "zones"),
+            warn: { [self] warning in warnings.withLock { $0.append(warning) } })
         let result: Swift.Result<Result, any Error>
         do { result = .success(try await body(directory)) } catch { result = .failure(error) }
         await directory.closeZones()

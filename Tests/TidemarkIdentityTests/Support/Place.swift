@@ -30,32 +30,21 @@ final class Place: Sendable {
 
     /// The verifier of one provider whose keys lie in a file.
     func verifier(
-        of keys: [SigningKey],
-        algorithms: Set<SignatureAlgorithm> = [.es256, .rs256, .edDSA],
-        claims: [String: ClaimType] = [:],
-        now: @escaping @Sendable () -> Int64 = { TestToken.now }
+        of keys: [SigningKey], algorithms: Set<SignatureAlgorithm> = [.es256, .rs256, .edDSA],
+        claims: [String: ClaimType] = [:], now: @escaping @Sendable () -> Int64 = { TestToken.now }
     ) async throws -> ProviderTokens {
         let file = try write(try keySet(keys.map { $0.member() }), to: "keys.json")
-        return try await ProviderTokens(
-            [provider(.file(file), algorithms: algorithms, claims: claims)],
-            now: now
-        )
+        return try await ProviderTokens([provider(.file(file), algorithms: algorithms, claims: claims)], now: now)
     }
 
     /// A provider of these tests.
     func provider(
-        _ keys: IdentityProvider.Keys,
-        algorithms: Set<SignatureAlgorithm> = [.es256, .rs256, .edDSA],
+        _ keys: IdentityProvider.Keys, algorithms: Set<SignatureAlgorithm> = [.es256, .rs256, .edDSA],
         claims: [String: ClaimType] = [:]
     ) -> IdentityProvider {
         IdentityProvider(
-            name: "acme",
-            issuer: TestToken.issuer,
-            audience: TestToken.audience,
-            keys: keys,
-            algorithms: algorithms,
-            claims: claims
-        )
+            name: "acme", issuer: TestToken.issuer, audience: TestToken.audience, keys: keys, algorithms: algorithms,
+            claims: claims)
     }
 }
 

@@ -28,8 +28,7 @@ struct SigningKey: Sendable {
     static func edDSA(_ id: String? = "ed") -> SigningKey {
         let key = Curve25519.Signing.PrivateKey()
         return SigningKey(
-            id: id,
-            algorithm: "EdDSA",
+            id: id, algorithm: "EdDSA",
             published: ["kty": "OKP", "crv": "Ed25519", "x": base64URL(Array(key.publicKey.rawRepresentation))]
         ) { Array(try key.signature(for: $0)) }
     }

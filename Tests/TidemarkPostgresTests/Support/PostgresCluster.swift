@@ -28,8 +28,7 @@ final class PostgresCluster: DeviceHome {
 
     /// Adopts the tables that PostgreSQL statements create.
     convenience init(
-        adopting sql: String,
-        keys: [String: [String]] = [:],
+        adopting sql: String, keys: [String: [String]] = [:],
         configure: (inout PostgresStore.Options) -> Void = { _ in }
     ) async throws {
         let database = try await TestDatabase()

@@ -14,9 +14,7 @@ final class CapturedFile: Sendable {
 
     /// Creates the tables, fills them, and then installs capture.
     init(
-        _ tables: String,
-        rows: String = "",
-        guardsNewIds: Bool = false,
+        _ tables: String, rows: String = "", guardsNewIds: Bool = false,
         configure: @escaping @Sendable (Database) throws -> Void = { _ in }
     ) throws {
         folder = try ScratchFolder()
@@ -40,9 +38,7 @@ final class CapturedFile: Sendable {
         for table in schema.tables where table.isAutoincrement {
             try db.execute(sql: "DELETE FROM sqlite_sequence WHERE name = ?", arguments: [table.name])
             try db.execute(
-                sql: "INSERT INTO sqlite_sequence VALUES (?, ?)",
-                arguments: [table.name, TemporaryID.reservedMin - 1]
-            )
+                sql: "INSERT INTO sqlite_sequence VALUES (?, ?)", arguments: [table.name, TemporaryID.reservedMin - 1])
         }
     }
 
@@ -77,8 +73,7 @@ final class CapturedFile: Sendable {
             try ReduceCapture.reduce(range, schema: schema, in: db)
             try ReduceCapture.deleteCaptures(range, schema: schema, in: db)
             return try Row.fetchAll(db, sql: "SELECT * FROM temp.tidemark_reduced ORDER BY tbl, length(key), key").map(
-                Change.init
-            )
+                Change.init)
         }
     }
 

@@ -16,8 +16,7 @@ struct ForeignProgram: Sendable {
     init?(_ name: String) {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
         let match = path.split(separator: ":").map { "\($0)/\(name)" }.first(
-            where: FileManager.default.isExecutableFile
-        )
+            where: FileManager.default.isExecutableFile)
         guard let match else { return nil }
         executable = URL(fileURLWithPath: match)
     }
@@ -39,10 +38,8 @@ struct ForeignProgram: Sendable {
         }
         if status == nil { process.waitUntilExit() }
         return Outcome(
-            output: try Self.text(of: output),
-            errors: try Self.text(of: errors),
-            status: status ?? process.terminationStatus
-        )
+            output: try Self.text(of: output), errors: try Self.text(of: errors),
+            status: status ?? process.terminationStatus)
     }
 
     /// Waits for a process on a thread that may block; Foundation collects the process.

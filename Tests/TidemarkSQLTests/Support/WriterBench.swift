@@ -19,20 +19,12 @@ struct WriterBench {
     }
 
     /// Writes a change set in one transaction with references deferred, as a store does.
-    func write(
-        _ changeSet: String,
-        parking: Bool = false,
-        edit: (inout PendingChangeSet) -> Void = { _ in }
-    ) throws {
+    func write(_ changeSet: String, parking: Bool = false, edit: (inout PendingChangeSet) -> Void = { _ in }) throws {
         try write(all: ["[\(changeSet)]"], parking: parking, edit: edit)
     }
 
     /// Writes arrays of change sets, each a text of its own, in one transaction.
-    func write(
-        all texts: [String],
-        parking: Bool = false,
-        edit: (inout PendingChangeSet) -> Void = { _ in }
-    ) throws {
+    func write(all texts: [String], parking: Bool = false, edit: (inout PendingChangeSet) -> Void = { _ in }) throws {
         let buffers = texts.map { text in
             let buffer = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: text.utf8.count)
             _ = buffer.initialize(fromContentsOf: text.utf8)

@@ -18,8 +18,7 @@ final class SpoilingTransport: ForwardingTransport {
 
     /// Without `offersSnapshots`, snapshots are unusable, too.
     init(
-        wrapping real: InProcessTransport,
-        offersSnapshots: Bool = true,
+        wrapping real: InProcessTransport, offersSnapshots: Bool = true,
         _ spoil: @escaping @Sendable (String) throws -> String
     ) {
         self.real = real
@@ -35,9 +34,7 @@ final class SpoilingTransport: ForwardingTransport {
     }
 
     func snapshot(
-        zone: String,
-        since base: DeltaBase?,
-        to path: String,
+        zone: String, since base: DeltaBase?, to path: String,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void
     ) async throws {
         guard offersSnapshots.withLock(\.self) else {
