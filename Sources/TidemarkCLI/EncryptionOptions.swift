@@ -34,9 +34,7 @@ struct EncryptionOptions: ParsableArguments {
     }
 
     /// The chosen encryption.
-    var encryption: ListenSafety.Encryption {
-        tlsCertificate != nil ? .tls : behindProxy.isEmpty ? .none : .proxy
-    }
+    var encryption: ListenSafety.Encryption { tlsCertificate != nil ? .tls : behindProxy.isEmpty ? .none : .proxy }
 
     /// Reads the certificate and the key; nil without them.
     func tls() throws(TidemarkError) -> ServerTLS? {

@@ -24,9 +24,7 @@ package final class AccessBench: Sendable {
     package convenience init(
         _ database: any AccessDatabase, host: (any ZoneHost)? = nil,
         random: (@Sendable () -> any RandomNumberGenerator & Sendable)? = nil
-    ) {
-        self.init(database, host: host, clock: Clock(), random: random)
-    }
+    ) { self.init(database, host: host, clock: Clock(), random: random) }
 
     private init(
         _ database: any AccessDatabase, host: (any ZoneHost)?, clock: Clock,

@@ -99,9 +99,7 @@ public final class MemberServer: Sendable {
     }
 
     /// Adds a user without any right, and returns a token of a device.
-    package func strangerToken(of user: String) async throws -> String {
-        try await issue(.device, to: user, role: nil)
-    }
+    package func strangerToken(of user: String) async throws -> String { try await issue(.device, to: user, role: nil) }
 
     private func issue(_ kind: Token.Kind, to user: String, role: Role?) async throws -> String {
         let time = now()

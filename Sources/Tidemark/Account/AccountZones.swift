@@ -59,9 +59,7 @@ extension SyncAccount {
     }
 
     /// Returns the members of a zone.
-    public func members(of zone: String) async throws -> [ZoneMember] {
-        try await requireSession().members(of: zone)
-    }
+    public func members(of zone: String) async throws -> [ZoneMember] { try await requireSession().members(of: zone) }
 
     /// Changes the role of a member; only owners may.
     public func setRole(_ role: Role, of user: String, in zone: String) async throws {

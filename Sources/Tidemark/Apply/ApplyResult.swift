@@ -28,8 +28,6 @@ package struct ApplyResult: Sendable {
     var canCompareRebuilt: Bool { hasRebuilt && !hasMore && !isStale }
     /// Whether the device parked a refused change set.
     var hasConflicts: Bool {
-        events.contains { event in
-            if case .conflict = event { true } else { false }
-        }
+        events.contains { event in if case .conflict = event { true } else { false } }
     }
 }

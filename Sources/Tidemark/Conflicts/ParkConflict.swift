@@ -43,9 +43,7 @@ struct ParkConflict {
     /// Parks change sets that the server cannot judge, and all their dependents.
     ///
     /// `reasons` has a JSON array for each id.
-    func parkUnsent(_ reasons: [String: String]) throws -> [DeviceEvent] {
-        try park(reasons, truths: [:])
-    }
+    func parkUnsent(_ reasons: [String: String]) throws -> [DeviceEvent] { try park(reasons, truths: [:]) }
 
     private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [DeviceEvent] {
         guard !reasons.isEmpty else { return [] }

@@ -110,9 +110,7 @@ struct RecreateRecords {
 
 extension SyncedTable {
     /// Whether a change sets all columns, so that it can create its record without a base.
-    func hasAllColumns(of change: String?) throws -> Bool {
-        try hasAllColumns(of: RecordChanges(json: change).values)
-    }
+    func hasAllColumns(of change: String?) throws -> Bool { try hasAllColumns(of: RecordChanges(json: change).values) }
 
     /// Whether there are values of all columns.
     func hasAllColumns(of values: [String: DatabaseValue]) -> Bool {

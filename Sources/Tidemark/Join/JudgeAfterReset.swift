@@ -185,7 +185,5 @@ struct JudgeAfterReset {
 
 extension DeviceEvent {
     /// The id of a new conflict; nil for other events.
-    var conflictID: String? {
-        if case .conflict(let id) = self { id } else { nil }
-    }
+    var conflictID: String? { if case .conflict(let id) = self { id } else { nil } }
 }

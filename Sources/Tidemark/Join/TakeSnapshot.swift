@@ -140,9 +140,7 @@ package struct TakeSnapshot {
 
     // MARK: Steps
 
-    private var capturing: CaptureRebuilt {
-        CaptureRebuilt(db: db, boundaries: boundaries, now: now, newID: newID)
-    }
+    private var capturing: CaptureRebuilt { CaptureRebuilt(db: db, boundaries: boundaries, now: now, newID: newID) }
 
     /// Applies a delta; the device requests one only while its rows are those of its revision.
     private func takeDelta(_ header: SnapshotFormat.Header, since: Int64) throws -> ApplyResult {

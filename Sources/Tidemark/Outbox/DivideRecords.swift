@@ -148,9 +148,7 @@ struct DivideRecords {
         _ table: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable, ofNewParents: Bool
     ) throws -> [(Int64, Int64)] {
         var condition = ""
-        if putsParentsFirst {
-            condition = "WHERE \(ofNewParents ? "" : "NOT ")(parent_record.operation = 'create')"
-        }
+        if putsParentsFirst { condition = "WHERE \(ofNewParents ? "" : "NOT ")(parent_record.operation = 'create')" }
         return try fetch(
             """
             WITH child AS MATERIALIZED (\(names(table, reference.columns))),

@@ -96,9 +96,7 @@ struct FoldRewrites {
     }
 
     /// Returns the file's name of a column.
-    private func name(_ column: String, in table: SyncedTable) -> String {
-        columnNames[table.name]?[column] ?? column
-    }
+    private func name(_ column: String, in table: SyncedTable) -> String { columnNames[table.name]?[column] ?? column }
 
     /// Finds the record that each row of a rewritten table was before.
     ///

@@ -250,9 +250,7 @@ extension SyncEngine {
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` if it has joined no server.
     public static func conflicts(in db: Database) throws -> [Conflict] {
-        try TidemarkError.translatingStorageErrors(of: "this file") {
-            try Conflict.shown(db, DeviceFile(db))
-        }
+        try TidemarkError.translatingStorageErrors(of: "this file") { try Conflict.shown(db, DeviceFile(db)) }
     }
 
     /// Returns the server and zone that a file has joined, even if the rest of the file is damaged.

@@ -352,9 +352,7 @@ public actor SyncEngine {
     /// - Throws: As with the conflict that the app has shown.
     @discardableResult public func resolve(
         _ conflict: Conflict.ID, with resolution: Resolution, takenIDs: TakenIDs = .refuse
-    ) async throws -> [Conflict] {
-        try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs)
-    }
+    ) async throws -> [Conflict] { try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs) }
 
     private func resolve(_ id: Conflict.ID, _ resolution: Resolution, seen: Seen, takenIDs: TakenIDs) async throws
         -> [Conflict]

@@ -20,9 +20,7 @@ extension Credentials {
     /// - Returns: Credentials that send the stored token.
     public static func stored(
         in store: any TokenStore, signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
-    ) -> Credentials {
-        stored(in: store, now: { Date() }, newID: { UUID() }, signIn: signIn)
-    }
+    ) -> Credentials { stored(in: store, now: { Date() }, newID: { UUID() }, signIn: signIn) }
 }
 
 extension Pace {

@@ -76,9 +76,7 @@ public struct Credentials: Sendable {
     public static func stored(
         in store: any TokenStore, now: @escaping @Sendable () -> Date, newID: @escaping @Sendable () -> UUID,
         signIn: @escaping @Sendable (_ need: Need) async throws -> String? = { _ in nil }
-    ) -> Credentials {
-        Credentials(source: .stored(Stored(store: store, now: now, newID: newID, signIn: signIn)))
-    }
+    ) -> Credentials { Credentials(source: .stored(Stored(store: store, now: now, newID: newID, signIn: signIn))) }
 
     private init(source: Source) { self.source = source }
 

@@ -42,9 +42,7 @@ extension SyncEngine {
     /// As with the record's name. A record without a value in a key column has no name, and is refused.
     @discardableResult public func waitUntilSynced<Record: EncodableRecord & TableRecord & Sendable>(
         _ record: Record, within limit: Duration? = nil
-    ) async throws -> Receipt {
-        try await waitForServer(within: limit) { try RecordName(of: record, in: $0) }
-    }
+    ) async throws -> Receipt { try await waitForServer(within: limit) { try RecordName(of: record, in: $0) } }
 
     /// Reads a record's name as people write it, such as `player/7`; see ``RecordName``.
     ///

@@ -70,9 +70,7 @@ enum StateBenchmark: Benchmark {
         let read = { @Sendable (sql: String) in
             try Sample.time {
                 for _ in 0..<reads {
-                    _ = try device.database.read {
-                        try Row.fetchAll($0.cachedStatement(sql: sql), arguments: [count])
-                    }
+                    _ = try device.database.read { try Row.fetchAll($0.cachedStatement(sql: sql), arguments: [count]) }
                 }
             }
         }

@@ -45,9 +45,7 @@ final class Workplace: Sendable {
     }
 
     /// Serves a table with a number of rows.
-    convenience init(_ setting: BenchSetting, rows: Int) async throws {
-        try await self.init(setting, Zone(rows: rows))
-    }
+    convenience init(_ setting: BenchSetting, rows: Int) async throws { try await self.init(setting, Zone(rows: rows)) }
 
     /// Ends the server.
     func end() async throws {

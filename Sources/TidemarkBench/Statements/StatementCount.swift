@@ -50,9 +50,7 @@ package struct StatementCount: Sendable {
         let device = try await cluster.device("device")
         let isOfDevice = { (file: String) in file != cluster.zonePath }
         return [
-            try await step("a push of two records") { round, head in
-                try await push(Self.twoRecords(round), at: head)
-            },
+            try await step("a push of two records") { round, head in try await push(Self.twoRecords(round), at: head) },
             try await step("a refused push of two records", after: { try await push(Self.bothItems, at: $0) }) { _, _ in
                 // The zone's first revision is older than every change of the items.
                 try await push(Self.bothItems, at: 1)

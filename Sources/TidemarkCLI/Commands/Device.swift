@@ -146,9 +146,7 @@ extension Device {
                         lastNote = note
                         pace.recordFailure(retryAfterSeconds: error.retryAfterSeconds)
                     }
-                    if watch {
-                        pushedChange = await device.engine.rest(pace)
-                    }
+                    if watch { pushedChange = await device.engine.rest(pace) }
                 } while watch
             }
         }
@@ -214,9 +212,7 @@ extension Device {
                 let list = changes.prefix(3).joined(separator: ", ") + (changes.count > 3 ? ", ..." : "")
                 parts.append("\(records) got \(others): \(list)")
             }
-            if let snapshotRecords {
-                parts.append("a snapshot of \(Counted.text(snapshotRecords, "record")) taken in")
-            }
+            if let snapshotRecords { parts.append("a snapshot of \(Counted.text(snapshotRecords, "record")) taken in") }
             if records > 0 {
                 let others = Counted.text(records, "record of others", plural: "records of others")
                 parts.append("\(others) taken in")

@@ -35,9 +35,7 @@ package struct LentIDs: Hashable, Sendable {
     }
 
     /// Whether an id lies in one of the places.
-    package func contains(_ id: Int64) -> Bool {
-        (first...last).contains(id) && (id - first) % stride < width
-    }
+    package func contains(_ id: Int64) -> Bool { (first...last).contains(id) && (id - first) % stride < width }
 
     /// Returns the SQL condition that an id lies in one of the places.
     package func containsSQL(_ id: String) -> String {
@@ -110,9 +108,7 @@ package enum IDLayout: Hashable, Sendable {
     ]
 
     /// Whether the server of a SQLite file may assign an id.
-    package static func isOwn(_ id: Int64) -> Bool {
-        IDLayout.wide.lent(0).contains { $0.next(from: id) == id }
-    }
+    package static func isOwn(_ id: Int64) -> Bool { IDLayout.wide.lent(0).contains { $0.next(from: id) == id } }
 
     /// Returns the ids of a lending; empty if there is no place for it.
     package func lent(_ number: Int64) -> [LentIDs] { regions.compactMap { $0.lent(number) } }

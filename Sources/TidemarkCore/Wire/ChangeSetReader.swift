@@ -106,9 +106,7 @@ package struct ChangeSetReader {
     {
         guard let place = names.places[member] else {
             let name = WireName.name(of: member)
-            guard unknownNames == .ignoreDropped, names.dropped.contains(name) else {
-                throw Self.unknownTable(name)
-            }
+            guard unknownNames == .ignoreDropped, names.dropped.contains(name) else { throw Self.unknownTable(name) }
             try reader.skip()
             return
         }
@@ -328,9 +326,7 @@ package struct ChangeSetReader {
         if index < layout.count, reader.isSame(layout[index].name, name) { return layout[index].column }
         let member = reader.text(of: name)
         if unknownNames == .ignoreDropped, names.tables[table].dropped.contains(member) { return nil }
-        guard let column = names.tables[table].columns[member], !column.isKey else {
-            throw Self.unknownColumn(member)
-        }
+        guard let column = names.tables[table].columns[member], !column.isKey else { throw Self.unknownColumn(member) }
         if index < layout.count {
             layout[index] = (name, column)
         } else if index == layout.count {

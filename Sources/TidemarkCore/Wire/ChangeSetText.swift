@@ -33,9 +33,7 @@ package struct ChangeSetText {
     }
 
     /// The number of records that everybody gets.
-    package var count: Int {
-        tables.values.reduce(0) { count, table in count + table.records.count { !$0.isAuthors } }
-    }
+    package var count: Int { tables.values.reduce(0) { count, table in count + table.records.count { !$0.isAuthors } } }
 
     /// Adds a record that a revision created or updated: some of its columns.
     package mutating func add(

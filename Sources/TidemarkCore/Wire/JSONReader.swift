@@ -283,9 +283,7 @@ package struct JSONReader {
         return skip(wanted)
     }
 
-    private mutating func expect(_ wanted: UInt8) throws(TidemarkError) {
-        guard take(wanted) else { throw fault() }
-    }
+    private mutating func expect(_ wanted: UInt8) throws(TidemarkError) { guard take(wanted) else { throw fault() } }
 
     private mutating func enter(_ bracket: UInt8) throws(TidemarkError) -> Int {
         try expect(bracket)

@@ -192,9 +192,7 @@ private struct RequestMembers {
         case "delta": takesDelta = try Self.truth(name, &reader)
         case "echo": echo = try Self.choice(name, &reader, among: ["all", "ids"]) == "ids" ? .ids : .all
         case "settled":
-            guard try reader.cell().kind == .true else {
-                throw Self.error("settled is not true.", "true, or left out")
-            }
+            guard try reader.cell().kind == .true else { throw Self.error("settled is not true.", "true, or left out") }
             isSettled = true
         case "lap": lap = try Self.lap(&reader, limits)
         case "lend": lend = try Self.tables(&reader)

@@ -39,9 +39,7 @@ extension JSONReader {
     ) throws(TidemarkError) -> [Value] {
         guard try kind() == .array else { throw malformed("\(path) has another form.") }
         var values: [Value] = []
-        try array { (reader) throws(TidemarkError) in
-            values.append(try element(&reader, "\(path)[\(values.count)]"))
-        }
+        try array { (reader) throws(TidemarkError) in values.append(try element(&reader, "\(path)[\(values.count)]")) }
         return values
     }
 

@@ -224,9 +224,7 @@ extension JSONReader {
         switch cell.kind {
         case .text: return String(decoding: bytes[cell.range], as: UTF8.self)
         case .escapedText:
-            let decoded = Result { () throws(InvalidValue) in
-                try bytes(of: Text(range: cell.range, hasEscapes: true))
-            }
+            let decoded = Result { () throws(InvalidValue) in try bytes(of: Text(range: cell.range, hasEscapes: true)) }
             guard case .success(let bytes) = decoded, !bytes.contains(0) else { return nil }
             return String(decoding: bytes, as: UTF8.self)
         default: return nil

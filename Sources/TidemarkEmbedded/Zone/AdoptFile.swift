@@ -78,9 +78,7 @@ package struct ZoneAdoption {
             )
         }
         try Self.requireLatest(db)
-        if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) {
-            try Self.beginNewHistory(epoch, in: db)
-        }
+        if isRestored, !isNew, !planted(PlantedBug.keepsEpochWhenPutBack) { try Self.beginNewHistory(epoch, in: db) }
         let before = SyncSchema(tables: schema.tables, policies: try ZonePolicies.read(in: db))
         policyChanges = try before.changes(to: policies)
         let after = before.policies(after: policyChanges)

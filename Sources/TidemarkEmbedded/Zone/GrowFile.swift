@@ -159,9 +159,7 @@ struct GrowFile {
 
     // MARK: Rows
 
-    private func isVirtual(_ table: String) throws -> Bool {
-        try SchemaIntrospection(db).skippedTables.contains(table)
-    }
+    private func isVirtual(_ table: String) throws -> Bool { try SchemaIntrospection(db).skippedTables.contains(table) }
 
     private func copyRows(of table: String, from schema: Database) throws {
         let name = SQLText.name(table)

@@ -127,9 +127,7 @@ struct AlterTable {
                 sql: "UPDATE main.sqlite_sequence SET seq = max(seq, ?) WHERE name = ?",
                 arguments: [sequence, wanted.name])
         }
-        guard try countBrokenReferences() <= violations else {
-            throw refusal("has rows whose references lead nowhere")
-        }
+        guard try countBrokenReferences() <= violations else { throw refusal("has rows whose references lead nowhere") }
         let keepsValues = shared.allSatisfy { column in
             here.contains { $0.name == column.name && $0.affinity == column.affinity }
         }

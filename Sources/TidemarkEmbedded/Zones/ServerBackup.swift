@@ -37,9 +37,7 @@ public struct DataPlaces: Hashable, Sendable {
     }
 
     /// Whether there are users or other zones.
-    package var hasMore: Bool {
-        FileManager.default.fileExists(atPath: users) || !Self.zoneNames(in: zones).isEmpty
-    }
+    package var hasMore: Bool { FileManager.default.fileExists(atPath: users) || !Self.zoneNames(in: zones).isEmpty }
 
     /// The names of the zones that have a file in a folder, by name.
     static func zoneNames(in folder: String) -> [String] {

@@ -85,9 +85,7 @@ struct StatementTokens: Equatable {
     var tail: String { texts.lastIndex(of: ")").map { texts[($0 + 1)...].joined(separator: " ") } ?? "" }
 
     /// Returns a name as the statement spells it: with its quotes, if it has any.
-    func spelling(of name: String) -> String? {
-        texts.firstIndex(of: name).map { source($0..<$0 + 1) }
-    }
+    func spelling(of name: String) -> String? { texts.firstIndex(of: name).map { source($0..<$0 + 1) } }
 
     /// The words with which a constraint of a table begins.
     private static let constraintWords: Set<String> = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"]

@@ -140,9 +140,7 @@ struct ZoneFiles: Sendable {
     }
 
     /// Removes a zone's file.
-    func remove(_ zone: String) {
-        for suffix in Self.suffixes { removeIfThere(file(of: zone).path + suffix) }
-    }
+    func remove(_ zone: String) { for suffix in Self.suffixes { removeIfThere(file(of: zone).path + suffix) } }
 
     private static let suffixes = ["", "-wal", "-shm", "-journal"]
 

@@ -15,9 +15,7 @@ struct ZoneTemplate: Hashable, Sendable {
         let sql: String
 
         /// Whether two statements make the same object.
-        func isSame(as other: Self) -> Bool {
-            sql == other.sql || StatementTokens(sql) == StatementTokens(other.sql)
-        }
+        func isSame(as other: Self) -> Bool { sql == other.sql || StatementTokens(sql) == StatementTokens(other.sql) }
 
         /// Renames a column of the table that becomes this one.
         ///

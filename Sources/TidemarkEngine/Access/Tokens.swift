@@ -46,9 +46,7 @@ package struct Tokens: AccessCell {
             state.after(TokenState.showing(at: now, retired: retired), kind: kind)
         }
 
-        var holder: Holder {
-            Holder(kind: kind, token: id, chain: chain, user: user, device: device, expires: expires)
-        }
+        var holder: Holder { Holder(kind: kind, token: id, chain: chain, user: user, device: device, expires: expires) }
     }
 
     package init(_ session: AccessSession) { self.session = session }
@@ -164,9 +162,7 @@ package struct Tokens: AccessCell {
     @discardableResult package func revoke(id: String, by author: String? = nil) throws -> Bool {
         let rows = try database.rows("SELECT chain FROM tidemark_token WHERE id = $1", [id])
         guard let chain = rows.first?.text(0) else { return false }
-        if try revoke(chain: chain) {
-            try audit.append(.tokenRevoked, by: author, subject: id)
-        }
+        if try revoke(chain: chain) { try audit.append(.tokenRevoked, by: author, subject: id) }
         return true
     }
 

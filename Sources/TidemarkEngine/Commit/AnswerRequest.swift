@@ -52,9 +52,7 @@ extension GroupRun {
                         if isOwnRun(decided) { try writeRun(&turn) }
                         return
                     }
-                    if case .refuse(let reasons) = decision, isFirst {
-                        return try refuse(index, for: reasons, &turn)
-                    }
+                    if case .refuse(let reasons) = decision, isFirst { return try refuse(index, for: reasons, &turn) }
                 } catch let error where error is NotSeparate || error is TidemarkError {
                     // The server tells the first fault of a request, which an earlier change set may have.
                     if isFirst { throw error }

@@ -132,9 +132,7 @@ struct BuildRevision {
         return text
     }
 
-    private func name(_ record: PendingChangeSet.Record) -> RecordID {
-        RecordID(table: record.table, key: record.key)
-    }
+    private func name(_ record: PendingChangeSet.Record) -> RecordID { RecordID(table: record.table, key: record.key) }
 }
 
 /// The effects of a commit, as entries of the log, as the text that devices get, and as a difference of fingerprints.

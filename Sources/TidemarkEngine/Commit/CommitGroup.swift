@@ -409,9 +409,7 @@ struct GroupRun<Transaction: CommitTransaction> {
     /// Returns the revisions that a request misses, with those that earlier requests of the run have added.
     private func extended(_ turn: Turn) throws -> CatchUp {
         let missed = turn.missed
-        guard turn.request.echo != nil, !missed.hasMore, missed.revision < turn.start.revision else {
-            return missed
-        }
+        guard turn.request.echo != nil, !missed.hasMore, missed.revision < turn.start.revision else { return missed }
         let bodies = ((missed.revision + 1)...turn.start.revision).compactMap { ledger.texts[$0]?.joined() }
         let bytes = (missed.bodies + bodies).reduce(0) { $0 + $1.utf8.count }
         let countMax = min(turn.request.limit ?? .max, limits.revisionsPerAnswerMax)

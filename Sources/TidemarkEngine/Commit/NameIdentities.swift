@@ -381,9 +381,7 @@ struct Footprint {
         }
     }
 
-    private func name(_ record: PendingChangeSet.Record) -> RecordID {
-        RecordID(table: record.table, key: record.key)
-    }
+    private func name(_ record: PendingChangeSet.Record) -> RecordID { RecordID(table: record.table, key: record.key) }
 }
 
 extension PendingChangeSet {

@@ -229,9 +229,7 @@ public struct ZoneRequest: Sendable {
     }
 
     /// The size of the request, in bytes.
-    package var byteCount: Int {
-        if case .write(let writes) = kind { writes.byteCount } else { text.count }
-    }
+    package var byteCount: Int { if case .write(let writes) = kind { writes.byteCount } else { text.count } }
 }
 
 /// The answer to a request, sent after its group is committed.

@@ -8,17 +8,13 @@ struct ComponentNames: Sendable {
     private let names: [String: String]
 
     /// Chooses names for the tables of a schema, in the order of their names, so that equal schemas have equal ones.
-    init(_ schema: SyncSchema) {
-        names = Self.distinct(schema.tables.map(\.name).sorted())
-    }
+    init(_ schema: SyncSchema) { names = Self.distinct(schema.tables.map(\.name).sorted()) }
 
     /// The name of a table's component: `player`.
     subscript(table: String) -> String { names[table] ?? Self.clean(table) }
 
     /// A reference to a component of a table: `part` of `player` is `player.part`.
-    func reference(_ table: String, _ part: String? = nil) -> JSONTree {
-        Self.reference(name(table, part))
-    }
+    func reference(_ table: String, _ part: String? = nil) -> JSONTree { Self.reference(name(table, part)) }
 
     /// The name of a component of a table.
     func name(_ table: String, _ part: String? = nil) -> String { self[table] + (part.map { ".\($0)" } ?? "") }

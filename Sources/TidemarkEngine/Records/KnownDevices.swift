@@ -14,9 +14,7 @@ struct KnownDevices {
     }
 
     /// The devices, those that are farthest behind first.
-    var worstFirst: [DeviceRecord] {
-        devices.values.sorted { ($0.revision, $0.device) < ($1.revision, $1.device) }
-    }
+    var worstFirst: [DeviceRecord] { devices.values.sorted { ($0.revision, $0.device) < ($1.revision, $1.device) } }
 
     /// The name of a device; nil if it has none or is not known.
     func name(of device: String) -> String? { devices[device]?.name }

@@ -187,9 +187,7 @@ extension CommitTransaction {
     }
 
     /// Whether devices create records under ids from the range in which the server assigns its own.
-    var lendsOwnIDs: Bool {
-        get throws { try ways.isLocal && rows(FactsSQL.lendsOwnIDs).first?.isTrue(0) ?? false }
-    }
+    var lendsOwnIDs: Bool { get throws { try ways.isLocal && rows(FactsSQL.lendsOwnIDs).first?.isTrue(0) ?? false } }
 
     /// Whether a record that does not exist has existed.
     ///

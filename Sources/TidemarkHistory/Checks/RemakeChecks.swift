@@ -140,9 +140,7 @@ extension HistoryChecker {
 
     private mutating func reportRenumbered(
         _ record: RecordID, step: DeviceStep, expected: String, found pair: IdentityPair
-    ) {
-        report(.references, actor: step.device, subject: record, expected: expected, found: "\(pair.permanent)")
-    }
+    ) { report(.references, actor: step.device, subject: record, expected: expected, found: "\(pair.permanent)") }
 }
 
 extension Identities {

@@ -79,9 +79,7 @@ package struct SecrecyChecker: Sendable {
     /// Checks the status of an answer against the model's verdict about the request.
     package mutating func expect(
         _ isExpected: Bool, since moment: Moment, _ what: String, expected: String, found: String
-    ) {
-        if !isExpected { report(moment, what, expected: expected, found: found) }
-    }
+    ) { if !isExpected { report(moment, what, expected: expected, found: found) } }
 
     private mutating func report(_ moment: Moment, _ what: String, expected: String, found: String) {
         violations.append(

@@ -40,9 +40,7 @@ package struct AccessConfiguration: Hashable, Sendable {
     }
 
     /// The configuration of a server without the file: users of its own, and the standard limits.
-    package init() {
-        self.init(hasOwnUsers: true, providers: [], zones: [:], limits: .standard)
-    }
+    package init() { self.init(hasOwnUsers: true, providers: [], zones: [:], limits: .standard) }
 
     private init(
         hasOwnUsers: Bool, providers: [IdentityProvider], zones: [String: AccessPolicy.ZoneRights], limits: RateLimits
@@ -61,9 +59,7 @@ package struct AccessConfiguration: Hashable, Sendable {
         var reader = ConfigurationReader()
         let members = reader.members(value, at: "", names: ["identity", "zones", "limits"])
         let identity =
-            members["identity"].map {
-                reader.members($0, at: "identity", names: ["builtIn", "providers"])
-            } ?? [:]
+            members["identity"].map { reader.members($0, at: "identity", names: ["builtIn", "providers"]) } ?? [:]
         let hasOwnUsers = reader.boolean("builtIn", of: identity, at: "identity")
         let providers = Self.providers(identity["providers"], folder: folder, &reader)
         if !hasOwnUsers, identity["providers"].map({ $0 == .list([]) }) ?? true {

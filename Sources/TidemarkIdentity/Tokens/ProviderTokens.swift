@@ -107,9 +107,7 @@ package final class ProviderTokens: TokenVerifier {
         guard !candidates.isEmpty else { throw TokenRefusal.otherIssuer }
         let now = now()
         guard
-            let keys = candidates.first(where: {
-                CheckClaims(provider: $0.provider, now: now).isForUs(token.payload)
-            })
+            let keys = candidates.first(where: { CheckClaims(provider: $0.provider, now: now).isForUs(token.payload) })
         else { throw TokenRefusal.otherAudience }
         guard let algorithm = SignatureAlgorithm(rawValue: token.algorithm),
             keys.provider.algorithms.contains(algorithm)

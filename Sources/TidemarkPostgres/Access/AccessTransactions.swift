@@ -51,9 +51,7 @@ package final class AccessTransactions: AccessDatabase {
                 _ = try pg.query("SELECT version FROM tidemark_access FOR UPDATE")
                 let statements = Statements(pg: pg)
                 let result = try body(statements)
-                if statements.hasWritten {
-                    _ = try pg.query("UPDATE tidemark_access SET version = version + 1")
-                }
+                if statements.hasWritten { _ = try pg.query("UPDATE tidemark_access SET version = version + 1") }
                 return result
             }
         }

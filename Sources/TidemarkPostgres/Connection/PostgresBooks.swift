@@ -82,9 +82,7 @@ extension PostgresBooks {
 }
 
 extension BookRow {
-    fileprivate init(_ row: PostgresRows.Row) {
-        self.init((0..<row.count).map { row[$0].map(Value.text) ?? .null })
-    }
+    fileprivate init(_ row: PostgresRows.Row) { self.init((0..<row.count).map { row[$0].map(Value.text) ?? .null }) }
 }
 
 extension Value {

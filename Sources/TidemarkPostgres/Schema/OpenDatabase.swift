@@ -255,9 +255,7 @@ struct OpenDatabase {
     /// - Returns: The new tables and columns, such as `table medal`.
     private func grow(_ served: PostgresSchema) throws -> [String] {
         guard let source = try source(), let wanted = try declaredSchema(), let record = try ServedRecord.load(pg)
-        else {
-            return []
-        }
+        else { return [] }
         return try source.writeWithoutTransaction { db in
             try GrowTables(
                 pg: pg, db: db, wanted: wanted, record: record, generated: served.tables.mapValues(\.generated)

@@ -121,9 +121,7 @@ package struct SchemaIntrospection {
         let key = try primaryKey.isEmpty ? finder.key(declared: traits.key) : primaryKey
         let isRowid = primaryKey.isEmpty && finder.isRowid(key)
         let keyType = columns.first { [$0.name] == key }?.type.uppercased() ?? ""
-        if isRowid {
-            columns.insert(.init(name: key[0], type: "INTEGER", isNotNull: true, defaultSQL: nil), at: 0)
-        }
+        if isRowid { columns.insert(.init(name: key[0], type: "INTEGER", isNotNull: true, defaultSQL: nil), at: 0) }
         let indexes = try Row.fetchAll(
             db,
             sql: """

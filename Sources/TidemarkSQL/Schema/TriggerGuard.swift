@@ -23,9 +23,7 @@ package enum TriggerGuard {
         let words = topWords(sql)
         guard let begin = words.first(where: { $0.word == "BEGIN" }) else { return nil }
         guard let when = words.first(where: { $0.word == "WHEN" }), when.range.lowerBound < begin.range.lowerBound
-        else {
-            return sql[..<begin.range.lowerBound] + "WHEN \(condition) " + sql[begin.range.lowerBound...]
-        }
+        else { return sql[..<begin.range.lowerBound] + "WHEN \(condition) " + sql[begin.range.lowerBound...] }
         let own = sql[when.range.upperBound..<begin.range.lowerBound]
         // The line break ends a comment at the end of the program's own condition.
         return sql[..<when.range.upperBound] + " \(condition) AND (\(own)\n) " + sql[begin.range.lowerBound...]

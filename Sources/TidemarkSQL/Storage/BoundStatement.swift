@@ -76,9 +76,7 @@ package struct BoundStatement {
     package func bind(_ value: Int, at index: Int32) { sqlite3_bind_int64(statement, index, Int64(value)) }
 
     /// Binds a value; nil is NULL.
-    package func bind(_ value: Int64?, at index: Int32) {
-        if let value { sqlite3_bind_int64(statement, index, value) }
-    }
+    package func bind(_ value: Int64?, at index: Int32) { if let value { sqlite3_bind_int64(statement, index, value) } }
 
     /// Binds a value; nil is NULL.
     package func bind(_ value: Double?, at index: Int32) {

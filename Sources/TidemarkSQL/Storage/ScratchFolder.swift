@@ -18,9 +18,7 @@ package struct ScratchFolder: Sendable {
     package init(for path: String, id: UUID, advice: String = "Choose another name; nothing is overwritten.") throws {
         // SQLite would apply a leftover log of another file to the new one.
         let suffix = ["", "-wal", "-journal"].first { FileManager.default.fileExists(atPath: path + $0) }
-        if let suffix {
-            throw TidemarkError(.unusableFile, "\(path)\(suffix) exists already.", fix: advice)
-        }
+        if let suffix { throw TidemarkError(.unusableFile, "\(path)\(suffix) exists already.", fix: advice) }
         Self.removeLeftovers(of: path)
         folder = "\(path).\(id.uuidString.lowercased())"
         // Rename only once it is locked: another process would remove an unlocked folder as abandoned.

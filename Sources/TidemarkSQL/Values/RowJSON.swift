@@ -34,9 +34,7 @@ package enum RowJSON {
 
     /// Returns the names of the columns of a row's hashed form, in their order.
     package static func hashedColumns(_ table: SyncedTable) -> [String] {
-        let order = { (column: String) in
-            JSONText.quote(WireName.member(column: column)).utf8.dropFirst().dropLast()
-        }
+        let order = { (column: String) in JSONText.quote(WireName.member(column: column)).utf8.dropFirst().dropLast() }
         return table.valueColumns.map(\.name).sorted { order($0).lexicographicallyPrecedes(order($1)) }
     }
 

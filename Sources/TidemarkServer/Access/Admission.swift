@@ -45,9 +45,7 @@ struct Admission: Sendable {
     /// Admits a sender whose user and rates permit the request, and takes its costs.
     private func admit(_ request: Request, by caller: Caller, _ context: ServerRequestContext) throws(TidemarkError) {
         try Self.requireUser(of: request, caller)
-        if let length = request.announcedLength, length > bodyBytesMax {
-            throw BodyReader.tooLarge(bodyBytesMax).error
-        }
+        if let length = request.announcedLength, length > bodyBytesMax { throw BodyReader.tooLarge(bodyBytesMax).error }
         guard let rates else { return }
         // The bytes count when they arrive: who announces them and goes away has used nothing.
         if let upload = upload(of: request, by: caller, context) { try rates.require(upload) }
@@ -215,7 +213,5 @@ private struct ConfirmedBody: AsyncSequence, Sendable {
         }
     }
 
-    func makeAsyncIterator() -> AsyncIterator {
-        AsyncIterator(pieces: body.makeAsyncIterator(), standing: standing)
-    }
+    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(pieces: body.makeAsyncIterator(), standing: standing) }
 }

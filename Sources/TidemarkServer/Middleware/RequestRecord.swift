@@ -58,9 +58,7 @@ final class RequestRecord: Sendable {
     }
 
     /// The address of the client; nil for this machine.
-    private var otherMachine: String? {
-        context.clientAddress.flatMap { Loopback.contains($0) ? nil : $0 }
-    }
+    private var otherMachine: String? { context.clientAddress.flatMap { Loopback.contains($0) ? nil : $0 } }
 
     /// Returns the beginning of a path, in which nothing has the form of a token.
     ///

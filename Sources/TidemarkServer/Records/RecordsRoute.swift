@@ -18,9 +18,7 @@ struct RecordsRoute: Sendable {
         let known = request.headers[.ifNoneMatch]
         let answer = try await service.read(
             access,
-            ZoneQuestion { reader in
-                try ListRecords(reader).page(items, of: reader.schema.table(name), unlike: known)
-            }
+            ZoneQuestion { reader in try ListRecords(reader).page(items, of: reader.schema.table(name), unlike: known) }
         )
         var response = try await respond(answer, to: request)
         response.headers[.customName("Link")] = answer.next.map { Self.link(to: $0, request) }

@@ -271,9 +271,7 @@ extension RouteTable {
 
     /// Returns the zone in a path, not decoded; nil if the route has no zone.
     static func pathZone(in path: String, of route: String) -> Substring? {
-        guard route.hasPrefix(zonePrefix) else {
-            return zoneRoutes.contains(route) ? Substring(defaultZone) : nil
-        }
+        guard route.hasPrefix(zonePrefix) else { return zoneRoutes.contains(route) ? Substring(defaultZone) : nil }
         return path.dropFirst(zonePrefix.count).prefix { $0 != "/" }
     }
 }
@@ -328,9 +326,7 @@ struct RouteGuard: Sendable {
     }
 
     private func signedInUser(_ request: Request, _ context: ServerRequestContext) async throws -> Caller.User {
-        guard case .user(let user) = try await admission.caller(request, context) else {
-            throw Self.tokenMissing
-        }
+        guard case .user(let user) = try await admission.caller(request, context) else { throw Self.tokenMissing }
         guard !user.isAdministrator else { throw MemberGate.metricsOnly }
         return user
     }

@@ -282,9 +282,7 @@ final class FateLedger {
             // A device with columns of its own cannot compare its rows, so an uncaptured edit stays in them unnoticed.
             isOpen(text, of: author) && !(hasUncaptured.contains(author) && visible[author]?.contains(text) == true)
         }
-        if let open {
-            throw Finding("I9", actor: open.value, detail: "\(open.key) never reached the zone")
-        }
+        if let open { throw Finding("I9", actor: open.value, detail: "\(open.key) never reached the zone") }
         for (device, texts) in graves.sorted(by: { $0.key < $1.key }) {
             guard let text = texts.intersection(zone.rows).subtracting(mayReturn).min() else { continue }
             throw Finding("I9", actor: device, detail: "has removed \(text), which the zone still has")

@@ -32,9 +32,7 @@ enum RestReading {
     /// The tag of a revision; worlds with clients have one history.
     static func tag(_ revision: Int64) -> String { "\"\(revision)-\(Journal.epoch.prefix(8))\"" }
 
-    private static func revision(ofTag tag: String) -> Int64? {
-        Int64(tag.drop { $0 == "\"" }.prefix { $0 != "-" })
-    }
+    private static func revision(ofTag tag: String) -> Int64? { Int64(tag.drop { $0 == "\"" }.prefix { $0 != "-" }) }
 
     // MARK: Writes
 

@@ -32,9 +32,7 @@ final class SecrecyRandom: Sendable {
     }
 
     /// Returns a number below `count`.
-    func draw(_ count: Int) -> Int {
-        streams.withLock { Int($0.choices[$0.index].next() % UInt64(max(1, count))) }
-    }
+    func draw(_ count: Int) -> Int { streams.withLock { Int($0.choices[$0.index].next() % UInt64(max(1, count))) } }
 
     /// Returns an element; nil if there is none.
     func pick<Element>(_ elements: [Element]) -> Element? { elements.isEmpty ? nil : elements[draw(elements.count)] }
@@ -63,7 +61,5 @@ final class SecrecyRandom: Sendable {
     }
 
     /// Returns a generator for the next name or secret of the server.
-    func secrets() -> SeededGenerator {
-        streams.withLock { SeededGenerator(seed: $0.secrets[$0.index].next()) }
-    }
+    func secrets() -> SeededGenerator { streams.withLock { SeededGenerator(seed: $0.secrets[$0.index].next()) } }
 }

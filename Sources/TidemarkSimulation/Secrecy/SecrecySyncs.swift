@@ -58,9 +58,7 @@ extension SecrecyWorld {
         try await sync(
             SecrecySender(reader: .person(person), token: device.token), zone, device: device.id,
             members: #""maxRevision":\#(revision),"changeSets":[{"id":"\#(id)",\#(part)}]"#
-        ) { reply in
-            take(reply, id: id, canaries, in: zone)
-        }
+        ) { reply in take(reply, id: id, canaries, in: zone) }
     }
 
     /// Tells the model which values of a change set everybody in the zone may read now.

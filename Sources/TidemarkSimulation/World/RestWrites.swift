@@ -9,9 +9,7 @@ private struct RestWrite {
     /// The columns; nil in a deletion.
     var body: [(name: String, value: String)]?
 
-    var json: String? {
-        body.map { body in "{\(body.map { "\"\($0.name)\":\($0.value)" }.joined(separator: ","))}" }
-    }
+    var json: String? { body.map { body in "{\(body.map { "\"\($0.name)\":\($0.value)" }.joined(separator: ","))}" } }
 
     /// The write as an entry of a batch.
     var entry: String {

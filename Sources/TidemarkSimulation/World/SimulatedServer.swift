@@ -379,9 +379,7 @@ final class SimulatedServer {
 
     private func inTransaction(_ body: (Database) throws -> Database.TransactionCompletion) throws {
         try database.writeWithoutTransaction { db in
-            try db.inTransaction(.immediate) {
-                try body(db)
-            }
+            try db.inTransaction(.immediate) { try body(db) }
         }
     }
 }
