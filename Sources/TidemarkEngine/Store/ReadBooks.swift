@@ -167,7 +167,8 @@ extension CommitTransaction {
                 LoggedChange(
                     revision: try row.number(1), isMerged: row.isTrue(4),
                     change: UnseenChange(
-                        operation: operation, columns: columns, stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])),
+                        operation: operation, columns: columns,
+                        stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])),
                     replacedHashes: try Self.hashes(row[7])))
         }
         return entries
