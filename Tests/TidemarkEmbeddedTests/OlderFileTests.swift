@@ -44,7 +44,7 @@ import TidemarkTestSupport
         try await store.close()
     }
 
-    @Test func `a file without commit times, unlogged values and contacts goes on and gets them`() async throws {
+    @Test func `a file without commit times, replaced values and contacts goes on and gets them`() async throws {
         let zone = try TestZone(
             "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, n INTEGER); INSERT INTO notes VALUES (1, 'a', 1)")
         let edit = { (revision: Int, members: String) in
@@ -55,7 +55,7 @@ import TidemarkTestSupport
         try TestZone.write(
             """
             ALTER TABLE tidemark_revision DROP COLUMN committed;
-            ALTER TABLE tidemark_log DROP COLUMN unlogged;
+            ALTER TABLE tidemark_log DROP COLUMN replaced;
             DROP TABLE tidemark_contact;
             """,
             to: zone.path
@@ -69,14 +69,58 @@ import TidemarkTestSupport
             try String.fetchAll(
                 db,
                 sql: """
-                    SELECT revision.revision || ' ' || (committed > 0) || ' ' || coalesce(unlogged, '-')
+                    SELECT revision.revision || ' ' || (committed > 0) || ' ' || coalesce(replaced, '-')
                     FROM tidemark_revision AS revision
                     JOIN tidemark_log USING (revision)
                     ORDER BY revision.revision
                     """
             ) + String.fetchAll(db, sql: "SELECT device FROM tidemark_contact")
         }
-        #expect(rows == ["2 0 -", #"3 1 {"n":1}"#, "phone"])
+        #expect(rows == ["2 0 -", #"3 1 {"text":"b","n":1}"#, "phone"])
+    }
+
+    /// The older version logged no value that an earlier change set had set, so the file gets them from there.
+    @Test func `the values that changes of an older version replaced are found in its change sets`() async throws {
+        let zone = try TestZone(
+            """
+            CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT, revision INTEGER);
+            CREATE TABLE seats (row TEXT, place INTEGER, guest TEXT, PRIMARY KEY (row, place));
+            INSERT INTO notes VALUES (1, 'a', 1);
+            """
+        )
+        let sets = [
+            #"{"seats":{"create":[["é\"",7]],"attributes":{"[\"é\\\"\",7]":{"guest":"Anna"}}}}"#,
+            #"{"notes":{"create":[-1],"attributes":{"-1":{"text":"x","=revision":5}}}}"#,
+            #"{"notes":{"update":[1,2],"attributes":{"1":{"text":"b"},"2":{"=revision":6}}}}"#,
+            #"{"seats":{"update":[["é\"",7]],"attributes":{"[\"é\\\"\",7]":{"guest":"Ben"}}}}"#,
+            #"{"notes":{"update":[1],"attributes":{"1":{"text":"c"}}}}"#, #"{"notes":{"delete":[1,2]}}"#,
+        ]
+        for (index, set) in sets.enumerated() {
+            _ = try await zone.bytes(#"{"maxRevision":\#(index + 1),"changeSets":[\#(set)]}"#)
+        }
+        try await zone.store.close()
+        let logged = """
+            SELECT revision || ' ' || tbl || ' ' || key || ' ' || coalesce(replaced, '-')
+            FROM tidemark_log
+            ORDER BY revision, tbl, key
+            """
+        let first = try await DatabaseQueue(path: zone.path).read { try String.fetchAll($0, sql: logged) }
+        #expect(first.contains(#"7 notes 2 {"text":"x","=revision":6}"#), "\(first)")
+        #expect(first.contains(#"5 seats ["é\"",7] {"guest":"Anna"}"#), "\(first)")
+        try TestZone.write(
+            """
+            UPDATE tidemark_log SET replaced = CASE
+                WHEN tbl = 'notes' AND key = '1' AND revision = 4 THEN '{"text":"a"}'
+                WHEN tbl = 'notes' AND key = '1' AND operation = 'delete' THEN '{"=revision":1}' END;
+            ALTER TABLE tidemark_log RENAME COLUMN replaced TO unlogged;
+            """,
+            to: zone.path
+        )
+        let store = try EmbeddedStore(path: zone.path, newEpoch: UUID())
+        try await store.close()
+        let filled = try await DatabaseQueue(path: zone.path).read { try String.fetchAll($0, sql: logged) }
+        // The members come in the order of their names.
+        #expect(filled.map { $0.sorted() } == first.map { $0.sorted() }, "\(filled)")
     }
 
     /// A device confirms notes by their numbers, so a number that comes again would hide a loss from its user.

@@ -61,9 +61,6 @@ package struct Effect: Sendable {
     package let before: [Value]?
     /// The values of all columns afterwards; nil if the record does not exist any more.
     package let after: [Value]?
-    /// Whether the log may lack values that the record had before: the store has not seen that its first entry is its
-    /// creation.
-    package var mayBeUnlogged = true
 
     /// Creates an effect.
     package init(table: Int, key: String, before: [Value]?, after: [Value]?) {

@@ -220,6 +220,16 @@ package struct RowLayout: Sendable {
         return String(decoding: output, as: UTF8.self)
     }
 
+    /// Returns values of a row as a JSON object without those above `bytesMax`; nil if none is left.
+    package func object(_ row: [Value], of places: [Int], bytesMax: Int) -> String? {
+        let short = places.filter { row[$0].byteCount <= bytesMax }
+        guard !short.isEmpty else { return nil }
+        var output = [UInt8(ascii: "{")]
+        appendMembers(short, of: row, to: &output)
+        output.append(UInt8(ascii: "}"))
+        return String(decoding: output, as: UTF8.self)
+    }
+
     /// Returns the key of a row in canonical JSON.
     package func key(of row: [Value]) -> String {
         if keyPlaces.count == 1, case .integer(let id) = row[keyPlaces[0]] { return String(id) }

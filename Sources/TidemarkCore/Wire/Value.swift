@@ -381,7 +381,7 @@ extension ValueBound {
 
 extension Value {
     /// The size of text or a blob in bytes; 0 for other values.
-    fileprivate var byteCount: Int {
+    var byteCount: Int {
         switch self {
         case .text(let text): text.utf8.count
         case .rawText(let bytes), .blob(let bytes): bytes.count

@@ -147,9 +147,9 @@ struct FollowSchema {
                         FROM json_each(tidemark_log.columns))
                     WHERE tbl = :tbl AND columns IS NOT NULL;
                     UPDATE tidemark_log
-                    SET unlogged = replace(
-                        replace(unlogged, '{' || :oldMember, '{' || :newMember), ',' || :oldMember, ',' || :newMember)
-                    WHERE tbl = :tbl AND unlogged IS NOT NULL;
+                    SET replaced = replace(
+                        replace(replaced, '{' || :oldMember, '{' || :newMember), ',' || :oldMember, ',' || :newMember)
+                    WHERE tbl = :tbl AND replaced IS NOT NULL;
                     """,
                 arguments: [
                     "tbl": rename.table, "old": rename.old, "new": new,

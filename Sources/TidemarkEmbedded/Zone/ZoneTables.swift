@@ -1,4 +1,5 @@
 import GRDB
+import TidemarkEngine
 import TidemarkCore
 import TidemarkSQL
 
@@ -44,9 +45,6 @@ enum ZoneTables {
         if try !db.columns(in: "tidemark_revision").contains(where: { $0.name == "committed" }) {
             try db.execute(sql: "ALTER TABLE tidemark_revision ADD COLUMN \(committedColumn)")
         }
-        if try !db.columns(in: "tidemark_log").contains(where: { $0.name == "unlogged" }) {
-            try db.execute(sql: "ALTER TABLE tidemark_log ADD COLUMN unlogged TEXT")
-        }
         if try !db.columns(in: "tidemark_zone").contains(where: { $0.name == "notes" }) {
             try db.execute(sql: "ALTER TABLE tidemark_zone ADD COLUMN notes INTEGER NOT NULL DEFAULT 0")
         }
@@ -57,6 +55,12 @@ enum ZoneTables {
         where try !db.columns(in: table).contains(where: { $0.name == "user_id" }) {
             try db.execute(sql: "ALTER TABLE \(table) ADD COLUMN user_id TEXT")
         }
+        let logged = try Set(db.columns(in: "tidemark_log").map(\.name))
+        guard !logged.contains("replaced") else { return }
+        // An earlier version kept in `unlogged` what no entry had.
+        let change = logged.contains("unlogged") ? "RENAME COLUMN unlogged TO replaced" : "ADD COLUMN replaced TEXT"
+        try db.execute(sql: "ALTER TABLE tidemark_log \(change)")
+        try FileConnection(db).fillReplacedValues()
     }
 
     /// Rebuilds the table with the column `ids`; the authors' copies stay.
@@ -129,7 +133,7 @@ enum ZoneTables {
             operation TEXT NOT NULL,
             columns TEXT,
             merged INTEGER NOT NULL DEFAULT 0,
-            unlogged TEXT,
+            replaced TEXT,
             PRIMARY KEY (tbl, key, revision)
         ) WITHOUT ROWID;
         CREATE INDEX IF NOT EXISTS tidemark_log_revision ON tidemark_log (revision);

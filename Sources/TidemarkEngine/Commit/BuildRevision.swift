@@ -166,8 +166,7 @@ package struct RevisionEffects {
         let operation = effect.operation
         entries.append(
             CommittedRevision.Entry(
-                name: name, operation: operation, columns: operation == .update ? changed : [], before: effect.before,
-                mayBeUnlogged: effect.mayBeUnlogged))
+                name: name, operation: operation, columns: operation == .update ? changed : [], before: effect.before))
         if let before = effect.before { difference = difference - layout.hash(before, key: effect.key, &buffer) }
         guard let after = effect.after else {
             text.add(name, .delete)

@@ -311,14 +311,15 @@ package struct LoggedChange: Sendable {
     package let isMerged: Bool
     /// What the change did.
     package let change: UnseenChange
-    /// Hashes of the values that an update replaced, by column, where the database reads one in several spellings.
-    package let replacedHashes: [String: String]
+    /// The short values that the change replaced, by column in canonical JSON, where the database reads one in several
+    /// spellings.
+    package let replaced: [String: String]
 
     /// Makes an entry.
-    package init(revision: Int64, isMerged: Bool, change: UnseenChange, replacedHashes: [String: String] = [:]) {
+    package init(revision: Int64, isMerged: Bool, change: UnseenChange, replaced: [String: String] = [:]) {
         self.revision = revision
         self.isMerged = isMerged
         self.change = change
-        self.replacedHashes = replacedHashes
+        self.replaced = replaced
     }
 }

@@ -187,7 +187,7 @@ extension GroupRun {
             guard let stored, !stored.isSame(as: sent.value) else { continue }
             let isUpdate = changeSet.records[index].operation == .update
             if isUpdate, let present = contended[index],
-                present.replaced(column, unless: seen) == Fingerprint(hashOf: stored.canonicalJSON).hex
+                present.replaced(column, unless: seen).map({ Array($0.utf8) == stored.canonicalJSON }) == true
             {
                 changeSet.overrule(at: place)
             } else {
@@ -261,13 +261,13 @@ extension GroupRun {
 }
 
 extension ContendedRecord {
-    /// Returns the hash of the value that the first unseen change of a column replaced: the author's value; nil if the
-    /// log does not tell.
+    /// Returns the value that the first unseen change of a column replaced, which is the author's, in canonical JSON;
+    /// nil if the log does not tell.
     fileprivate func replaced(_ column: String, unless seen: Set<Int64>) -> String? {
         let touching = changes.filter { $0.change.operation != .update || $0.change.columns.contains(column) }
         let lastSeen = touching.lastIndex { !$0.isMerged && seen.contains($0.revision) }
         let unseen = touching[(lastSeen.map { $0 + 1 } ?? 0)...]
-        return unseen.first?.replacedHashes[column]
+        return unseen.first?.replaced[column]
     }
 }
 

@@ -2,9 +2,8 @@ package import TidemarkCore
 
 /// Answers `GET /tables/{table}/{key}/history`: a record's changes, newest first, with the values before and after.
 ///
-/// The values after a change are those of its change set. The values before it are those of the latest earlier
-/// change that set the column; for a column that no change had set, the log keeps the value with which the row
-/// was adopted. What compaction has deleted is left out.
+/// It goes back in time: from the record's row, each entry of the log leads to the values before it. What compaction
+/// has deleted is left out, and so are long values that the log does not keep.
 package struct RecordHistory {
     private let reader: any ZoneReader
     private let table: SyncedTable
@@ -17,10 +16,8 @@ package struct RecordHistory {
         self.contacts = contacts
     }
 
-    /// The most changes of one record that the server examines.
-    private static let entriesMax = 1_000
-    /// The most bytes of change sets that one answer reads.
-    private static let bytesMax = 16 << 20
+    /// The changes that are read at once.
+    private static let entriesMax = 100
 
     /// The changes as JSON.
     ///
@@ -29,90 +26,69 @@ package struct RecordHistory {
     package func json(_ key: String, _ query: ListRevisions.Query) throws -> String {
         var present = RowQuery(table, limit: 1, bytesMax: ZoneReaderLimits.bytesMax)
         present.keys = [key]
-        present.columns = []
+        present.columns = table.valueColumns
         let row = try reader.rows(present).rows.first
-        let stored = row?.key ?? key
-        let entries = try reader.history(of: stored, in: table, before: query.before, limit: Self.entriesMax)
-        guard row != nil || !entries.isEmpty else { throw ListRecords.unknownRecord(key, table) }
-
-        let shown = entries.prefix(query.limit)
-        let values = try values(of: stored, entries)
-        let devices = try KnownDevices(reader, contacts: contacts)
-        let records = try revisions(shown.map(\.revision))
-        let items = shown.indices.map { index -> String in
-            let entry = entries[index]
-            let record = records[entry.revision]
-            let author = record.map { ListRevisions.author(of: $0, devices) } ?? []
-            let members =
-                [("revision", String(entry.revision))] + author + [
-                    ("operation", JSONText.quote(entry.operation.rawValue)),
-                    ("before", before(index, of: entries, values)), ("after", after(entry, values)),
-                ]
-            return JSONText.object(members)
+        var past = PastValues(
+            row.map { row in Dictionary(zip(table.valueColumns.map(\.name), row.cells)) { first, _ in first } })
+        var isKnown = row != nil
+        var shown: [(entry: LogRecord, before: String, after: String)] = []
+        var bytes = 0
+        var next: Int64?
+        try eachChange(of: row?.key ?? key) { entry in
+            isKnown = true
+            let after = past.values
+            past.undo(entry)
+            guard entry.revision < query.before else { return true }
+            guard shown.count < query.limit, bytes <= ZoneReaderLimits.bytesMax else {
+                next = shown.last?.entry.revision
+                return false
+            }
+            shown.append((entry, object(past.values, of: entry), entry.isMadeByMerge ? "{}" : object(after, of: entry)))
+            bytes += shown[shown.count - 1].before.utf8.count + shown[shown.count - 1].after.utf8.count
+            return true
         }
-        let next = entries.count > shown.count ? shown.last.map { String($0.revision) } : nil
+        guard isKnown else { throw ListRecords.unknownRecord(key, table) }
+        let devices = try KnownDevices(reader, contacts: contacts)
+        let records = try revisions(shown.map(\.entry.revision))
+        let items = shown.map { entry, before, after in
+            let author = records[entry.revision].map { ListRevisions.author(of: $0, devices) } ?? []
+            return JSONText.object(
+                [("revision", String(entry.revision))] + author + [
+                    ("operation", JSONText.quote(entry.operation.rawValue)), ("before", before), ("after", after),
+                ])
+        }
         return JSONText.object([
             ("epoch", JSONText.quote(reader.state.epoch)), ("revision", String(reader.state.revision)),
-            ("horizon", String(reader.state.horizon)), ("next", next ?? "null"), ("history", JSONText.array(items)),
+            ("horizon", String(reader.state.horizon)), ("next", next.map(String.init) ?? "null"),
+            ("history", JSONText.array(items)),
         ])
     }
 
     /// The values of columns at a revision, as far as the log knows them, as JSON; null if the record was not there.
     ///
-    /// `later` are the values at some later revision. A column that no change has set since had the same value before.
+    /// `later` are the values at some later revision.
     func values(of columns: [String], in key: String, at revision: Int64, later: [String: String]) throws -> String {
-        let entries = try reader.history(of: key, in: table, before: .max, limit: Self.entriesMax)
-        let isWhole = reader.state.horizon <= revision && entries.count < Self.entriesMax
-        guard let start = entries.firstIndex(where: { $0.revision <= revision }) ?? entries.indices.last else {
-            return object(isWhole ? later.filter { columns.contains($0.key) } : [:])
-        }
-        let isBefore = entries[start].revision > revision
-        if isBefore ? entries[start].operation == .create : entries[start].operation == .delete { return "null" }
-        let values = try values(of: key, entries)
-        var known: [String: String] = [:]
-        for column in columns {
-            known[column] = isBefore ? nil : value(of: column, in: entries[start...], values)
-            // The first later change of an adopted column names its value.
-            if known[column] == nil {
-                let next = entries.last { $0.revision > revision && adopted($0)[column] != nil }
-                known[column] = next.flatMap { adopted($0)[column] }
+        guard reader.state.horizon <= revision else { return "{}" }
+        var past = PastValues(later)
+        try eachChange(of: key) { entry in
+            guard entry.revision <= revision else {
+                past.undo(entry)
+                return true
             }
-            let isUnchanged = entries.allSatisfy {
-                $0.revision <= revision || $0.operation == .update && !$0.columns.contains(column)
-            }
-            if known[column] == nil, isWhole, isUnchanged { known[column] = later[column] }
+            if entry.operation == .delete { past = PastValues(nil) }
+            return false
         }
-        return object(known)
+        return past.values.map { object($0.filter { columns.contains($0.key) }) } ?? "null"
     }
 
-    /// The value that the newest of some entries sets.
-    private func value(of column: String, in entries: ArraySlice<LogRecord>, _ values: [Int64: [String: String]])
-        -> String?
-    {
-        for entry in entries {
-            guard entry.operation != .delete else { return nil }
-            if entry.operation == .create || entry.columns.contains(column) { return values[entry.revision]?[column] }
-        }
-        return nil
-    }
-
-    /// The values of adopted columns before their first change.
-    private func adopted(_ entry: LogRecord) -> [String: String] {
-        let members = entry.before.flatMap { JSONParts.members(of: $0) } ?? []
-        return Dictionary(members.map { (WireName.name(of: $0.name), $0.value) }) { first, _ in first }
-    }
-
-    /// The values that each change set, by column in canonical JSON; nil for a change set that the log does not have.
-    private func values(of key: String, _ entries: [LogRecord]) throws -> [Int64: [String: String]] {
-        let bodies = try reader.changeSets(of: entries.map(\.revision), bytesMax: Self.bytesMax)
-        let name = Self.attributeName(key, of: table)
-        return bodies.compactMapValues { body in
-            let path = [Self.rawName(WireName.member(table: table.name)), "attributes", name]
-            guard let object = JSONParts.value(at: path, of: Array(body.utf8)),
-                let members = JSONParts.members(of: object)
-            else { return nil }
-            let columns = members.filter { !WireName.recordMembers.contains($0.name) }
-            return Dictionary(columns.map { (WireName.name(of: $0.name), $0.value) }) { first, _ in first }
+    /// Reads the changes of a record, newest first, until `body` returns false.
+    private func eachChange(of key: String, _ body: (LogRecord) throws -> Bool) throws {
+        var before = Int64.max
+        while true {
+            let entries = try reader.history(of: key, in: table, before: before, limit: Self.entriesMax)
+            for entry in entries { guard try body(entry) else { return } }
+            guard entries.count == Self.entriesMax, let last = entries.last else { return }
+            before = last.revision
         }
     }
 
@@ -121,21 +97,10 @@ package struct RecordHistory {
         return Dictionary(records.map { ($0.revision, $0) }) { first, _ in first }
     }
 
-    private func after(_ entry: LogRecord, _ values: [Int64: [String: String]]) -> String {
-        guard entry.operation != .delete else { return "null" }
-        return object(values[entry.revision] ?? [:])
-    }
-
-    /// The values before the change at an index, of the columns that it sets.
-    private func before(_ index: Int, of entries: [LogRecord], _ values: [Int64: [String: String]]) -> String {
-        let entry = entries[index]
-        guard entry.operation != .create else { return "null" }
-        var old = adopted(entry)
-        let columns = entry.operation == .delete ? table.valueColumns.map(\.name) : entry.columns
-        for column in columns {
-            if let value = value(of: column, in: entries[(index + 1)...], values) { old[column] = value }
-        }
-        return object(old)
+    /// The values of the columns that a change sets; all for a creation and a deletion.
+    private func object(_ values: [String: String]?, of entry: LogRecord) -> String {
+        guard let values else { return "null" }
+        return object(entry.operation == .update ? values.filter { entry.columns.contains($0.key) } : values)
     }
 
     func object(_ values: [String: String]) -> String {
@@ -164,4 +129,29 @@ package struct RecordHistory {
     }
 
     private static func rawName(_ name: String) -> String { String(JSONText.quote(name).dropFirst().dropLast()) }
+}
+
+/// A record's values by column in canonical JSON, on the way back from its row through the log.
+private struct PastValues {
+    /// The values that are known; nil if the record did not exist.
+    private(set) var values: [String: String]?
+
+    init(_ values: [String: String]?) { self.values = values }
+
+    /// Goes back to before a change.
+    mutating func undo(_ entry: LogRecord) {
+        let replaced = LogRecord.values(entry.replaced)
+        switch entry.operation {
+        case .create: values = nil
+        case .delete: values = replaced
+        case .update:
+            for column in entry.columns { values?[column] = nil }
+            values = (values ?? [:]).merging(replaced) { $1 }
+        }
+    }
+}
+
+extension LogRecord {
+    /// Whether compaction made a creation of several changes, so that nobody knows what it set.
+    fileprivate var isMadeByMerge: Bool { isMerged && operation == .create }
 }

@@ -105,19 +105,31 @@ package struct LogRecord: Hashable, Sendable {
     package let operation: Operation
     /// The changed columns of an update.
     package let columns: [String]
-    /// The old values of columns that no earlier entry has, as a JSON object; nil if none are known.
-    package let before: String?
+    /// The values that the change replaced, as a JSON object: of an update its columns, of a deletion all.
+    ///
+    /// Values above 1 MiB are not in it; nil if it has none.
+    package let replaced: String?
+    /// Whether compaction has removed other changes of the record near this one.
+    package let isMerged: Bool
 
     /// Creates an entry.
     package init(
-        revision: Int64, table: String, key: String, operation: Operation, columns: [String], before: String? = nil
+        revision: Int64, table: String, key: String, operation: Operation, columns: [String], replaced: String? = nil,
+        isMerged: Bool = false
     ) {
         self.revision = revision
         self.table = table
         self.key = key
         self.operation = operation
         self.columns = columns
-        self.before = before
+        self.replaced = replaced
+        self.isMerged = isMerged
+    }
+
+    /// The values of a JSON object whose members stand for columns, by column in canonical JSON.
+    static func values(_ object: String?) -> [String: String] {
+        let members = object.flatMap { JSONParts.members(of: $0) } ?? []
+        return Dictionary(members.map { (WireName.name(of: $0.name), $0.value) }) { first, _ in first }
     }
 }
 

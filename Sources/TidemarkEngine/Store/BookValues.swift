@@ -153,8 +153,6 @@ package struct CommittedRevision {
         package let columns: [Int]
         /// The row before; nil for a creation.
         package let before: [Value]?
-        /// Whether the log may lack values that the record had before.
-        package let mayBeUnlogged: Bool
     }
 
     /// The revision.

@@ -5,7 +5,7 @@ import TidemarkCore
 /// - The texts of revisions below the horizon go. Their authors and times stay, because policies compare times.
 /// - Of a record's entries up to the horizon, those stay that last set a column, or last created the record again. The
 ///   server needs both to judge edits on an older base. If a record had several entries, those that stay count as
-///   another device's changes. They keep their unlogged values.
+///   another device's changes. They keep their replaced values.
 /// - The entries of deleted records go. An update of such a record is a conflict anyway, and a record with a text key
 ///   can be created again.
 /// - Verdicts stay for ever, so that no change set is applied twice. Up to the horizon only the new ids stay, and the
@@ -75,7 +75,7 @@ private struct RecordEntries {
         let operation: String
         let columns: [String]
         let isMerged: Bool
-        let unlogged: String?
+        let replaced: String?
     }
 
     private let entries: [Entry]
@@ -88,11 +88,11 @@ private struct RecordEntries {
             Entry(
                 revision: try row.number(2), operation: try row.text(3),
                 columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], isMerged: row.isTrue(5),
-                unlogged: row[6])
+                replaced: row[6])
         }
     }
 
-    /// The entries that stay: revision, operation, columns and unlogged values.
+    /// The entries that stay: revision, operation, columns and replaced values.
     ///
     /// A record that was deleted and created again keeps a creation. The first creation under an id from the server
     /// needs none.
@@ -108,13 +108,13 @@ private struct RecordEntries {
         }
         let columns = Dictionary(grouping: last.keys) { last[$0] ?? 0 }
         return entries.compactMap { entry in
-            let unlogged = entry.unlogged.map(Value.text) ?? .null
+            let replaced = entry.replaced.map(Value.text) ?? .null
             if entry.revision == renewal?.revision {
-                return [.integer(entry.revision), .text("create"), .null, .integer(1), unlogged]
+                return [.integer(entry.revision), .text("create"), .null, .integer(1), replaced]
             }
             guard let names = columns[entry.revision] else { return nil }
             let list = JSONText.array(names.sorted().map { JSONText.quote($0) })
-            return [.integer(entry.revision), .text("update"), .text(list), .integer(1), unlogged]
+            return [.integer(entry.revision), .text("update"), .text(list), .integer(1), replaced]
         }
     }
 }
@@ -158,7 +158,7 @@ private enum CompactSQL {
     private static let record: KeyValuePairs = ["tbl": "text", "key": "text"]
     static let entries = BookStatement(
         """
-        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged, entry.unlogged
+        SELECT entry.tbl, entry.key, entry.revision, entry.operation, entry.columns, entry.merged, entry.replaced
         FROM {asked}
         JOIN {log} AS entry
             ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision <= $2
@@ -177,7 +177,7 @@ private enum CompactSQL {
         into: "{log}",
         [
             "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
-            "merged": "boolean", "unlogged": "text",
+            "merged": "boolean", "replaced": "text",
         ]
     )
 

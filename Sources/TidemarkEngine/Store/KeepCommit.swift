@@ -65,18 +65,19 @@ extension CommitTransaction {
         }
     }
 
+    /// The most bytes of a replaced value that the log keeps.
+    private static var replacedBytesMax: Int { 1 << 20 }
+
     private func changed(_ entry: CommittedRevision.Entry, _ before: [Value], in revision: Int64) -> [Value] {
         let table = schema.tables[entry.name.table]
+        let layout = schema.layouts[entry.name.table]
         let isUpdate = entry.operation == .update
         let columns = JSONText.array(entry.columns.map { JSONText.quote(table.columns[$0].name) })
-        let spelled = isUpdate ? entry.columns.filter(ways.tables[entry.name.table].spelledColumns.contains) : []
-        let hashes = spelled.map {
-            (table.columns[$0].name, JSONText.quote(Fingerprint(hashOf: before[$0].canonicalJSON).hex))
-        }
+        let places = isUpdate ? entry.columns : layout.valuePlaces
         return [
             .text(table.name), .text(entry.name.key), .integer(revision), .text(entry.operation.rawValue),
-            isUpdate ? .text(columns) : .null, hashes.isEmpty ? .null : .text(JSONText.object(hashes)),
-            entry.mayBeUnlogged ? .text(schema.layouts[entry.name.table].object(before)) : .null,
+            isUpdate ? .text(columns) : .null,
+            Value(ifAny: layout.object(before, of: places, bytesMax: Self.replacedBytesMax)),
         ]
     }
 
@@ -243,22 +244,11 @@ private enum KeepSQL {
     static let creations = BookStatement(
         into: "{log}", ["tbl": "text", "key": "text", "revision": "bigint", "operation": "text"])
     static let changes = BookStatement(
-        sqlite: """
-            INSERT INTO {log} (tbl, key, revision, operation, columns, unlogged)
-            SELECT asked.tbl, asked.key, asked.revision, asked.operation, asked.columns, \(UnloggedValues.sqlite)
-            FROM {asked}
-            """,
-        postgres: """
-            INSERT INTO {log} (zone, tbl, key, revision, operation, columns, before, unlogged)
-            SELECT $1, asked.tbl, asked.key, asked.revision, asked.operation, asked.columns, asked.hashes,
-                \(UnloggedValues.postgres)
-            FROM {asked}
-            """,
-        about: [
+        into: "{log}",
+        [
             "tbl": "text", "key": "text", "revision": "bigint", "operation": "text", "columns": "text",
-            "hashes": "text", "before": "text",
-        ]
-    )
+            "replaced": "text",
+        ])
 
     static let pieces = BookStatement(
         into: "{main.tidemark_revision_rest|tidemark.piece}",
@@ -336,59 +326,4 @@ private enum KeepSQL {
     static let nextIDs = BookStatement(
         into: "{identity}", ["tbl": "text", "next": "bigint"], key: "tbl",
         update: "next = {max|greatest}(stored.next, excluded.next)")
-}
-
-/// The values of a record that no entry of the log has, which the entry of their first change keeps.
-///
-/// The rows of adopted tables have no entry. So the entry of a record's first change of a column keeps the column's
-/// value before it, and the entry of its deletion keeps all columns without an entry. A record that a logged change
-/// set created has none of these values: its first entry is a creation, which one look at the log's primary key finds.
-/// It looks for the last entry of a column first, so that a record with many entries costs little.
-private enum UnloggedValues {
-    /// The most bytes of these values of one record in PostgreSQL.
-    private static let bytesMax = 1 << 20
-
-    static let sqlite = """
-        CASE WHEN asked.before IS NOT NULL AND coalesce((
-            SELECT first_entry.operation
-            FROM {log} AS first_entry
-            WHERE first_entry.tbl = asked.tbl AND first_entry.key = asked.key
-            ORDER BY first_entry.revision
-            LIMIT 1), '') <> 'create'
-        THEN (
-            SELECT tidemark_pick(asked.before, json_group_array(member.place))
-            FROM (SELECT key, row_number() OVER () - 1 AS place FROM json_each(asked.before)) AS member
-            WHERE (asked.operation = 'delete' OR \(name) IN (SELECT value FROM json_each(asked.columns)))
-                AND (
-                    SELECT 1
-                    FROM {log} AS entry
-                    WHERE entry.tbl = asked.tbl AND entry.key = asked.key
-                        AND (entry.operation = 'create' OR \(name) IN (SELECT value FROM json_each(entry.columns)))
-                    ORDER BY entry.revision DESC
-                    LIMIT 1) IS NULL
-        ) END
-        """
-
-    static let postgres = """
-        CASE WHEN asked.before IS NOT NULL THEN (
-            SELECT CASE WHEN sum(octet_length(member.value::text)) <= \(bytesMax) THEN
-                '{' || string_agg(
-                    tidemark.quote(member.key) || ':' || member.value::text, ',' ORDER BY member.ordinality) || '}' END
-            FROM json_each(asked.before::json) WITH ORDINALITY AS member
-            WHERE (asked.operation = 'delete' OR asked.columns::jsonb ? (\(name)))
-                AND (
-                    SELECT 1
-                    FROM {log} AS entry
-                    WHERE entry.zone = $1 AND entry.tbl = asked.tbl AND entry.key = asked.key
-                        AND (entry.operation = 'create' OR entry.columns::jsonb ? (\(name)))
-                    ORDER BY entry.revision DESC
-                    LIMIT 1) IS NULL
-        ) END
-        """
-
-    /// The column that a member stands for.
-    private static let name = """
-        CASE substr(member.key, 1, 1)
-            WHEN '\(WireName.escape)' THEN substr(member.key, 2) ELSE member.key END
-        """
 }

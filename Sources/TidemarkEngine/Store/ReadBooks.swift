@@ -169,22 +169,9 @@ extension CommitTransaction {
                     change: UnseenChange(
                         operation: operation, columns: columns,
                         stamp: Stamp(time: row.integer(5) ?? 0, device: row[6])),
-                    replacedHashes: try Self.hashes(row[7])))
+                    replaced: LogRecord.values(row[7])))
         }
         return entries
-    }
-
-    /// Reads the hashes of replaced values: a JSON object.
-    private static func hashes(_ json: String?) throws -> [String: String] {
-        var hashes: [String: String] = [:]
-        guard let json else { return hashes }
-        try Array(json.utf8).withUnsafeBufferPointer { (bytes) throws(TidemarkError) in
-            var reader = try JSONReader(bytes)
-            try reader.object { (reader, column) throws(TidemarkError) in
-                hashes[reader.text(of: column)] = reader.text(of: try reader.string())
-            }
-        }
-        return hashes
     }
 
     /// Whether devices create records under ids from the range in which the server assigns its own.
@@ -385,17 +372,25 @@ private enum FactsSQL {
         about: ["tbl": "text", "key": "text"]
     )
     static let laterEntries = BookStatement(
+        sqlite: laterEntries(replaced: "NULL"),
+        postgres: laterEntries(
+            replaced: """
+                (SELECT '{' || string_agg(tidemark.quote(member.key) || ':' || member.value::text, ',') || '}'
+                FROM json_each(entry.replaced::json) AS member
+                WHERE octet_length(member.value::text) <= 4096)
+                """),
+        about: ["tbl": "text", "key": "text", "base": "bigint"])
+    private static func laterEntries(replaced: String) -> String {
         """
         SELECT asked.n, entry.revision, entry.operation, entry.columns, entry.merged, origin.time, origin.device,
-            {NULL|entry.before}
+            \(replaced)
         FROM {asked}
         JOIN {log} AS entry
             ON {here entry} AND entry.tbl = asked.tbl AND entry.key = asked.key AND entry.revision > asked.base
         LEFT JOIN {revision} AS origin ON {here origin} AND origin.revision = entry.revision
         ORDER BY asked.n, entry.revision
-        """,
-        about: ["tbl": "text", "key": "text", "base": "bigint"]
-    )
+        """
+    }
     static let lendsOwnIDs = BookStatement("SELECT number > 0 FROM main.tidemark_lent WHERE id = 1")
     static let wasDeleted = BookStatement(
         """

@@ -4,7 +4,7 @@ package import TidemarkCore
 extension BookDatabase {
     // MARK: Entries
 
-    /// Reads at most `limit` log entries after a position, in the order of revision, table and key.
+    /// Reads at most `limit` log entries after a position, without their values, in the order of revision, table, key.
     ///
     /// There are fewer only at the end of the log.
     package func entries(after position: LogPosition, limit: Int) throws -> [LogRecord] {
@@ -102,7 +102,7 @@ private enum HistorySQL {
     // PostgreSQL's index over the revisions.
     static let entriesAfter = BookStatement(
         """
-        SELECT revision, tbl, key, operation, columns, unlogged FROM {log} {INDEXED BY tidemark_log_revision|}
+        SELECT revision, tbl, key, operation, columns, NULL, merged FROM {log} {INDEXED BY tidemark_log_revision|}
         WHERE {here} AND revision >= CAST($2 AS bigint) AND (revision, tbl, key) > (CAST($2 AS bigint), $3, $4)
         ORDER BY revision, tbl, key
         LIMIT $5
@@ -110,7 +110,7 @@ private enum HistorySQL {
     )
     static let entriesOfRecord = BookStatement(
         """
-        SELECT revision, tbl, key, operation, columns, unlogged FROM {log}
+        SELECT revision, tbl, key, operation, columns, replaced, merged FROM {log}
         WHERE {here} AND tbl = $2 AND key = $3 AND revision < $4
         ORDER BY revision DESC
         LIMIT $5
@@ -196,11 +196,12 @@ private enum HistorySQL {
 
 extension LogRecord {
     /// Reads an entry; nil for an operation of a later version.
-    fileprivate init?(_ row: BookRow) throws {
+    init?(_ row: BookRow) throws {
         guard let operation = LogRecord.Operation(rawValue: try row.text(3)) else { return nil }
         self.init(
             revision: try row.number(0), table: try row.text(1), key: try row.text(2), operation: operation,
-            columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], before: row[5])
+            columns: row[4].map { Value.parts(ofKey: $0).compactMap(\.text) } ?? [], replaced: row[5],
+            isMerged: row.isTrue(6))
     }
 }
 

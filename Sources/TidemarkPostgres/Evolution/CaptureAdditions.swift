@@ -126,13 +126,8 @@ struct CaptureAdditions {
                     FROM json_array_elements_text(columns::json) WITH ORDINALITY AS logged (name, place))
                 WHERE tbl = \(SQLText.literal(table)) AND columns IS NOT NULL AND columns <> '[]';
                 UPDATE tidemark.log
-                SET before = (
-                    SELECT json_object_agg(CASE key WHEN \(old) THEN \(new) ELSE key END, value)
-                    FROM json_each(before::json))
-                WHERE tbl = \(SQLText.literal(table)) AND before IS NOT NULL;
-                UPDATE tidemark.log
-                SET unlogged = \(withNewName("unlogged"))
-                WHERE tbl = \(SQLText.literal(table)) AND unlogged IS NOT NULL
+                SET replaced = \(withNewName("replaced"))
+                WHERE tbl = \(SQLText.literal(table)) AND replaced IS NOT NULL
                 """
             )
         }

@@ -58,9 +58,6 @@ extension PostgresTransaction {
         """
     }
 
-    /// The captured rows in the order of records, and whether the log may lack values of a record.
-    ///
-    /// It lacks none if its first entry is the creation, which one look at the log's primary key finds.
     private static func effectsSQL(_ author: Author) -> String {
         let xid: String
         switch author {
@@ -73,12 +70,7 @@ extension PostgresTransaction {
                 WHERE zone = $1 AND xid = \(xid)
                 RETURNING seq, tbl, key, before, after
             )
-            SELECT tbl, key, before, after, before IS NOT NULL AND coalesce((
-                SELECT first_entry.operation
-                FROM tidemark.log AS first_entry
-                WHERE first_entry.zone = $1 AND first_entry.tbl = captured.tbl AND first_entry.key = captured.key
-                ORDER BY first_entry.revision
-                LIMIT 1), '') <> 'create'
+            SELECT tbl, key, before, after
             FROM captured
             ORDER BY tbl, length(key), key, seq
             """
@@ -91,7 +83,6 @@ private struct EffectReading {
     private let places: [String: Int]
     private var name: RecordID?
     private var path = CapturedPath()
-    private var mayBeUnlogged = false
 
     init(_ schema: SyncSchema) {
         self.schema = schema
@@ -108,18 +99,12 @@ private struct EffectReading {
         path.add(
             from: try row[2].map { try layout.row(key: next.key, object: $0) },
             to: try row[3].map { try layout.row(key: next.key, object: $0) })
-        mayBeUnlogged = mayBeUnlogged || row.isTrue(4)
         return finished
     }
 
     /// Returns the effect on the last record.
     mutating func finish() -> Effect? {
-        defer {
-            path = CapturedPath()
-            mayBeUnlogged = false
-        }
-        guard let name, var effect = path.effect(on: name) else { return nil }
-        effect.mayBeUnlogged = mayBeUnlogged
-        return effect
+        defer { path = CapturedPath() }
+        return name.flatMap { path.effect(on: $0) }
     }
 }

@@ -11,7 +11,7 @@
 /// | `tidemark.lineage` | an earlier history of a zone, and the revision at which it ended |
 /// | `tidemark.revision` | a committed change set, as JSON ready to send, and the hash of the history up to it |
 /// | `tidemark.fingerprint` | the fingerprint of the rows at a revision, for one layout of the tables |
-/// | `tidemark.log` | a record's change in a revision, without values; `before` has hashes of replaced ones, `unlogged` values that no entry had |
+/// | `tidemark.log` | a record's change in a revision, with the values that it replaced |
 /// | `tidemark.verdict` | the verdict on a change set id, with the new ids or the author's whole copy |
 /// | `tidemark.lap` | the last request of a device, which exposes copies of the device's file, and its user |
 /// | `tidemark.contact` | a device's first and last contact with a zone, and its revision after the last answer |
@@ -62,10 +62,9 @@ enum Bookkeeping {
 
     /// Whether ``columnsMigration`` is due.
     static let lacksColumns = """
-        SELECT count(*) < 3
+        SELECT count(*) < 2
         FROM pg_attribute
         WHERE attrelid = 'tidemark.served'::regclass AND attname IN ('has_identities', 'device_types')
-            OR attrelid = 'tidemark.log'::regclass AND attname = 'before'
         """
 
     /// Migrates layout 5 from before lent ids and device types; older nodes can run beside it.
@@ -76,7 +75,6 @@ enum Bookkeeping {
         ALTER TABLE tidemark.served
             ADD COLUMN IF NOT EXISTS has_identities boolean NOT NULL DEFAULT false,
             ADD COLUMN IF NOT EXISTS device_types text NOT NULL DEFAULT 'standard';
-        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS before text;
         CREATE SEQUENCE IF NOT EXISTS tidemark.lent;
         \(JSONFunctions.deviceTypes)
         """
@@ -97,21 +95,33 @@ enum Bookkeeping {
 
     /// Whether ``historyMigration`` is due.
     static let lacksHistory = """
-        SELECT count(*) < 2 OR to_regclass('tidemark.contact') IS NULL
+        SELECT count(*) < 1 OR to_regclass('tidemark.contact') IS NULL
             OR to_regclass('tidemark.refused') IS NULL
         FROM pg_attribute
         WHERE attrelid = 'tidemark.revision'::regclass AND attname = 'committed'
-            OR attrelid = 'tidemark.log'::regclass AND attname = 'unlogged'
         """
 
-    /// Migrates layout 5 from before commit times, unlogged values and contacts.
+    /// Migrates layout 5 from before commit times and contacts.
     ///
     /// Older nodes can run beside it, and record none of these.
     static let historyMigration = """
         SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
         ALTER TABLE tidemark.revision ADD COLUMN IF NOT EXISTS committed bigint NOT NULL DEFAULT 0;
-        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS unlogged text;
         \(contacts)
+        """
+
+    /// Whether ``replacedMigration`` is due.
+    static let lacksReplaced = """
+        SELECT count(*) = 0 FROM pg_attribute WHERE attrelid = 'tidemark.log'::regclass AND attname = 'replaced'
+        """
+
+    /// Migrates layout 5 from before replaced values; the caller then fills them in.
+    ///
+    /// Older nodes can run beside it, which keep in `unlogged` the values that no earlier entry had.
+    static let replacedMigration = """
+        SELECT zone FROM tidemark.zone ORDER BY zone FOR UPDATE;
+        ALTER TABLE tidemark.log ADD COLUMN IF NOT EXISTS unlogged text, ADD COLUMN replaced text;
+        UPDATE tidemark.log SET replaced = unlogged WHERE unlogged IS NOT NULL;
         """
 
     private static let contacts = """
@@ -197,8 +207,7 @@ enum Bookkeeping {
             operation text NOT NULL,
             columns text,
             merged boolean NOT NULL DEFAULT false,
-            before text,
-            unlogged text,
+            replaced text,
             PRIMARY KEY (zone, tbl, key, revision)
         );
         CREATE INDEX IF NOT EXISTS log_revision ON tidemark.log (zone, revision);

@@ -61,6 +61,7 @@ struct OpenDatabase {
         if lacksUsers { try pg.execute(Bookkeeping.usersMigration) }
         let lacksHistory = try hasBookkeeping && pg.query(Bookkeeping.lacksHistory)[0].isTrue(0)
         if lacksHistory { try pg.execute(Bookkeeping.historyMigration) }
+        if try hasBookkeeping && pg.query(Bookkeeping.lacksReplaced)[0].isTrue(0) { try fillReplacedValues() }
         let isServed = try hasBookkeeping && ServedRecord.load(pg) != nil
         let isEarlier = try isServed && addIdentities()
         if isServed { try checkDeviceTypes() }
@@ -77,6 +78,15 @@ struct OpenDatabase {
         if options.isRestored { try renewEpochs() }
         try checkSearchPath(isNew: !isServed)
         return Opened(served: served, additions: additions, policyChanges: policyChanges)
+    }
+
+    /// Fills the replaced values into the log of every zone.
+    private func fillReplacedValues() throws {
+        try pg.execute(Bookkeeping.replacedMigration)
+        for zone in try pg.query("SELECT zone FROM tidemark.zone ORDER BY zone").map({ $0.text(0) }) {
+            try ZoneConnection(pg, zone: zone).fillReplacedValues()
+        }
+        try pg.flush()
     }
 
     /// Changes the conflict policies that the operator names.

@@ -2,8 +2,8 @@ import StoreTestSupport
 import Testing
 import TidemarkCore
 
-/// A record's history begins with the values that it had before the zone, although adoption logs no row.
-@Suite(.serialized) struct UnloggedValueTests {
+/// An entry of the log keeps the values that its change replaced, so that a record's past follows from its row.
+@Suite(.serialized) struct ReplacedValueTests {
     private static let schema = """
         CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, done INTEGER, size REAL);
         CREATE TABLE other (id INTEGER PRIMARY KEY, n INTEGER);
@@ -19,11 +19,11 @@ import TidemarkCore
         #"{"maxRevision":\#(revision),"changeSets":[\#(set)]}"#
     }
 
-    /// The entries of a record, oldest first: operation and unlogged values.
+    /// The entries of a record, oldest first: operation and replaced values.
     private static func entries(_ zone: Zone, _ key: Int) async throws -> [String] {
         try await zone.column(
             """
-            SELECT operation || ' ' || coalesce(unlogged, '-')
+            SELECT operation || ' ' || coalesce(replaced, '-')
             FROM tidemark_log
             WHERE tbl = 'note' AND key = '\(key)'
             ORDER BY revision
@@ -32,7 +32,7 @@ import TidemarkCore
     }
 
     @Test(arguments: Store.all)
-    func `an adopted record changes and is deleted; each of its first values is in the log once`(store: Store)
+    func `an adopted record changes and is deleted; each entry has the values before it`(store: Store)
         async throws
     {
         let zone = try await Zone(store, Self.schema)
@@ -43,7 +43,8 @@ import TidemarkCore
         for (number, set) in sets.enumerated() { _ = try await zone.sync(at: Int64(number + 1), set) }
         #expect(
             try await Self.entries(zone, 1) == [
-                #"update {"text":"milk"}"#, #"update {"done":0}"#, "update -", #"delete {"size":0.1}"#,
+                #"update {"text":"milk"}"#, #"update {"text":"tea","done":0}"#, #"update {"done":1}"#,
+                #"delete {"text":"rum","done":2,"size":0.1}"#,
             ]
         )
         #expect(try await Self.entries(zone, 2) == [#"delete {"text":"bread, \"old\"","done":0,"size":1e+300}"#])
@@ -58,25 +59,32 @@ import TidemarkCore
         try await zone.writeOutside("UPDATE note SET text = 'x', done = 1 WHERE id IN (1, 3)")
         try await zone.service.look(zone: "main")
         _ = try await zone.sync(at: 4, #"{"note":{"delete":[3]}}"#)
-        #expect(try await Self.entries(zone, 1) == [#"update {"text":"milk"}"#, #"update {"done":0}"#])
+        #expect(
+            try await Self.entries(zone, 1) == [#"update {"text":"milk"}"#, #"update {"text":"tea","done":0}"#])
         #expect(try await Self.entries(zone, 2) == [#"update {"done":0}"#])
-        #expect(try await Self.entries(zone, 3) == [#"update {"text":null,"done":null}"#, #"delete {"size":null}"#])
+        #expect(
+            try await Self.entries(zone, 3) == [
+                #"update {"text":null,"done":null}"#, #"delete {"text":"x","done":1,"size":null}"#,
+            ])
     }
 
     @Test(arguments: Store.all)
-    func `a record that a change set created, or created again, keeps none`(store: Store) async throws {
+    func `a record is created, changed and deleted; only its creation replaced nothing`(store: Store) async throws {
         let zone = try await Zone(store, Self.schema)
         _ = try await zone.sync(at: 1, #"{"note":{"create":[-1],"attributes":{"-1":{"text":"new"}}}}"#)
         _ = try await zone.sync(at: 2, Self.edit(4, #""text":"newer""#))
         _ = try await zone.sync(at: 3, #"{"note":{"delete":[4]}}"#)
-        #expect(try await Self.entries(zone, 4) == ["create -", "update -", "delete -"])
+        #expect(
+            try await Self.entries(zone, 4) == [
+                "create -", #"update {"text":"new"}"#, #"delete {"text":"newer","done":null,"size":null}"#,
+            ])
         _ = try await zone.sync(at: 4, #"{"note":{"delete":[1]}}"#)
         try await zone.writeOutside("INSERT INTO note VALUES (1, 'again', 1, 1)")
         try await zone.service.look(zone: "main")
         _ = try await zone.sync(at: 6, Self.edit(1, #""text":"x""#))
         #expect(
             try await Self.entries(zone, 1) == [
-                #"delete {"text":"milk","done":0,"size":0.1}"#, "create -", "update -",
+                #"delete {"text":"milk","done":0,"size":0.1}"#, "create -", #"update {"text":"again"}"#,
             ]
         )
     }
@@ -94,7 +102,7 @@ import TidemarkCore
             let set = #"{"other":{"update":[1],"attributes":{"1":{"n":\#(revision)}}}}"#
             _ = try await zone.sync(at: Int64(revision), set)
         }
-        #expect(try await Self.entries(zone, 1) == [#"update {"done":0}"#, "update -"])
+        #expect(try await Self.entries(zone, 1) == [#"update {"done":0}"#, #"update {"text":"tea"}"#])
     }
 
     @Test(arguments: Store.all)
