@@ -9,7 +9,6 @@ import TidemarkCore
 extension SyncAccount {
     /// The longest pause between two rounds of a zone; hints and edits start them earlier.
     static let roundInterval = Duration.seconds(3_600)
-
     /// A stream of the lists of the user's zones: one after each change that the device learns of.
     public nonisolated var zoneLists: AsyncStream<[ZoneSummary]> { lists.stream() }
 

@@ -10,7 +10,6 @@ public struct AccountZone: Sendable {
     public let database: DatabasePool
     /// The sync of the database.
     public let sync: SyncEngine
-
     let file: AccountRegistry.File
     let transport: AccountTransport
 

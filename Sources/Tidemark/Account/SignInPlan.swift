@@ -20,9 +20,8 @@ public enum EarlierEdits: Hashable, Sendable {
 /// | a file without edits | yes | `discard` |
 /// | a file with edits | yes | refused, `replace` or `setAside`, as the app says |
 ///
-/// `replace` is refused while the user's own file has edits, because they would be lost with it. A sign-in
-/// as another user is refused while edits of the former one wait, unless the app permits it; they stay in
-/// the former user's files.
+/// `replace` is refused while the user's own file has edits, because they would be lost with it. A sign-in as another
+/// user is refused while edits of the former one wait, unless the app permits it; they stay in the former user's files.
 enum SignInPlan: Hashable, Sendable {
     case goOn, adopt, discard, replace, setAside
 

@@ -120,7 +120,6 @@ public actor SyncAccount {
 
     /// The user whose zones the app sees; nil while nobody has signed in.
     public var user: String? { registry.stage.user }
-
     /// Whether the user is signed in, so that the open zones sync.
     public var isSignedIn: Bool { session != nil }
 

@@ -55,8 +55,7 @@ struct AnswerCheck {
         try checkRefusedRecords()
     }
 
-    /// Checks that no record has the ids of the new records, while the tables hold the confirmed
-    /// rows.
+    /// Checks that no record has the ids of the new records, while the tables hold the confirmed rows.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func checkNewIDs() throws {

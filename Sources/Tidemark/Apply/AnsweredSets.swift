@@ -123,7 +123,6 @@ struct AnsweredSets {
     let stream: [Int]
     /// The change sets of `stream` by other authors.
     let foreign: [Int]
-
     /// Whether the answer has neither change sets nor verdicts.
     var isEmpty: Bool { stream.isEmpty && accepted.isEmpty && refused.isEmpty }
 

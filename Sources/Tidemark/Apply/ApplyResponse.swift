@@ -193,8 +193,7 @@ struct ApplyResponse {
 
     /// Checks the references of the written records.
     ///
-    /// A dangling reference is the answer's fault, unless this file's rows already differ from the
-    /// server's.
+    /// A dangling reference is the answer's fault, unless this file's rows already differ from the server's.
     private func checkReferences(of target: Int, expecting expected: Fingerprint?, _ rows: RowFingerprints) throws {
         guard comparesFingerprint, file.rebuilt == nil else { return }
         do { try AnswerReferences(db: db, schema: file.schema).check(ord: target) } catch let error as TidemarkError {
@@ -205,8 +204,7 @@ struct ApplyResponse {
 
     /// Compares the fingerprint of the confirmed rows with the server's, and stores it.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch`; the caller rolls back the
-    ///   answer.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch`; the caller rolls back the answer.
     private func compare(_ mine: Fingerprint?, with envelope: AnswerEnvelope) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
         guard file.rebuilt == nil else {

@@ -8,8 +8,7 @@ package struct ApplyResult: Sendable {
     var settledCount = 0
     /// Whether the outbox still has change sets.
     var hasPending = false
-    /// Whether the file has changed since the request; then nothing was applied, and the device repeats
-    /// the round.
+    /// Whether the file has changed since the request; then nothing was applied, and the device repeats the round.
     var isStale = false
     /// Whether the answer had only ids, and these did not suffice; then nothing was applied.
     var needsEcho = false
@@ -21,7 +20,6 @@ package struct ApplyResult: Sendable {
     var needsHistories = false
     /// The events for the app.
     var events: [DeviceEvent] = []
-
     /// Whether device and server have the same revisions and verdicts.
     var isInSync: Bool { !hasMore && !hasPending && !isStale && !hasRebuilt }
     /// Whether the device has the server's latest rows, to compare rebuilt tables with.

@@ -2,8 +2,7 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Takes pending changes out of the tables and replays them, so that the server's changes apply to
-/// the server's rows.
+/// Takes pending changes out of the tables and replays them, so that the server's changes apply to the server's rows.
 struct PendingChanges {
     let db: Database
     let schema: SyncSchema
@@ -75,9 +74,8 @@ struct PendingChanges {
 
     /// Writes the pending changes to the tables again.
     ///
-    /// A change set may no longer fit, for instance because another record has its unique value, or
-    /// its parent is gone. It stays in the outbox without a replay; the server's verdict will make it
-    /// a conflict.
+    /// A change set may no longer fit, for instance because another record has its unique value, or its parent is gone.
+    /// It stays in the outbox without a replay; the server's verdict will make it a conflict.
     func replay() throws {
         if try !isEmpty, !planted(PlantedBug.forgetsToReplay) { try replayAll() }
         try UnservedColumns(db: db, schema: schema).restore()

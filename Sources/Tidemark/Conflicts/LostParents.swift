@@ -9,7 +9,6 @@ import TidemarkSQL
 struct LostParents {
     let db: Database
     let schema: SyncSchema
-
     private static let rule = "parent"
 
     /// Notes such records at the conflicts that build on a decided one.

@@ -4,9 +4,8 @@ import TidemarkSQL
 
 /// Checks references between the records that a decision writes and the records that it omits.
 ///
-/// An omitted record stays as the server has it. A reference between the two kinds would fail in
-/// SQLite, or a cascade would delete an omitted record. So the check refuses the decision before the
-/// write, with the records' names.
+/// An omitted record stays as the server has it. A reference between the two kinds would fail in SQLite, or a cascade
+/// would delete an omitted record. So the check refuses the decision before the write, with the records' names.
 struct OmittedRecords {
     let db: Database
 
@@ -15,12 +14,10 @@ struct OmittedRecords {
         let table: SyncedTable
         let key: String
         let values: [String: DatabaseValue]
-
         var name: String { "\(table.name) \(key)" }
     }
 
-    /// Refuses records that refer to an omitted, missing record, and deletions of a parent of an
-    /// omitted record.
+    /// Refuses records that refer to an omitted, missing record, and deletions of a parent of an omitted record.
     ///
     /// A number that another record has by now stands for an omitted new record, unless the person has chosen it: those
     /// columns are in `choosing`, by record. `rows` are the omitted rows of `tidemark_conflict_record`.

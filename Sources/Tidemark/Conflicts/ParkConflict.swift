@@ -7,8 +7,7 @@ import TidemarkSQL
 /// The server refuses what depends on a refused change set. So a dependent is parked along with it, even if it was
 /// sent: until its own verdict it would change the record that took the refused one's place.
 ///
-/// Conflicts get their numbers in the order of the outbox. A retry in that order leads to the rows
-/// that the device had.
+/// Conflicts get their numbers in the order of the outbox. A retry in that order leads to the rows that the device had.
 struct ParkConflict {
     let db: Database
     let now: String
@@ -76,9 +75,8 @@ struct ParkConflict {
 
     /// Stores the base of refused changes: the server's record as their author saw it.
     ///
-    /// This is the record before its first pending change. `tidemark_base` may be newer, because rows
-    /// arrive while edits are pending. The row after an earlier refused change set exists only on this
-    /// device, so it is no base.
+    /// This is the record before its first pending change. `tidemark_base` may be newer, because rows arrive while
+    /// edits are pending. The row after an earlier refused change set exists only on this device, so it is no base.
     private func storeAuthorsBase(_ ids: [String]) throws {
         try db.cachedStatement(
             sql: """
@@ -98,11 +96,10 @@ struct ParkConflict {
 
     /// Parks records that an accepted change set created but its answer, staged as `ord`, lacks.
     ///
-    /// A trigger on the server may have deleted them, or the server lost them. They leave the tables,
-    /// so the device parks them for the user. At this point the tables of `schema` hold the server's
-    /// rows. A record that is in its table is not missing even if the answer lacks it: a compacted
-    /// change set has only new ids, and a record that another author created first has only the values
-    /// that prevailed.
+    /// A trigger on the server may have deleted them, or the server lost them. They leave the tables, so the device
+    /// parks them for the user. At this point the tables of `schema` hold the server's rows. A record that is in its
+    /// table is not missing even if the answer lacks it: a compacted change set has only new ids, and a record that
+    /// another author created first has only the values that prevailed.
     func parkMissingRecords(id: String, ord: Int, in schema: SyncSchema) throws -> [DeviceEvent] {
         var missing = """
             FROM tidemark_outbox AS entry

@@ -5,10 +5,9 @@ import TidemarkSQL
 /// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
 /// The server uses an id only once, so the old id stays with a deleted record. A new record keeps its id while no row
-/// has it, as an `INSERT` of it would, because columns without a declared reference may hold it.
-/// A temporary id that the sequence has left is not used again, because SQLite would draw the ids after it next, and
-/// those may have been other records'.
-/// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
+/// has it, as an `INSERT` of it would, because columns without a declared reference may hold it. A temporary id that
+/// the sequence has left is not used again, because SQLite would draw the ids after it next, and those may have been
+/// other records'. Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
 struct RecreateRecords {
     let db: Database
     let schema: SyncSchema

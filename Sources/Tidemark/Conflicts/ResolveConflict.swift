@@ -28,9 +28,8 @@ package struct ResolveConflict {
     /// Resolves the conflict with an id or a number, inside the caller's transaction.
     ///
     /// - Returns: The parked conflicts that depend on it, in their order.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it
-    ///   depends on is parked, if the change would overwrite values that its author has not seen, or if it no longer
-    ///   fits the rows.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it depends on is
+    ///   parked, if the change would overwrite values that its author has not seen, or if it no longer fits the rows.
     @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try id(of: name)
         switch resolution {

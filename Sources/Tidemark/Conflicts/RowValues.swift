@@ -48,7 +48,6 @@ struct RowValues {
 struct RecordChanges {
     var values: [String: DatabaseValue] = [:]
     var deltas: [String: Int64] = [:]
-
     /// The names of all its columns.
     var columns: Set<String> { Set(values.keys).union(deltas.keys) }
 

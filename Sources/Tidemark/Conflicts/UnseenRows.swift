@@ -4,10 +4,9 @@ import TidemarkSQL
 
 /// Decides whether a parked change set, made again, would overwrite changes that nobody here has seen.
 ///
-/// A change set that is made again is based on the rows of now. The server cannot know that its author had seen
-/// older ones. So the device compares the server's present rows with those that were seen, and judges each difference
-/// by the server's rules. Those that were seen are the author's base, or what the conflict showed to the person who
-/// decides.
+/// A change set that is made again is based on the rows of now. The server cannot know that its author had seen older
+/// ones. So the device compares the server's present rows with those that were seen, and judges each difference by the
+/// server's rules. Those that were seen are the author's base, or what the conflict showed to the person who decides.
 struct UnseenRows {
     let db: Database
     let schema: SyncSchema

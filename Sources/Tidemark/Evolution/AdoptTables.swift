@@ -5,9 +5,8 @@ import TidemarkSQL
 
 /// Adopts tables that file and zone share for the first time, after a change of either schema.
 ///
-/// The zone's records come from the side table `tidemark_unknown`. Rows that this file had before
-/// become records that this device creates. The app chose their integer keys without the server, so
-/// they get temporary ids.
+/// The zone's records come from the side table `tidemark_unknown`. Rows that this file had before become records that
+/// this device creates. The app chose their integer keys without the server, so they get temporary ids.
 struct AdoptTables {
     let db: Database
     let schema: SyncSchema
@@ -18,8 +17,7 @@ struct AdoptTables {
 
     /// Gives the rows of an integer-keyed table temporary ids, and rewrites the references to them.
     ///
-    /// `shared` returns the columns of a table that were synced before. There, the new reference is an
-    /// edit.
+    /// `shared` returns the columns of a table that were synced before. There, the new reference is an edit.
     func assignTemporaryIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
         throws
     {

@@ -5,10 +5,9 @@ import TidemarkSQL
 
 /// Finds writes to rebuilt tables that no trigger captured.
 ///
-/// A row that differs from the zone's row and has no pending change is such a write. The snapshot is
-/// attached as `snapshot`. Its tables have no indexes, so the device copies each one to
-/// `temp.tidemark_zone_row`, with an index on the key of the file's own row. Then the cost is linear
-/// in the rows.
+/// A row that differs from the zone's row and has no pending change is such a write. The snapshot is attached as
+/// `snapshot`. Its tables have no indexes, so the device copies each one to `temp.tidemark_zone_row`, with an index on
+/// the key of the file's own row. Then the cost is linear in the rows.
 ///
 /// If the zone drops a table and has it again later, the device compares it with ``FormerRows``.
 struct CompareRebuilt {

@@ -5,16 +5,14 @@ import TidemarkSQL
 
 /// Copies of the rows of tables that the zone has dropped.
 ///
-/// The app may continue to use such a table, and the server may serve a table with its name again.
-/// Then the device must not create the zone's former rows again; it captures only the differences from
-/// them. It sends no deletions for missing rows, because a migration of the app may have dropped the
-/// table, too.
+/// The app may continue to use such a table, and the server may serve a table with its name again. Then the device must
+/// not create the zone's former rows again; it captures only the differences from them. It sends no deletions for
+/// missing rows, because a migration of the app may have dropped the table, too.
 struct FormerRows {
     let db: Database
     let schema: SyncSchema
     let now: String
     let newID: () -> UUID
-
     private static let prefix = "tidemark_former_"
 
     /// Returns the name of the table with the copied rows.

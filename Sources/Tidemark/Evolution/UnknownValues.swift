@@ -10,7 +10,6 @@ import TidemarkSQL
 struct UnknownValues {
     let db: Database
     let schema: SyncSchema
-
     /// The column name that stands for the record itself.
     static let presenceColumn = ""
 

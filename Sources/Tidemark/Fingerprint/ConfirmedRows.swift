@@ -5,10 +5,9 @@ import TidemarkSQL
 
 /// The fingerprint of the confirmed rows: the tables without pending changes.
 ///
-/// The device stores it in `tidemark_device`. Each answer updates it by the difference of the written
-/// rows. This does not detect a cell that changes without a trigger. So the device also computes it
-/// from all rows: at every sync if there are few rows, else after a pause in proportion to the file's
-/// size, and on request.
+/// The device stores it in `tidemark_device`. Each answer updates it by the difference of the written rows. This does
+/// not detect a cell that changes without a trigger. So the device also computes it from all rows: at every sync if
+/// there are few rows, else after a pause in proportion to the file's size, and on request.
 struct ConfirmedRows {
     let db: Database
     let file: DeviceFile

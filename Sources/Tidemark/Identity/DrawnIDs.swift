@@ -5,11 +5,10 @@ import TidemarkSQL
 
 /// Places each table's `sqlite_sequence`, so that a plain `INSERT` of any program draws an id of this device.
 ///
-/// The server lends a device ids of its own, which are permanent from the start: ``TidemarkCore/LentIDs``.
-/// SQLite draws the id above both the sequence and the highest row. So whenever the engine has the file, it
-/// moves the sequence on to the next place above the rows of other devices. Without lent ids, the sequence
-/// stands at a random start in the region of temporary ids, so that no leftover temporary id is ever
-/// another record's.
+/// The server lends a device ids of its own, which are permanent from the start: ``TidemarkCore/LentIDs``. SQLite draws
+/// the id above both the sequence and the highest row. So whenever the engine has the file, it moves the sequence on to
+/// the next place above the rows of other devices. Without lent ids, the sequence stands at a random start in the
+/// region of temporary ids, so that no leftover temporary id is ever another record's.
 ///
 /// | column of `tidemark_lent` | contents |
 /// | --- | --- |
@@ -76,7 +75,6 @@ struct DrawnIDs {
         let width: Int64
         /// How many ids of the places are below the first record's id.
         let ordinal: Int64
-
         /// The columns of the JSON array `run.value` in SQL.
         var json: String { "[\(start),\(start + count - 1),\(first),\(stride),\(width),\(ordinal)]" }
 

@@ -9,7 +9,6 @@ import TidemarkSQL
 struct MapIdentities {
     let db: Database
     let schema: SyncSchema
-
     /// The bookkeeping tables with record keys; `tidemark_held` exists only while an answer is applied.
     static let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held"]
 
@@ -23,8 +22,7 @@ struct MapIdentities {
     /// Stores and applies the new ids of accepted change sets, which are staged as `ords`.
     func map(_ ords: [Int]) throws -> [DeviceEvent] { try rewriteAll(assign(ords)) }
 
-    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as
-    /// `ords`.
+    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as `ords`.
     ///
     /// - Returns: The ids.
     func assign(_ ords: [Int]) throws -> [AssignedID] {

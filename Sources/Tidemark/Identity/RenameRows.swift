@@ -4,9 +4,8 @@ import TidemarkSQL
 
 /// Replaces temporary ids in the app's rows, which stay in their tables.
 ///
-/// It runs one statement for the references of a table, and one for its keys. Only this file knows a
-/// temporary id, so all rows that refer to it have pending changes. The outbox lists these rows, under
-/// their former keys.
+/// It runs one statement for the references of a table, and one for its keys. Only this file knows a temporary id, so
+/// all rows that refer to it have pending changes. The outbox lists these rows, under their former keys.
 struct RenameRows {
     let db: Database
     let schema: SyncSchema

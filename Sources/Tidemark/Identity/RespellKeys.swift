@@ -4,11 +4,10 @@ import TidemarkSQL
 
 /// Applies the server's spelling to the keys of new records.
 ///
-/// PostgreSQL stores an upper-case UUID in lower case, and `1.5` in a `numeric(10,2)` as `1.50`. The
-/// answer names such a record by the server's spelling, and has the sent spelling as `__oldId__`. The
-/// answer also has the row. It is an update if the change set deletes the record under the server's
-/// spelling and creates it under the device's. The device updates keys and references in pending changes and conflicts,
-/// as for temporary ids.
+/// PostgreSQL stores an upper-case UUID in lower case, and `1.5` in a `numeric(10,2)` as `1.50`. The answer names such
+/// a record by the server's spelling, and has the sent spelling as `__oldId__`. The answer also has the row. It is an
+/// update if the change set deletes the record under the server's spelling and creates it under the device's. The
+/// device updates keys and references in pending changes and conflicts, as for temporary ids.
 struct RespellKeys {
     let db: Database
     let schema: SyncSchema

@@ -24,8 +24,7 @@ public enum TemporaryIDs {
 
     /// Returns the current id of a record: the permanent id if the server has assigned it.
     ///
-    /// In plain SQL: `coalesce((SELECT permanent FROM tidemark_idmap WHERE tbl = 'player' AND
-    /// temporary = -5), -5)`.
+    /// In plain SQL: `coalesce((SELECT permanent FROM tidemark_idmap WHERE tbl = 'player' AND temporary = -5), -5)`.
     public static func current(_ id: Int64, in table: String, _ db: Database) throws -> Int64 {
         guard TemporaryID.isTemporary(id) else { return id }
         return try permanentID(for: id, in: table, db) ?? id

@@ -4,11 +4,9 @@ import TidemarkSQL
 
 /// Judges pending changes whose bases belong to another history than the server's.
 ///
-/// A base is a revision of the old history and means nothing in the new one, so the device compares
-/// rows:
+/// A base is a revision of the old history and means nothing in the new one, so the device compares rows:
 ///
-/// - The record is still as the server had confirmed it: the change overwrites nothing, and the
-///   device sends it again.
+/// - The record is still as the server had confirmed it: the change overwrites nothing, and the device sends it again.
 /// - The record is already as this device wants it: nothing to do.
 /// - The change only adds to columns, and the server does not have it: the device sends it.
 /// - Anything else: another client changed it unseen. The device parks the change set as a conflict,

@@ -7,8 +7,7 @@ import TidemarkSQL
 ///
 /// The caller has put the snapshot's rows into the tables; the bases are still the old ones.
 ///
-/// 1. Change sets whose verdict never arrived get it now: accepted ones leave, refused ones are
-///    parked.
+/// 1. Change sets whose verdict never arrived get it now: accepted ones leave, refused ones are parked.
 /// 2. The device offers acknowledged change sets again that the server has forgotten, ahead of the
 ///    pending ones: ``OfferAgain``.
 /// 3. The server knows none of the pending change sets, and their bases are revisions of a lost
@@ -23,7 +22,6 @@ struct MoveOutbox {
     /// The records that pending changes refer to, as they were in the old history.
     let parents: OldParents
     let newID: () -> UUID
-
     private var db: Database { verdicts.db }
     private var header: SnapshotFormat.Header { verdicts.header }
     private var recall: Recall { verdicts.recall }

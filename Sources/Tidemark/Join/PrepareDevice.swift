@@ -12,10 +12,9 @@ package struct PrepareDevice {
 
     /// Prepares the file, inside the caller's transaction with `foreign_keys` off.
     ///
-    /// `renames` are the columns that the app's migrations renamed. `independent` are the declared
-    /// independent tables; nil keeps the last declaration. `user` is the user whose file it is. `name` is
-    /// the device's name; nil keeps the last one. `newID` makes ids for change sets that were captured before the
-    /// last migration.
+    /// `renames` are the columns that the app's migrations renamed. `independent` are the declared independent tables;
+    /// nil keeps the last declaration. `user` is the user whose file it is. `name` is the device's name; nil keeps the
+    /// last one. `newID` makes ids for change sets that were captured before the last migration.
     package func prepare(
         server: String, zone: String, user: String? = nil, name: String? = nil, renames: [ColumnRename] = [],
         independent: IndependentTables? = nil, now: Date, newID: @escaping () -> UUID

@@ -16,7 +16,6 @@ struct RescueOutbox {
     let now: Date
     let newID: () -> UUID
     var limits = Limits.standard
-
     private static let outbox = ["tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after"]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
     /// The tables that a rescue can do without.

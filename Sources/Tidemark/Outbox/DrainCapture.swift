@@ -24,8 +24,7 @@ struct DrainCapture {
     ///
     /// - Parameters:
     ///   - boundaries: The known transactions.
-    ///   - now: The wall clock. The exact times of the writes are unknown, so a change set gets the
-    ///     time of its drain.
+    ///   - now: The wall clock. The exact times of the writes are unknown, so a change set gets the time of its drain.
     ///   - newID: Makes the random id of a change set.
     /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {

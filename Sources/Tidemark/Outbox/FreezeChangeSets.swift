@@ -4,8 +4,7 @@ import TidemarkSQL
 
 /// Freezes pending change sets: renders the JSON to send and stores it.
 ///
-/// The device sends a frozen change set byte for byte at every retry, because the server may have it
-/// already.
+/// The device sends a frozen change set byte for byte at every retry, because the server may have it already.
 struct FreezeChangeSets {
     let db: Database
     let schema: SyncSchema

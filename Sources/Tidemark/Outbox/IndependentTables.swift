@@ -3,14 +3,12 @@ import GRDB
 
 /// The tables in which other programs' edits are independent: a refused one does not block the others.
 ///
-/// The engine cannot see where transactions of other programs end, so all their writes since the last
-/// poll become one change set. In independent tables, it divides that change set: a record stays with
-/// those that it refers to and those that exchange a unique value with it. The engine never divides
-/// transactions of the app's own database connection.
+/// The engine cannot see where transactions of other programs end, so all their writes since the last poll become one
+/// change set. In independent tables, it divides that change set: a record stays with those that it refers to and those
+/// that exchange a unique value with it. The engine never divides transactions of the app's own database connection.
 public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
     private let names: Set<String>
     private static let every = "*"
-
     /// All tables.
     public static let all = IndependentTables(names: [every])
     /// No table.

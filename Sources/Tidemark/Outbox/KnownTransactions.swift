@@ -8,9 +8,7 @@ package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
     private(set) var ranges: [ClosedRange<Int64>] = []
     /// Whether all captured changes belong to one known transaction.
     private let isAll: Bool
-
     private static let countMax = 10_000
-
     /// All captured changes are one transaction of the engine.
     static let all = KnownTransactions(isAll: true)
 

@@ -14,8 +14,7 @@ extension FreezeChangeSets {
     ///
     /// `longest` is the length of its longest attributes, in characters.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set, the
-    ///   record and the column.
+    /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set, the record and the column.
     func refuseLargeValues(of seq: Int64, among sets: ArraySlice<Waiting>, longest: Int) throws {
         let bound = ValueBound(limits)
         let charactersMax = bound.bytesMax / Self.characterBytesMax

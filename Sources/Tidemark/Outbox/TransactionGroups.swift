@@ -8,7 +8,6 @@ import TidemarkSQL
 struct TransactionGroups {
     let db: Database
     let schema: SyncSchema
-
     /// SQLite takes 500 queries in a compound; a table has two.
     private static let tablesMax = 200
 

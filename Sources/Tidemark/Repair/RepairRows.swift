@@ -28,9 +28,8 @@ struct RepairRows {
 
     /// Replaces all rows in the ranges with the server's rows, which are a change set.
     ///
-    /// The caller has drained all captured changes, and runs this in a transaction without foreign
-    /// keys. With `isTrial` it only reports the differences. `conflict` already has edits that no
-    /// trigger captured.
+    /// The caller has drained all captured changes, and runs this in a transaction without foreign keys. With `isTrial`
+    /// it only reports the differences. `conflict` already has edits that no trigger captured.
     func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool, extending conflict: String?) throws
         -> Outcome
     {

@@ -7,10 +7,9 @@ import TidemarkSQL
 ///
 /// A state machine without input or output; ``SyncRound`` drives it.
 ///
-/// Each level is one exchange. The first compares whole tables. The device divides each differing
-/// range into ``Limits/repairWays`` ranges of similar size and compares again, until a range has at
-/// most one row here. For those ranges the server sends its rows. So `k` differing records among `n`
-/// cost about `k` times the logarithm of `n`.
+/// Each level is one exchange. The first compares whole tables. The device divides each differing range into
+/// ``Limits/repairWays`` ranges of similar size and compares again, until a range has at most one row here. For those
+/// ranges the server sends its rows. So `k` differing records among `n` cost about `k` times the logarithm of `n`.
 ///
 /// Rows can be compared at one revision only. If the zone commits meanwhile, ``isBehind`` is set: the
 /// device applies the new revisions and continues with the same ranges.
@@ -60,7 +59,6 @@ package struct RowComparison: Sendable {
 
     /// The rounds after which the device takes a snapshot instead; 2^53 rows need 14 at 16 ways.
     private static let roundsMax = 64
-
     /// Whether every range has been compared.
     var isDone: Bool { openRanges?.isEmpty == true }
 

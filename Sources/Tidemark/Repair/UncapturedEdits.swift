@@ -5,10 +5,9 @@ import TidemarkSQL
 
 /// Parks edits that no trigger captured, before the device replaces their rows by the server's.
 ///
-/// A program can switch triggers off (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); browsers do. Its edits are in
-/// the rows alone, so whatever replaces a row would lose them. They become a conflict with the rule
-/// `uncaptured`, in the transaction that replaces the row. So neither a crash nor a repetition doubles
-/// or loses one.
+/// A program can switch triggers off (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); browsers do. Its edits are in the rows alone,
+/// so whatever replaces a row would lose them. They become a conflict with the rule `uncaptured`, in the transaction
+/// that replaces the row. So neither a crash nor a repetition doubles or loses one.
 ///
 /// | what replaces the row | how the device finds the edit |
 /// | --- | --- |
@@ -42,7 +41,6 @@ struct UncapturedEdits {
 
     /// The most records of one conflict.
     static let recordsMax = 10_000
-
     let db: Database
     let schema: SyncSchema
     let now: String

@@ -4,9 +4,8 @@ import TidemarkSQL
 
 /// Finds rows with temporary ids that no pending change set creates.
 ///
-/// Their capture entries were lost, for instance with a damaged page. A comparison with the server
-/// cannot find them, because a temporary id means nothing there. The caller drains captured changes
-/// first.
+/// Their capture entries were lost, for instance with a damaged page. A comparison with the server cannot find them,
+/// because a temporary id means nothing there. The caller drains captured changes first.
 struct UnsentRows {
     let db: Database
     let schema: SyncSchema

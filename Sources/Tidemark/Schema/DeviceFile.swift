@@ -61,8 +61,7 @@ package struct DeviceFile: Sendable {
 
     /// Reads a device's file.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file has not joined a server, or its bookkeeping
-    ///   is unreadable.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the file has not joined a server, or its bookkeeping is unreadable.
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))

@@ -4,11 +4,10 @@ import TidemarkSQL
 
 /// The zone's views, virtual tables, triggers and local tables in a device's file.
 ///
-/// A server's statements are untrusted input: each one is tried out in a scratch database first. One that
-/// SQLite does not accept there, or that does not fit this file's tables, is left out and named
-/// (`tidemark_left_out`). So is one that calls a function which SQLite does not have, unless the program has registered
-/// it, or the file's owner has named it when the file joined (`tidemark_function`). Objects that the program has made
-/// itself stay as they are.
+/// A server's statements are untrusted input: each one is tried out in a scratch database first. One that SQLite does
+/// not accept there, or that does not fit this file's tables, is left out and named (`tidemark_left_out`). So is one
+/// that calls a function which SQLite does not have, unless the program has registered it, or the file's owner has
+/// named it when the file joined (`tidemark_function`). Objects that the program has made itself stay as they are.
 struct DeviceObjects {
     /// A moment at which a device creates objects.
     enum Moment {

@@ -5,8 +5,7 @@ import TidemarkCore
 extension SyncEngine {
     /// Syncs in the background: after local commits, after commits at the server, and every `interval`.
     ///
-    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one
-    /// change set.
+    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one change set.
     ///
     /// It retries failed rounds after growing pauses with jitter, and sends an event for each failure.
     ///

@@ -63,8 +63,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     /// Returns the number of the last captured change in the file; nil if there is none.
     ///
-    /// SQLite reuses the numbers of a failed statement without an event, so the events' numbers are not
-    /// reliable.
+    /// SQLite reuses the numbers of a failed statement without an event, so the events' numbers are not reliable.
     private func lastCaptured(_ db: Database) -> Int64? {
         do { return try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")) } catch {
             // A missing boundary combines adjacent transactions. The next sync reports the error.
@@ -74,8 +73,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     /// Returns the recorded transactions.
     ///
-    /// The list keeps them, because a drain after a rollback needs them again. Committed numbers are
-    /// never reused.
+    /// The list keeps them, because a drain after a rollback needs them again. Committed numbers are never reused.
     package func takeBoundaries() -> KnownTransactions {
         state.withLock { state in
             state.hasNews = false

@@ -29,7 +29,6 @@ struct ConditionalGetPolicy: Hashable, Sendable {
     static let pauseMax = 64
     /// Bounds the exponent of the pause.
     private static let exponentMax = 8
-
     private var refusals = 0
     private var pause = 0
 

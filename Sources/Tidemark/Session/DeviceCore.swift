@@ -38,7 +38,6 @@ package struct DeviceCore: Sendable {
         let exchange: Exchange
         /// Whether the server has confirmed the sent fingerprint for the rows of this revision.
         let isConfirmed: Bool
-
         /// Whether the shell sends a conditional GET.
         var sendsConditionalGet: Bool { conditionalGet != nil && pushedAnswer == nil }
         /// Whether the request is a conditional GET or already has its response.

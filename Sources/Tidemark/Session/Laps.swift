@@ -12,15 +12,13 @@ import TidemarkCore
 /// A retry of the same change sets has the same lap. A request with more change sets has a new lap, so
 /// that the retry of a copied file cannot add anything.
 ///
-/// A settled device has no unanswered request and nothing to send. Its request has no lap, so the
-/// server need not write anything. The server still notices any revision by this device that the file
-/// lacks.
+/// A settled device has no unanswered request and nothing to send. Its request has no lap, so the server need not write
+/// anything. The server still notices any revision by this device that the file lacks.
 struct Laps: Hashable, Sendable {
     /// The lap of the last applied answer.
     private var last: String?
     /// The laps of requests since then, oldest first.
     private var open: [String]
-
     /// How many requests with different change sets may go unanswered.
     static let openMax = 16
 
@@ -52,7 +50,6 @@ struct Laps: Hashable, Sendable {
 
     /// Whether a request may contain change sets that no earlier one had.
     var hasRoom: Bool { open.count < Self.openMax }
-
     /// Whether the device has applied the answers to all requests with a lap.
     var isSettled: Bool { open.isEmpty }
 

@@ -7,7 +7,6 @@ struct ListeningPace: Sendable {
     private var failures = 0
     private var eventCount = 0
     private var requestedPause = Duration.zero
-
     /// The longest pause that the device chooses by itself.
     static let pauseMax = Duration.seconds(60)
     /// The number of events after which a connection counts as good.

@@ -9,7 +9,6 @@ package struct Pace: Sendable {
     private let first: Duration
     private var failures = 0
     private var requestedPause = Duration.zero
-
     /// The longest pause after failures that the device chooses by itself.
     static let pauseMax = Duration.seconds(300)
     /// The longest pause that a server can request: a broken server must not stop a device for ever.

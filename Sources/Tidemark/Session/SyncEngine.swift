@@ -21,8 +21,7 @@ import TidemarkSQL
 /// Prefer `ValueObservation.trackingConstantRegion`: with `tracking`, GRDB makes SQLite compile the
 /// engine's statements again after each observed commit.
 ///
-/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()``
-/// share it.
+/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share it.
 public actor SyncEngine {
     /// The clock, randomness and process checks that an engine uses.
     ///
@@ -32,7 +31,6 @@ public actor SyncEngine {
         public let now: @Sendable () -> Date
         /// Returns a UUID of 128 random bits.
         public let newID: @Sendable () -> UUID
-
         /// This process's id; other processes use it to check whether this one still runs.
         public let process: Int32
         /// Returns whether the process with this id still runs.
@@ -56,7 +54,6 @@ public actor SyncEngine {
     ///
     /// Each access returns a new stream.
     public nonisolated var deviceEvents: AsyncStream<DeviceEvent> { eventHub.stream() }
-
     nonisolated let eventHub = Broadcast<DeviceEvent>()
     nonisolated let meter: DownloadMeter
     let database: any DatabaseWriter
@@ -224,8 +221,7 @@ public actor SyncEngine {
 
     /// Compares all rows of this file with the server's.
     ///
-    /// It applies newer revisions first, because rows can be compared at one revision only. It sends no
-    /// change sets.
+    /// It applies newer revisions first, because rows can be compared at one revision only. It sends no change sets.
     ///
     /// - Parameter repairing: Whether to replace differing records by the server's. Pending edits stay,
     ///   but edits of a replaced record are parked as a conflict.
@@ -246,8 +242,7 @@ public actor SyncEngine {
 
     /// Compares this file's rows with their stored fingerprint, without a server.
     ///
-    /// - Returns: The stored fingerprint of the confirmed rows, and the one computed from them; nil if
-    ///   unknown.
+    /// - Returns: The stored fingerprint of the confirmed rows, and the one computed from them; nil if unknown.
     public func checkRows() async throws -> (expected: Fingerprint?, computed: Fingerprint?) {
         let commits = commits
         let environment = environment

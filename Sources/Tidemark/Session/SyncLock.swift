@@ -11,7 +11,6 @@ import TidemarkSQL
 struct SyncLock: Sendable {
     private let owner: String
     private let environment: SyncEngine.Environment
-
     /// The length of a lease in seconds; the device renews it while a snapshot arrives.
     static let lease: TimeInterval = 60
 

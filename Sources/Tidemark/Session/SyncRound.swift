@@ -99,7 +99,6 @@ package struct SyncRound: Sendable {
     private var confirmationCount = 0
     /// Whether the file's rows differ from the rows of its revision.
     var hasMismatch = false
-
     static let snapshotsMax = 4
     private static let schemasMax = 4
     static let comparisonsMax = 2

@@ -45,7 +45,6 @@ public struct StoredToken: Hashable, Sendable, Codable {
 extension StoredToken: CustomStringConvertible, CustomReflectable {
     /// The user and the end of the token.
     public var description: String { "token of \(user), until \(expires)" }
-
     /// The parts without the secret.
     public var customMirror: Mirror { Mirror(self, children: ["user": user, "expires": expires]) }
 }

@@ -35,7 +35,6 @@ final class TokenKeeper: TokenSource {
     private let newID: @Sendable () -> UUID
     private let exchange: Exchange
     private let memory = Mutex(Memory())
-
     /// The pause after a failed rotation, in milliseconds: ten minutes.
     static let rotationPause: Int64 = 600_000
 

@@ -39,9 +39,7 @@ struct NoTokens: TokenSource {
     let hasTokenAfterRefusal = false
 
     func lease() async throws -> TokenLease { TokenLease(nil) }
-
     func lease(afterRefusalOf token: String?) async throws -> TokenLease? { nil }
-
     func mark() async -> Int? { nil }
 }
 

@@ -13,10 +13,8 @@ final class ChangeSignal: Sendable {
     }
 
     private let state = Mutex(State())
-
     /// The number of changes so far.
     var count: UInt64 { state.withLock(\.count) }
-
     /// Whether no change will follow.
     var isFinished: Bool { state.withLock(\.isFinished) }
 

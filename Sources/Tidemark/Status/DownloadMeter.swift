@@ -7,7 +7,6 @@ final class DownloadMeter: Sendable {
     /// The part of the bytes in the whole; the records have the rest, but for the commit.
     private static let bytesPart = 0.7
     private static let recordsPart = 0.29
-
     private let progress = Mutex(DownloadProgress.waiting)
     private let signal: ChangeSignal
 

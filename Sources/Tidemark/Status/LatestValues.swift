@@ -19,7 +19,6 @@ final class LatestValues<Value: Sendable>: Sendable {
     private static var pollPause: Duration { .milliseconds(100) }
     /// The pause after which an unreadable file is read again.
     private static var retryPause: Duration { .seconds(1) }
-
     private let database: any DatabaseWriter
     private let signal: ChangeSignal
     private let read: @Sendable () async throws -> Value?

@@ -33,12 +33,10 @@ public struct RemoteChanges: Hashable, Sendable {
 
     /// The most records that an event names; beyond that, it names tables only.
     public static let namesMax = 1_000
-
     /// The revision that the device is at now.
     public let revision: Int64
     /// The changes by table.
     public let tables: [String: Table]
-
     /// The number of changed records in all tables.
     public var records: Int { tables.values.reduce(0) { $0 + $1.records } }
 

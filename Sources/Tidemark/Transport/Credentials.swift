@@ -33,7 +33,6 @@ public struct Credentials: Sendable {
     }
 
     private let source: Source
-
     /// No token is sent.
     public static let none = Credentials(source: .none)
 

@@ -21,7 +21,6 @@ struct EventStreamReader {
     private static let bytesMax = 1 << 16
     private static let lineFeed = UInt8(ascii: "\n")
     private static let carriageReturn = UInt8(ascii: "\r")
-
     private var line: [UInt8] = []
     private var event = Event()
     private var hasFields = false

@@ -12,7 +12,6 @@ struct SnapshotDownload {
     private static let progressBytes: Int64 = 100_000
     /// How often the device comes back while the server writes the file: some hours.
     private static let returnsMax = 1_000
-
     let exchange: HTTPExchange
     let url: String
     /// The path of the file.

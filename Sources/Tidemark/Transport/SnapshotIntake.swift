@@ -11,7 +11,6 @@ internal import TidemarkGzip
 final class SnapshotIntake {
     /// The longest entity tag that the device sends back, in bytes.
     private static let tagBytesMax = 1 << 10
-
     /// The compressed bytes of the file so far.
     private(set) var received: Int64 = 0
     /// The compressed bytes of the whole file, if known.

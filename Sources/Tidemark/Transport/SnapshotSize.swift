@@ -18,7 +18,6 @@ struct SnapshotSize {
     let freeBytes: Int64?
     private var head: [UInt8] = []
     private var bytes: Int64 = 0
-
     private static let headBytes = 100
     private static let otherBytesMax: Int64 = 64 << 20
     private static let inflatedBytesMin: Int64 = 256 << 20
