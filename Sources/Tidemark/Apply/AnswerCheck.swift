@@ -73,9 +73,7 @@ struct AnswerCheck {
                         ON \(KeySQL.match(table, key: "named.key", alias: "app_row."))
                     WHERE named.tbl = ?2 AND named.revision > ?1
                     LIMIT 1
-                    """,
-                arguments: [requested, table.name]
-            )
+                    """, arguments: [requested, table.name])
         }
     }
 
@@ -125,8 +123,7 @@ struct AnswerCheck {
                     OR NOT answered.conflict AND answered.revision IS NULL
                     OR answered.conflict AND answered.id IS NULL
                 LIMIT 1
-                """
-        )
+                """)
         try refuse(
             "A conflict has a reason with a form that the protocol does not allow.",
             sql: """
@@ -139,8 +136,7 @@ struct AnswerCheck {
                     OR coalesce(json_type(reason.value, '$.columns'), 'array') <> 'array'
                     ELSE 1 END
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkIDs() throws {
@@ -149,8 +145,7 @@ struct AnswerCheck {
             sql: """
                 SELECT max(ord) AS ord FROM temp.tidemark_answered WHERE id IS NOT NULL
                 GROUP BY id HAVING count(*) > 1 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkVerdicts() throws {
@@ -164,9 +159,7 @@ struct AnswerCheck {
                     OR (answered.conflict OR answered.revision <= ?1)
                         AND coalesce(answered.id, '') NOT IN (SELECT value FROM json_each(?2))
                 LIMIT 1
-                """,
-            arguments: [requested, "[" + requestIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"]
-        )
+                """, arguments: [requested, "[" + requestIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
     }
 
     /// Refuses temporary ids, which are below 0 or from 2^52 on and have no meaning on other devices.
@@ -181,8 +174,7 @@ struct AnswerCheck {
                 WHERE synced_table.kind = 'integer' AND NOT answered.conflict
                     AND CAST(staged.key AS INTEGER) NOT BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkOldIDs() throws {
@@ -200,8 +192,7 @@ struct AnswerCheck {
                             iif(CAST(named.wire AS INTEGER) <= -\(TemporaryID.reservedMin),
                                 substr(named.wire, 2), NULL)))
                 LIMIT 1
-                """
-        )
+                """)
         // An update may name its record by an old id, too. The device must have that id in its map.
         try refuse(
             "An __oldId__ names another record.",
@@ -222,8 +213,7 @@ struct AnswerCheck {
                             AND mapping.temporary IN (
                                 CAST(staged.old_key AS INTEGER), CAST(substr(staged.old_key, 2) AS INTEGER)))
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkNewRecords() throws {
@@ -246,8 +236,7 @@ struct AnswerCheck {
                         WHERE named.seq = entry.seq AND named.tbl = entry.tbl
                             AND named.wire IN (entry.key, '-' || entry.key))
                 LIMIT 1
-                """
-        )
+                """)
         for pair in ["tbl, wire", "tbl, key"] {
             try refuse(
                 "Two new records share an id.",
@@ -258,8 +247,7 @@ struct AnswerCheck {
                     GROUP BY \(pair)
                     HAVING count(*) > 1
                     LIMIT 1
-                    """
-            )
+                    """)
         }
         try refuse(
             "A new record gets the id of another one.",
@@ -272,8 +260,7 @@ struct AnswerCheck {
                 JOIN temp.tidemark_answered AS answered ON answered.ord = staged.ord
                 WHERE NOT answered.conflict
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     /// Checks that a refusal is about the records of its change set, not about those of another one.
@@ -302,8 +289,7 @@ struct AnswerCheck {
                         FROM temp.tidemark_staged AS staged
                         WHERE staged.ord = answered.ord AND staged.tbl = entry.tbl AND staged.key = entry.key)
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func refuse(_ reason: String, sql: String, arguments: StatementArguments = []) throws {

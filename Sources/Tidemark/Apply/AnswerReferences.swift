@@ -21,10 +21,7 @@ struct AnswerReferences {
                     FROM temp.tidemark_staged
                     WHERE ord = ?
                     GROUP BY tbl
-                    """
-            ),
-            arguments: [ord]
-        )
+                    """), arguments: [ord])
         let writtenTables = try Set(rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String })
         let deletedTables = try Set(rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String })
         for table in schema.tables {

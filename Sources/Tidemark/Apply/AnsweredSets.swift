@@ -138,9 +138,7 @@ struct AnsweredSets {
                     FROM temp.tidemark_answered AS answered
                     LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
                     ORDER BY answered.ord
-                    """
-            )
-        )
+                    """))
         var accepted: [(ord: Int, id: String, revision: Int64)] = []
         var refused: [(ord: Int, id: String)] = []
         var stream: [Int] = []

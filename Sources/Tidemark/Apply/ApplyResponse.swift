@@ -27,9 +27,7 @@ struct ApplyResponse {
     /// Applies the answer to a request.
     func apply(
         _ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: @escaping () -> UUID
-    )
-        throws -> ApplyResult
-    {
+    ) throws -> ApplyResult {
         let requested = outgoing.revision
         var laps = try Laps(db)
         guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
@@ -78,9 +76,7 @@ struct ApplyResponse {
     /// Rewinds, applies the change sets, settles verdicts and replays.
     private func rewrite(
         _ answered: AnsweredSets, envelope: AnswerEnvelope, check: AnswerCheck, newID: @escaping () -> UUID
-    )
-        throws -> [DeviceEvent]
-    {
+    ) throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
@@ -235,9 +231,7 @@ struct ApplyResponse {
                     JOIN temp.tidemark_staged AS staged ON staged.tbl = base.tbl AND staged.key = base.key
                     WHERE staged.ord IN (SELECT value FROM json_each(?))
                     GROUP BY base.tbl, base.key
-                    """
-            ),
-            arguments: [list]
+                    """), arguments: [list]
         ).map { row in
             let record = RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
             return .changedWhileEdited(record, isDeleted: try row.value("deleted"))

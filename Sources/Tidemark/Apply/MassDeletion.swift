@@ -33,8 +33,7 @@ struct MassDeletion: Error, Sendable {
     }
 
     /// Throws unless the answer, applied but not committed, leads to the confirmed fingerprint.
-    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, file: DeviceFile, rows: RowFingerprints)
-        throws
+    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, file: DeviceFile, rows: RowFingerprints) throws
     {
         guard case .confirmed(let revision, let confirmed) = consent else { return }
         guard file.tables.isZones else { throw error(because: "the app's tables differ from the server's.") }
@@ -85,9 +84,7 @@ struct MassDeletion: Error, Sendable {
                         AND NOT EXISTS (
                             SELECT 1 FROM tidemark_outbox AS entry
                             WHERE entry.tbl = staged.tbl AND entry.key = staged.key AND entry.operation = 'delete')
-                    """,
-                arguments: [ord, table.name]
-            )
+                    """, arguments: [ord, table.name])
             return (name: table.name, records: count ?? 0)
         }
         return MassDeletion(tables, of: try countRows(db, schema), limits: limits)
@@ -109,8 +106,7 @@ struct MassDeletion: Error, Sendable {
                         SELECT \(key) FROM main.\(name)
                         EXCEPT
                         SELECT \(key) FROM snapshot.\(name))
-                    """
-            )
+                    """)
             let newCount = try Int.fetchOne(
                 db, sql: "SELECT count(*) FROM tidemark_base WHERE tbl = ? AND image IS NULL", arguments: [table.name])
             return (name: table.name, records: max(0, (missingCount ?? 0) - (newCount ?? 0)))

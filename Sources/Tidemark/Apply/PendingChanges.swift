@@ -15,9 +15,7 @@ struct PendingChanges {
                     sql: """
                         SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)
                             AND NOT EXISTS (SELECT 1 FROM tidemark_outbox)
-                        """
-                )
-            ) ?? true
+                        """)) ?? true
         }
     }
 
@@ -29,10 +27,7 @@ struct PendingChanges {
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM tidemark_base
-            """,
-            ord: StagedPurpose.rewind.ord,
-            in: db
-        )
+            """, ord: StagedPurpose.rewind.ord, in: db)
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
     }
 
@@ -45,10 +40,7 @@ struct PendingChanges {
             WHERE image IS NOT NULL AND EXISTS (
                 SELECT 1 FROM tidemark_outbox AS entry
                 WHERE entry.tbl = base.tbl AND entry.key = base.key AND \(Delta.has("entry.attributes")))
-            """,
-            ord: StagedPurpose.rewind.ord,
-            in: db
-        )
+            """, ord: StagedPurpose.rewind.ord, in: db)
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
     }
 

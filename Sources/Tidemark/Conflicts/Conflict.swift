@@ -154,9 +154,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
                             FROM json_each(reason.value, '$.columns') AS col) AS columns
                     FROM tidemark_conflict AS parked_set,
                         json_each(\(readable("parked_set.reasons", otherwise: "'[]'"))) AS reason
-                    """
-            )
-        )
+                    """))
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in
                 let columns: String? = try row.value("columns")
@@ -176,9 +174,7 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
                         \(readable("mine", otherwise: "NULL")) AS mine,
                         \(readable("theirs", otherwise: "NULL")) AS theirs
                     FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key
-                    """
-            )
-        )
+                    """))
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in
                 Record(

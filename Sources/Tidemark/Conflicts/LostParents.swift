@@ -21,9 +21,7 @@ struct LostParents {
             sql: """
                 SELECT id, tbl, key, mine FROM tidemark_conflict_record
                 WHERE operation IN ('create', 'update') AND id IN (SELECT value FROM json_each(?))
-                """,
-            arguments: ["[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"]
-        )
+                """, arguments: ["[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"])
         for row in rows {
             guard let table = try schema.byName[row.value("tbl")] else { continue }
             let values = try RecordChanges(json: row.value("mine")).values
@@ -54,9 +52,7 @@ struct LostParents {
                 FROM tidemark_conflict AS parked
                 JOIN json_each(iif(json_valid(parked.reasons), parked.reasons, '[]')) AS reason
                 WHERE parked.id = ? AND reason.value ->> '$.rule' = ?
-                """,
-            arguments: [id, Self.rule]
-        )
+                """, arguments: [id, Self.rule])
         for reason in reasons {
             let (table, key, column): (String, String, String) = try (
                 reason.value("tbl"), reason.value("key"), reason.value("name")

@@ -60,9 +60,7 @@ struct MergeConflicts {
             db.cachedStatement(
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE kind = 'refused' AND NOT asks)
-                    """
-            )
-        ) ?? false
+                    """)) ?? false
     }
 
     /// Returns the conflict if it waits for a merge function and no predecessor of it is parked.
@@ -75,9 +73,7 @@ struct MergeConflicts {
                 WHERE id = ? AND NOT asks AND NOT EXISTS (
                     SELECT 1 FROM json_each(parked_set.after) AS after_id
                     JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value)
-                """,
-            arguments: [conflict.id]
-        )
+                """, arguments: [conflict.id])
         return try row.map { try Parked(id: $0.value("id"), merges: $0.value("merges")) }
     }
 
@@ -128,8 +124,7 @@ struct MergeConflicts {
     }
 
     /// Returns the values of a record's changes over a row; nil if they cannot be added to it.
-    private func values(_ changes: RecordChanges, over row: [String: DatabaseValue]) throws
-        -> [String: DatabaseValue]?
+    private func values(_ changes: RecordChanges, over row: [String: DatabaseValue]) throws -> [String: DatabaseValue]?
     {
         do { return try changes.values(over: row) } catch let error as TidemarkError
             where error.code == .constraintViolated

@@ -73,9 +73,7 @@ struct OmittedRecords {
                     ?? Dictionary(
                         parents.filter { $0.table.name == reference.parent }.map { parent in
                             (reference.parentColumns.map { parent.values[$0] ?? .null }, parent)
-                        },
-                        uniquingKeysWith: { first, _ in first }
-                    )
+                        }, uniquingKeysWith: { first, _ in first })
                 parentsByTarget[target] = candidates
                 let values = reference.columns.map { child.values[$0] ?? .null }
                 guard !values.contains(.null), let parent = candidates[values] else { continue }

@@ -24,9 +24,7 @@ struct ParkConflict {
                     SELECT ord, coalesce(reasons, '[]')
                     FROM temp.tidemark_answered
                     WHERE conflict
-                    """
-            )
-        )
+                    """))
         let reasonsByOrd = try Dictionary(
             rows.map { try ($0.value(0) as Int, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
         let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
@@ -61,10 +59,7 @@ struct ParkConflict {
                     FROM tidemark_changeset AS changeset
                     JOIN parked USING (id)
                     ORDER BY changeset.seq
-                    """
-            ),
-            arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]"]
-        )
+                    """), arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
         try storeAuthorsBase(all)
         for id in all {
             let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
@@ -128,9 +123,7 @@ struct ParkConflict {
             sql: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, mine)
                 SELECT ?1, entry.tbl, entry.key, entry.operation, entry.attributes \(missing)
-                """,
-            arguments: [id, ord]
-        )
+                """, arguments: [id, ord])
         return [.conflict(id)]
     }
 

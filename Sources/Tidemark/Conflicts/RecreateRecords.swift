@@ -41,9 +41,7 @@ struct RecreateRecords {
                     ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
                 WHERE parked.id = ? AND parked.operation IN ('create', 'update', 'delete')
                 ORDER BY parked.tbl, parked.key
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         var plan = Plan()
         for row in rows {
             let name: String = try row.value("tbl")

@@ -60,9 +60,7 @@ extension Conflict {
                         AND (sibling.operation = 'delete' OR EXISTS (
                             SELECT 1 FROM json_each(sibling.mine) AS cell WHERE \(MemberSQL.name(of: "cell.key")) IN (\(names)))))
                 ORDER BY length(parent), parent, length(child), child
-                """,
-            arguments: [id, parent.name, child.name]
-        )
+                """, arguments: [id, parent.name, child.name])
         var keys: [(parent: String, children: [String])] = []
         for row in rows {
             let parent: String = try row.value("parent")

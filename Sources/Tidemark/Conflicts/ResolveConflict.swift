@@ -168,9 +168,7 @@ package struct ResolveConflict {
                 FROM tidemark_conflict AS dependent
                 JOIN json_each(iif(json_valid(dependent.after), dependent.after, '[]')) AS predecessor
                 WHERE predecessor.value = ?
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
     }
 
     private func parkedRows(of id: String) throws -> [Row] {
@@ -190,8 +188,7 @@ package struct ResolveConflict {
             fix: """
                 Choose one of two. The new record gets another number: --as-new, in Swift `takenIDs: .asNew`. Or it \
                 takes the other one's place, which is lost: --replace, in Swift `.replace`.
-                """
-        )
+                """)
     }
 
     /// Refuses another number for new records whose key is no number, and which another record has.
@@ -200,8 +197,7 @@ package struct ResolveConflict {
         let created = try Set(
             rows.filter { try $0.value("operation") == TidemarkCore.Operation.create.rawValue }.map {
                 RecordName(try $0.value("tbl"), RecordKey(json: try $0.value("key")))
-            }
-        )
+            })
         let taken = decisions.first { decision in
             decision.operation == .update && decision.table.keyKind != .integer && created.contains(decision.name)
         }
@@ -316,9 +312,7 @@ package struct ResolveConflict {
                 WHERE parked_set.id = ?
                 ORDER BY predecessor.number
                 LIMIT 1
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         guard let number else { return }
         throw Self.invalid(
             "This change set depends on the change set of conflict \(number).", fix: "Resolve conflict \(number) first."
@@ -334,9 +328,7 @@ package struct ResolveConflict {
                         SELECT EXISTS (
                             SELECT 1 FROM tidemark_conflict_record
                             WHERE id = ? AND tbl = ? AND key = ? AND operation <> 'unchanged')
-                        """,
-                    arguments: [id, record.table, record.key]
-                ) ?? false
+                        """, arguments: [id, record.table, record.key]) ?? false
             guard isPart else {
                 throw Self.invalid(
                     "The conflict has no record \(record.table) \(record.key).",

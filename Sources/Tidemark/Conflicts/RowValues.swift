@@ -35,10 +35,7 @@ struct RowValues {
                 sql: """
                     SELECT \(SQLText.names(columns)) FROM main.\(SQLText.name(table.name))
                     WHERE \(KeySQL.match(table, key: "?1"))
-                    """
-            ),
-            arguments: [key]
-        )
+                    """), arguments: [key])
         guard let row else { return nil }
         return table.valueColumns.reduce(into: [:]) { $0[$1.name] = row[$1.name] as DatabaseValue }
     }

@@ -90,10 +90,7 @@ struct TakenAlong {
                         ON \(KeySQL.match(parent, key: "deleted.value", alias: "parent_row."))
                     CROSS JOIN main.\(SQLText.name(child.name)) AS child_row ON \(columns.joined(separator: " AND "))
                     ORDER BY length(key), key
-                    """
-            ),
-            arguments: [String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)]
-        )
+                    """), arguments: [String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)])
     }
 }
 

@@ -33,10 +33,7 @@ struct UnseenRows {
                     SELECT tbl, key, operation, base, coalesce(mine, '{}') AS mine
                     FROM tidemark_conflict_record
                     WHERE id = ? AND operation IN ('update', 'delete')
-                    """
-            ),
-            arguments: [conflict]
-        )
+                    """), arguments: [conflict])
         guard !rows.isEmpty else { return false }
         let present = try PresentRecords(db: db, schema: schema)
         return try rows.contains { row in
@@ -103,10 +100,7 @@ struct UnseenRows {
                 sql: """
                     SELECT operation, before, attributes FROM tidemark_kept_record
                     WHERE tbl = ? AND key = ? ORDER BY number
-                    """
-            ),
-            arguments: [table.name, key]
-        )
+                    """), arguments: [table.name, key])
         var image = seen
         var hasWork = false
         for row in rows {

@@ -50,8 +50,7 @@ struct CaptureMissedEdits {
         let differs = values.map { name, value in "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
         }
         try CaptureAddedColumns(
-            table,
-            before: Dictionary(uniqueKeysWithValues: values),
+            table, before: Dictionary(uniqueKeysWithValues: values),
             where: """
                 EXISTS (SELECT 1 FROM tidemark_base AS base WHERE base.tbl = \(literal) AND base.key = \(key))
                 AND (\(differs.joined(separator: " OR ")))

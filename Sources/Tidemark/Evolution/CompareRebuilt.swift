@@ -125,9 +125,7 @@ struct CompareRebuilt {
                         FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.zoneRows) ON \(match(table))
                         WHERE tidemark_key(\(zoneValue(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
                             AND \(hasNoPendingChange(table, "t."))
-                        """,
-                    arguments: [own]
-                )
+                        """, arguments: [own])
             }
             if try DifferingValues.contains("'both'", in: db) {
                 try ParkedRows(db: db, now: now).park(
@@ -191,8 +189,7 @@ struct CompareRebuilt {
                     FROM \(origin)
                 ) AS origin;
                 CREATE INDEX temp.tidemark_zone_row_own ON tidemark_zone_row (own);
-                """
-        )
+                """)
     }
 
     private func dropZoneRows() throws { try db.execute(sql: "DROP TABLE IF EXISTS temp.tidemark_zone_row") }
@@ -221,8 +218,7 @@ struct CompareRebuilt {
                 FROM \(Self.zoneRows)
                 WHERE \(match(table)) AND zone_row.own <> zone_row.key;
                 UPDATE temp.tidemark_zone_row SET own = key WHERE own <> key;
-                """
-        )
+                """)
     }
 
     private func assignIDs(_ table: SyncedTable) throws {
@@ -269,8 +265,7 @@ struct CompareRebuilt {
                 DELETE FROM temp.tidemark_assigned;
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
                 SELECT \(SQLText.literal(table.name)), old, fresh FROM temp.tidemark_renumbered;
-                """
-        )
+                """)
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: [
             "tidemark_outbox", "tidemark_base", "tidemark_held",
         ])
@@ -290,9 +285,7 @@ struct CompareRebuilt {
                     \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t."))
                 FROM main.\(SQLText.name(table.name)) AS t
                 WHERE NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
@@ -308,9 +301,7 @@ struct CompareRebuilt {
                 FROM tidemark_replaced AS replaced
                 JOIN \(Self.zoneRows) ON zone_row.key = replaced.key
                 WHERE replaced.tbl = ?1 AND replaced.mine IS NULL AND replaced.base IS NOT NULL AND zone_row.own IS NULL
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
@@ -331,8 +322,7 @@ struct CompareRebuilt {
                 INSERT INTO \(SQLText.name(CaptureTables.shadow(table))) (seq, kind, \(old))
                 SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
                     'delete', \(values.joined(separator: ", ")) \(deletedRows);
-                """
-        )
+                """)
     }
 
     // MARK: Moved rows

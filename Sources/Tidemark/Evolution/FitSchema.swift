@@ -171,9 +171,7 @@ struct FitSchema {
                     SELECT json_group_array(value) FROM (
                         SELECT value FROM json_each(coalesce(rebuilt, '[]'))
                         UNION SELECT value FROM json_each(?)))
-                """,
-            arguments: ["[" + tables.map(JSONText.quote).joined(separator: ",") + "]"]
-        )
+                """, arguments: ["[" + tables.map(JSONText.quote).joined(separator: ",") + "]"])
     }
 
     /// Whether all rows are those that the server confirmed, in the columns of the former tables.

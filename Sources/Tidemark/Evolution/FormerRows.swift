@@ -33,8 +33,7 @@ struct FormerRows {
                 CREATE TABLE main.\(former) (\(SQLText.names(sharedColumns.map { names[$0] ?? $0 })));
                 INSERT INTO main.\(former)
                 SELECT \(SQLText.names(sharedColumns)) FROM main.\(SQLText.name(table.name));
-                """
-        )
+                """)
     }
 
     /// Captures the differences from the former rows in a table that the server serves again.
@@ -59,8 +58,7 @@ struct FormerRows {
             sql: """
                 SELECT name FROM main.sqlite_master
                 WHERE type = 'table' AND name LIKE 'tidemark~_former~_%' ESCAPE '~'
-                """
-        )
+                """)
         for table in tables where !neededTables.contains(table) {
             try db.execute(sql: "DROP TABLE main.\(SQLText.name(table))")
         }

@@ -26,9 +26,7 @@ struct RenamePendingColumns {
                     sql: """
                         UPDATE \(holder) SET \(member) = \(renamed)
                         WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
-                        """,
-                    arguments: ["old": MemberSQL.path(old), "new": MemberSQL.path(new), "tbl": table]
-                )
+                        """, arguments: ["old": MemberSQL.path(old), "new": MemberSQL.path(new), "tbl": table])
             }
         }
     }

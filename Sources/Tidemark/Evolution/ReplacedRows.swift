@@ -56,9 +56,7 @@ struct ReplacedRows {
                     WHERE NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) AS app_row WHERE \(match))
                         AND NOT EXISTS (
                             SELECT 1 FROM tidemark_base AS base WHERE base.tbl = ?1 AND base.key = zone_row.key)
-                    """,
-                arguments: [table.name]
-            )
+                    """, arguments: [table.name])
         }
         return try Bool.fetchOne(
             db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE mine IS NULL AND NOT asked)") ?? false
@@ -83,9 +81,7 @@ struct ReplacedRows {
                         SELECT kept.key, kept.since FROM (\(comparedRows(table))) AS kept
                         WHERE NOT kept.asked AND (kept.mine IS NULL OR kept.mine IS NOT kept.theirs)
                         LIMIT 1
-                        """
-                )
-            )
+                        """))
             guard let row else { continue }
             let key: String = try row.value("key")
             return HistoryQuestion(
@@ -111,9 +107,7 @@ struct ReplacedRows {
                     (SELECT operation FROM (\(entries)) ORDER BY revision LIMIT 1) AS first,
                     iif(json_valid(?1), ?1 ->> '$.next' > ?2, 0) AS isCut
                 FROM (\(entries))
-                """,
-            arguments: [text, question.since]
-        )
+                """, arguments: [text, question.since])
         let isCut: Bool? = try summary?.value("isCut")
         guard let last: Int64 = try summary?.value("last"), isCut != true else { return try store("{}", for: question) }
         // Another device has made the record since.
@@ -127,9 +121,7 @@ struct ReplacedRows {
                 FROM (\(entries)) AS entry, json_each(entry.before) AS cell
                 WHERE entry.revision <= ?3 AND cell.key IS NOT NULL
                 GROUP BY 1
-                """,
-            arguments: [text, question.since, last]
-        )
+                """, arguments: [text, question.since, last])
         let ownNames = Dictionary(
             schema.difference.wireNames[question.table, default: [:]].map { ($0.value, $0.key) },
             uniquingKeysWith: { first, _ in first })
@@ -149,9 +141,7 @@ struct ReplacedRows {
             sql: """
                 UPDATE tidemark_replaced SET asked = 1, base = iif(mine IS NULL, NULL, '{}')
                 WHERE NOT asked AND (?1 OR tbl = ?2 AND key = ?3)
-                """,
-            arguments: [all, question.table, question.key]
-        )
+                """, arguments: [all, question.table, question.key])
     }
 
     private func store(_ base: String?, for question: HistoryQuestion) throws {
@@ -194,9 +184,7 @@ struct ReplacedRows {
                         WHERE kept.mine IS NOT NULL AND kept.theirs IS NULL
                     ) AS found
                     WHERE found.edits <> '{}'
-                    """,
-                arguments: [place, table.name]
-            )
+                    """, arguments: [place, table.name])
         }
         return try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park().events
     }

@@ -64,8 +64,7 @@ struct TakeColumns {
                 )
                 WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
                 """,
-            arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name]
-        )
+            arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name])
     }
 
     /// Writes the zone's values to the rows.
@@ -120,8 +119,7 @@ enum DifferingValues {
                     key TEXT, col TEXT, theirs, mine, kind TEXT, PRIMARY KEY (key, col)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_taken;
-                """
-        )
+                """)
     }
 
     /// Whether the table has values of some kinds.
@@ -136,10 +134,7 @@ enum DifferingValues {
             """
             SELECT DISTINCT \(SQLText.literal(table.name)) AS tbl, key, '\(operation)' AS operation,
                 NULL AS attributes FROM temp.tidemark_taken WHERE kind IN (\(kinds))
-            """,
-            ord: ord,
-            in: db
-        )
+            """, ord: ord, in: db)
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_staged_cell (rec, col, value)
@@ -148,9 +143,7 @@ enum DifferingValues {
                 JOIN temp.tidemark_staged AS staged
                     ON staged.ord = ? AND staged.tbl = ? AND staged.key = differing.key
                 WHERE differing.kind IN (\(kinds)) AND differing.col <> ''
-                """,
-            arguments: [ord, table.name]
-        )
+                """, arguments: [ord, table.name])
     }
 }
 
@@ -176,8 +169,6 @@ struct ParkedRows {
                 FROM temp.tidemark_taken
                 WHERE kind = 'both'
                 GROUP BY key
-                """,
-            arguments: [id, table.name]
-        )
+                """, arguments: [id, table.name])
     }
 }

@@ -23,9 +23,7 @@ struct UnknownValues {
                     SELECT 1 FROM temp.tidemark_staged AS staged
                     WHERE staged.ord = ? AND staged.tbl = tidemark_unknown.tbl AND staged.key = tidemark_unknown.key
                         AND staged.operation <> 'update')
-                """,
-            arguments: [ord]
-        )
+                """, arguments: [ord])
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_unknown (tbl, key, col, value)
@@ -37,9 +35,7 @@ struct UnknownValues {
                 SELECT tbl, key, '\(Self.presenceColumn)', NULL
                 FROM temp.tidemark_staged
                 WHERE ord = ?1 AND operation <> 'delete' AND tbl IN (\(tables))
-                """,
-            arguments: [ord]
-        )
+                """, arguments: [ord])
     }
 
     /// Replaces all values by those of the attached snapshot.
@@ -78,8 +74,7 @@ struct UnknownValues {
                 SELECT \(SQLText.literal(table)), \(key), \(SQLText.literal(column ?? Self.presenceColumn)),
                     \(column.map(SQLText.name) ?? "NULL")
                 FROM snapshot.\(SQLText.name(table))
-                """
-        )
+                """)
     }
 
     /// Deletes values of columns that are no longer unknown, or that the zone no longer has.
@@ -88,8 +83,7 @@ struct UnknownValues {
             sql: """
                 DELETE FROM tidemark_unknown
                 WHERE (tbl, col) NOT IN (\(columns)) AND NOT (col = '\(Self.presenceColumn)' AND tbl IN (\(tables)))
-                """
-        )
+                """)
     }
 
     // MARK: SQL lists

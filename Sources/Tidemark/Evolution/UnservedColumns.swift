@@ -28,9 +28,7 @@ struct UnservedColumns {
                         INSERT INTO temp.tidemark_held
                         SELECT ?1, \(RowJSON.key(table, alias: "app_row.")), ?2, app_row.\(SQLText.name(column))
                         FROM main.\(SQLText.name(table.name)) AS app_row \(filter)
-                        """,
-                    arguments: [table.name, column]
-                )
+                        """, arguments: [table.name, column])
             }
         }
     }
@@ -48,16 +46,13 @@ struct UnservedColumns {
                 FROM temp.tidemark_held AS saved
                 JOIN temp.tidemark_staged AS staged
                     ON staged.ord = ? AND staged.tbl = saved.tbl AND staged.key = saved.key
-                """,
-            arguments: [StagedPurpose.unserved.ord]
-        )
+                """, arguments: [StagedPurpose.unserved.ord])
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.unserved.ord)
         try db.execute(
             sql: """
                 DELETE FROM temp.tidemark_staged_cell
                     WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = \(StagedPurpose.unserved.ord));
                 DELETE FROM temp.tidemark_staged WHERE ord = \(StagedPurpose.unserved.ord);
-                """
-        )
+                """)
     }
 }

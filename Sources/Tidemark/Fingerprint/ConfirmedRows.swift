@@ -120,10 +120,7 @@ struct ConfirmedRows {
                         sql: """
                             SELECT count(*) FROM (
                                 SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)
-                            """
-                    ),
-                    arguments: [remainingRows + 1]
-                ) ?? 0
+                            """), arguments: [remainingRows + 1]) ?? 0
         }
         guard remainingRows < 0, let lastCheck = file.checked else { return true }
         // The age is negative after a clock was set back; then the check is due as well.

@@ -126,9 +126,7 @@ struct DrawnIDs {
                     (SELECT coalesce(min(\(SQLText.name(table.key[0]))), 0) - 1 FROM main.\(SQLText.name(table.name))),
                     (SELECT coalesce(min(temporary), 0) - 1 FROM tidemark_idmap WHERE tbl = ?)) - ?
                 RETURNING next
-                """,
-            arguments: [table.name, count]
-        )
+                """, arguments: [table.name, count])
         return (next ?? -1 - count) + count
     }
 
@@ -171,10 +169,7 @@ struct DrawnIDs {
                     )
                     SELECT max(id) FROM drawn
                     WHERE id < coalesce((SELECT min(id) FROM step WHERE length > ?2), \(TemporaryID.reservedMin))
-                    """
-            ),
-            arguments: [state.used, max(1, place.width / 4)]
-        )
+                    """), arguments: [state.used, max(1, place.width / 4)])
         let end = place.end(of: next)
         guard let last, last > end else { return nil }
         return Overdrawn(table: table, ids: end + 1...last, lent: ids)
@@ -194,10 +189,7 @@ struct DrawnIDs {
                     SELECT seq < \(TemporaryID.reservedMin - 1)
                     FROM sqlite_sequence
                     WHERE name = ? AND EXISTS (SELECT 1 FROM tidemark_lent WHERE tbl = ? AND ids <> '[]')
-                    """
-            ),
-            arguments: [table, table]
-        ) ?? false
+                    """), arguments: [table, table]) ?? false
     }
 
     /// Whether the device may have drawn an id from ids that it was lent, now or formerly.
@@ -236,8 +228,7 @@ struct DrawnIDs {
                     FROM (
                         SELECT value FROM json_each(tidemark_lent.former)
                         UNION SELECT value FROM json_each(coalesce(tidemark_lent.ids, '[]'))))
-                """
-        )
+                """)
         let names = try String.fetchAll(
             db, sql: "SELECT name FROM sqlite_sequence WHERE name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY name")
         for name in names {
@@ -273,10 +264,7 @@ struct DrawnIDs {
                         (SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))) AS top
                     FROM (SELECT 1)
                     LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
-                    """
-            ),
-            arguments: [table.name]
-        )
+                    """), arguments: [table.name])
         return try State(
             lent: (row?.value("ids") as String?).flatMap { try Self.decode($0, in: db) },
             used: row?.value("used") ?? -1, sequence: row?.value("seq"),
@@ -340,10 +328,7 @@ struct DrawnIDs {
                 sql: """
                     SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS stride, value ->> 3 AS width
                     FROM (SELECT iif(type = 'array', value, '[]') AS value FROM json_each(?) LIMIT \(regionsMax + 1))
-                    """
-            ),
-            arguments: [json]
-        )
+                    """), arguments: [json])
         let ids = rows.compactMap { row in
             let numbers = ["first", "last", "stride", "width"].compactMap { name -> Int64? in
                 guard case .int64(let number) = (row[name] as DatabaseValue).storage else { return nil }

@@ -89,8 +89,7 @@ struct FoldReinserts {
                     UPDATE main.\(SQLText.name(child.name)) SET \(column) = assigned.permanent
                     FROM temp.tidemark_assigned AS assigned
                     WHERE assigned.temporary = main.\(SQLText.name(child.name)).\(column)
-                    """
-            )
+                    """)
         }
     }
 
@@ -123,7 +122,6 @@ struct FoldReinserts {
                 FROM temp.tidemark_saved AS saved
                 WHERE main.\(name).\(key) = saved.permanent;
                 DROP TABLE temp.tidemark_saved;
-                """
-        )
+                """)
     }
 }

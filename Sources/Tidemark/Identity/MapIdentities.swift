@@ -148,9 +148,7 @@ struct MapIdentities {
                         FROM temp.tidemark_assigned AS assigned
                         WHERE tidemark_held.tbl = :table AND col = :column
                             AND assigned.tbl = :parent AND assigned.temporary = value;
-                        """,
-                    arguments: ["parent": parent.name, "table": table.name, "column": column]
-                )
+                        """, arguments: ["parent": parent.name, "table": table.name, "column": column])
             }
         }
     }

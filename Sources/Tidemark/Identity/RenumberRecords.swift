@@ -89,10 +89,7 @@ struct RenumberRecords {
                         JOIN json_each(parked.after) AS predecessor ON predecessor.value = depending.id
                     )
                     SELECT id FROM depending
-                    """
-            ),
-            arguments: [conflict]
-        )
+                    """), arguments: [conflict])
         try MapIdentities(db: db, schema: schema).rewriteAssigned(inConflicts: conflicts)
         try forgetTheirs()
     }
@@ -103,8 +100,7 @@ struct RenumberRecords {
             sql: """
                 UPDATE tidemark_conflict_record SET theirs = NULL
                 WHERE (tbl, key) IN (SELECT tbl, CAST(permanent AS TEXT) FROM temp.tidemark_assigned)
-                """
-        )
+                """)
     }
 
     /// The events that report the new ids.

@@ -116,9 +116,7 @@ struct RespellKeys {
                         FROM temp.tidemark_respelled AS respelled
                         WHERE tidemark_held.tbl = :table AND col = :column
                             AND respelled.tbl = :parent AND respelled.old ->> '$' = value;
-                        """,
-                    arguments: ["parent": parent, "table": table.name, "column": column]
-                )
+                        """, arguments: ["parent": parent, "table": table.name, "column": column])
             }
         }
     }

@@ -50,8 +50,7 @@ struct DamagedFile {
                     sql: """
                         CREATE TABLE \(copy) AS
                         SELECT * FROM damaged.\(SQLText.name(table)) NOT INDEXED
-                        """
-                )
+                        """)
                 readable.insert(table)
             } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode) {
                 // The caller reports the loss.
@@ -87,8 +86,7 @@ struct DamagedFile {
                     UPDATE damaged.sqlite_schema AS damaged_entry
                     SET sql = (SELECT own_entry.sql \(source))
                     WHERE damaged_entry.type = 'table' AND EXISTS (SELECT 1 \(source))
-                    """
-            )
+                    """)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
             // The schema's own page is damaged; continue with the readable entries.
             return false

@@ -76,9 +76,7 @@ struct JudgeAfterReset {
             sql: """
                 SELECT operation, attributes FROM tidemark_outbox
                 WHERE tbl = ? AND key = ? AND seq >= ? ORDER BY seq
-                """,
-            arguments: try [table.name, row.value("key") as String, firstWaiting]
-        )
+                """, arguments: try [table.name, row.value("key") as String, firstWaiting])
         guard let last = changes.last else { return true }
         let current: String? = try row.value("current")
         if try last.value("operation") as String == Operation.delete.rawValue { return current == nil }
@@ -89,9 +87,7 @@ struct JudgeAfterReset {
         // Equal sums do not prove that this device's part is among them.
         guard !allAttributes.contains(where: { $0.contains(Delta.prefix) }) else { return false }
         var wanted = current
-        for attributes in allAttributes {
-            wanted = try Images.merged(wanted, attributes, in: db)
-        }
+        for attributes in allAttributes { wanted = try Images.merged(wanted, attributes, in: db) }
         return wanted == current
     }
 
@@ -126,9 +122,7 @@ struct JudgeAfterReset {
                     AND NOT (pending.operation = 'update' AND (changeset.wire IS NULL OR ?)
                         AND \(Delta.hasOnly("pending.attributes")) AND EXISTS (\(current)))
                 ORDER BY changeset.seq
-                """,
-            arguments: [table.name, firstWaiting, knowsVerdicts]
-        )
+                """, arguments: [table.name, firstWaiting, knowsVerdicts])
     }
 
     /// Returns the pending deletions of records to which others refer now.
@@ -151,9 +145,7 @@ struct JudgeAfterReset {
                             SELECT 1 FROM tidemark_outbox AS known
                             WHERE known.tbl = ? AND \(KeySQL.match(child, key: "known.key", alias: "child_row."))))
                     ORDER BY pending.seq
-                    """,
-                arguments: [parent.name, firstWaiting, child.name]
-            )
+                    """, arguments: [parent.name, firstWaiting, child.name])
         }
     }
 
@@ -174,9 +166,7 @@ struct JudgeAfterReset {
                     UPDATE tidemark_conflict_record
                     SET theirs = (\(Images.current(table, key: "tidemark_conflict_record.key")))
                     WHERE id IN (SELECT value FROM json_each(?)) AND tbl = ? AND \(condition)
-                    """,
-                arguments: [list, table.name]
-            )
+                    """, arguments: [list, table.name])
         }
     }
 }

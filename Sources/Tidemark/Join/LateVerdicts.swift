@@ -58,8 +58,7 @@ struct LateVerdicts {
                 JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
                 WHERE NOT answered.conflict
                 ORDER BY answered.ord
-                """
-        )
+                """)
         let numbers = try accepted.map { try $0.value("ord") as Int }
         var events: [DeviceEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
         events += try MapIdentities(db: db, schema: schema).map(numbers)

@@ -95,9 +95,7 @@ struct LeaveZone {
                         \(RowJSON.object(own, prefix: "app_row."))
                     FROM main.\(SQLText.name(table.name)) AS app_row
                     WHERE \(isSet)
-                    """,
-                arguments: [id, table.name]
-            )
+                    """, arguments: [id, table.name])
             count += db.changesCount
         }
         guard count > 0 else { return [] }
@@ -122,8 +120,7 @@ struct LeaveZone {
                 UPDATE tidemark_device
                 SET epoch = NULL, stale = 0, rebuilt = NULL, fingerprint = NULL, fingerprint_shape = NULL,
                     checked = NULL, overruled = 0;
-                """
-        )
+                """)
     }
 }
 

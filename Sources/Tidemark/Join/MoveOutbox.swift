@@ -84,8 +84,6 @@ struct MoveOutbox {
                     WHERE pending.tbl = tidemark_base.tbl AND pending.key = tidemark_base.key AND pending.seq >= ?
                     ORDER BY pending.seq
                     LIMIT 1)
-                """,
-            arguments: [firstWaiting]
-        )
+                """, arguments: [firstWaiting])
     }
 }

@@ -31,8 +31,7 @@ package struct PrepareDevice {
             try db.execute(
                 // The private zone of a file with rows stays that of its user.
                 sql: "UPDATE tidemark_device SET server = ?1, zone = iif(?2 = ?3 AND epoch IS NOT NULL, zone, ?2)",
-                arguments: [server, zone, ZoneKind.privateAlias]
-            )
+                arguments: [server, zone, ZoneKind.privateAlias])
             try Self.giveIdentity(newID, in: db)
         } else {
             try Self.refuseRows(try SchemaIntrospection(db).makeSchema().tables, in: db)

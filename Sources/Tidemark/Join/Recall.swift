@@ -35,9 +35,7 @@ package struct Recall: Sendable {
                     AND json_type(?1, '$.changeSets') = 'array' AND json_type(?1, '$.known') = 'array'
                     AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
                     AND (json_type(?1, '$.seen') IS NOT 'integer' OR typeof(?1 ->> '$.seen') = 'integer')
-                """,
-            arguments: [text]
-        )
+                """, arguments: [text])
         guard let row else {
             throw TidemarkError(
                 .invalidResponse, "The answer is not Tidemark's.",

@@ -68,8 +68,7 @@ struct RescueOutbox {
                     SELECT tbl, temporary, permanent FROM temp.rescued_tidemark_idmap
                     WHERE typeof(tbl) = 'text' AND typeof(temporary) = 'integer'
                         AND typeof(permanent) = 'integer'
-                    """
-            )
+                    """)
         }
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
@@ -112,9 +111,7 @@ struct RescueOutbox {
                 SELECT count(*) FILTER (WHERE tbl_name = ?1 OR name = ?1) > 0
                     OR count(*) FILTER (WHERE name IN ('tidemark_device', 'tidemark_outbox')) < 2
                 FROM damaged.sqlite_schema
-                """,
-            arguments: [table]
-        )
+                """, arguments: [table])
         guard isUnreadable == false else { throw RescuedContent.damaged("the table \(table)") }
     }
 

@@ -25,8 +25,7 @@ struct RescuedContent {
             """
             SELECT id FROM tidemark_changeset WHERE wire IS NOT NULL
                 AND seq NOT IN (SELECT seq FROM tidemark_outbox)
-            """
-        )
+            """)
         try refuse(
             "a record of a change set that is lost",
             "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)")
@@ -39,8 +38,7 @@ struct RescuedContent {
             WHERE wire IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM tidemark_wire_rest AS overflow WHERE overflow.seq = changeset.seq)
                 AND NOT iif(json_valid(wire), wire ->> '$.id' IS id, 0)
-            """
-        )
+            """)
         try refuse(
             "a change",
             """
@@ -48,8 +46,7 @@ struct RescuedContent {
             WHERE operation NOT IN ('create', 'update', 'delete') OR typeof(base) <> 'integer'
                 OR before IS NOT NULL AND NOT json_valid(before)
                 OR attributes IS NOT NULL AND NOT json_valid(attributes)
-            """
-        )
+            """)
         try refuse(
             "a conflict", "SELECT id FROM tidemark_conflict WHERE NOT json_valid(reasons) OR NOT json_valid(after)")
         for table in schema.tables {
@@ -62,8 +59,7 @@ struct RescuedContent {
                 """
                 SELECT seq FROM tidemark_capture WHERE tbl = \(SQLText.literal(table.name))
                     AND seq NOT IN (SELECT seq FROM \(shadow))
-                """
-            )
+                """)
         }
     }
 
@@ -91,8 +87,7 @@ struct RescuedContent {
                     SELECT tbl, key, before, min(seq)
                     FROM tidemark_outbox
                     GROUP BY tbl, key)
-                """
-        )
+                """)
     }
 
     /// Reads the status and the conflicts, builds a request and rolls it back.
@@ -149,8 +144,7 @@ struct RescuedIdentity {
                     \(RescuedContent.idCondition("device")) AND server IS NOT NULL
                         AND (epoch IS NULL OR \(RescuedContent.idCondition("epoch"))) AS sound
                 FROM damaged.tidemark_device
-                """
-        )
+                """)
         guard let identity, try identity.value("sound") as Bool? == true else {
             throw RescuedContent.damaged("the device's identity")
         }
@@ -165,9 +159,7 @@ struct RescuedIdentity {
                     overruled = iif(typeof(source.overruled) = 'integer' AND source.overruled BETWEEN 0 AND ?1,
                         source.overruled, 0)
                 FROM damaged.tidemark_device AS source
-                """,
-            arguments: [TemporaryID.reservedMax]
-        )
+                """, arguments: [TemporaryID.reservedMax])
         for column in ["user", "name"] { try copyText(column) }
         try copyLaps()
         try DeviceClock.store(clock, in: db)
@@ -185,8 +177,7 @@ struct RescuedIdentity {
                 SET \(column) = source.\(column)
                 FROM damaged.tidemark_device AS source
                 WHERE typeof(source.\(column)) = 'text'
-                """
-        )
+                """)
     }
 
     /// Copies the laps.
@@ -203,8 +194,7 @@ struct RescuedIdentity {
                         AND NOT EXISTS (
                             SELECT 1 FROM json_each(source.open_laps) AS open_lap
                             WHERE NOT \(RescuedContent.idCondition("open_lap.value"))), 0)
-                """
-        )
+                """)
     }
 
     /// Copies the id counters and moves them beyond every pending id.
@@ -218,8 +208,7 @@ struct RescuedIdentity {
                     WHERE rescued.name = sqlite_sequence.name
                         AND typeof(rescued.seq) = 'integer'
                         AND rescued.seq BETWEEN 0 AND \(TemporaryID.reservedMax)
-                    """
-            )
+                    """)
         }
         if readable.contains("tidemark_temporary") {
             try db.execute(
@@ -229,8 +218,7 @@ struct RescuedIdentity {
                     FROM temp.rescued_tidemark_temporary AS rescued
                     WHERE typeof(rescued.next) = 'integer'
                         AND rescued.next BETWEEN -\(TemporaryID.reservedMax) AND -1
-                    """
-            )
+                    """)
         }
         try db.execute(
             sql: """
@@ -244,7 +232,6 @@ struct RescuedIdentity {
                     FROM tidemark_outbox AS pending
                     WHERE pending.key GLOB '-[1-9]*' AND pending.operation = 'create'
                         AND CAST(pending.key AS INTEGER) >= -\(TemporaryID.reservedMax)), -1))
-                """
-        )
+                """)
     }
 }

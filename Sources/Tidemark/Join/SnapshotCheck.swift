@@ -45,8 +45,7 @@ enum SnapshotCheck {
                 FROM sqlite_master AS entry, pragma_table_xinfo(entry.name) AS column_info
                 WHERE column_info.hidden
                 LIMIT 1
-                """
-        )
+                """)
         guard other == nil else { throw unusable("it contains more than plain tables.") }
     }
 
@@ -87,9 +86,7 @@ enum SnapshotCheck {
                     JOIN pragma_foreign_key_list(?1) AS reference ON reference.id = broken.fkid
                     LEFT JOIN main.\(SQLText.name(table.name)) AS child_row ON child_row.rowid = broken.rowid
                     WHERE (\(isNone.joined(separator: " OR "))) IS NOT TRUE)
-                """,
-            arguments: [table.name]
-        ) ?? false
+                """, arguments: [table.name]) ?? false
     }
 
     /// Refuses rows with temporary ids, which mean other records on this device.
@@ -103,8 +100,7 @@ enum SnapshotCheck {
                 SELECT EXISTS (SELECT 1 FROM \(database).\(name) WHERE \(key) < \(table.lowestID))
                     OR EXISTS (SELECT 1 FROM \(database).\(name)
                         WHERE \(key) > \(TemporaryID.permanentMax))
-                """
-        )
+                """)
         guard isTemporary != true else { throw unusable("a record has an id that no server gives.", table: table.name) }
     }
 }

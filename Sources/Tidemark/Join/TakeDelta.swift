@@ -80,15 +80,13 @@ struct TakeDelta {
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
                     SELECT \(StagedPurpose.deltaPresent.ord), \(name), 'create', \(RowJSON.key(table))
                     FROM snapshot.\(SQLText.name(table.name))
-                    """
-            )
+                    """)
             try db.execute(
                 sql: """
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
                     SELECT \(StagedPurpose.deltaDeleted.ord), \(name), 'delete', key
                     FROM snapshot.\(SnapshotFormat.deletedTable) WHERE tbl = \(name)
-                    """
-            )
+                    """)
         }
         try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "staged.ord = \(StagedPurpose.deltaDeleted.ord)"))
         let stages = [StagedPurpose.deltaPresent.ord, StagedPurpose.deltaDeleted.ord]

@@ -309,8 +309,7 @@ package struct TakeSnapshot {
                 SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1, contact = ?2, zone = ?3
                 """,
             // A file that asked for its user's private zone keeps to that one.
-            arguments: [header.epoch, Timestamp.text(now), header.zone]
-        )
+            arguments: [header.epoch, Timestamp.text(now), header.zone])
         // Edits made before the first snapshot join the snapshot's history.
         try db.execute(sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL", arguments: [header.epoch])
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])

@@ -60,10 +60,7 @@ struct Dependencies {
                             ) AS child_entry ON child_entry.name = parent_entry.name
                             JOIN tidemark_changeset AS changeset
                                 ON changeset.seq = child_entry.seq AND changeset.wire IS NULL
-                            """
-                    ),
-                    arguments: [seq]
-                )
+                            """), arguments: [seq])
             }
         }.min()
     }
@@ -97,9 +94,7 @@ struct Dependencies {
                 SELECT seq, \(name.inParent { "attributes -> \($0)" }) AS name
                 FROM tidemark_outbox
                 WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
-                """,
-            isIndexed: name.isParentKey
-        )
+                """, isIndexed: name.isParentKey)
     }
 
     /// Stores dependencies on change sets that moved a parent's children away or deleted them.
@@ -122,9 +117,7 @@ struct Dependencies {
                 FROM tidemark_outbox
                 WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create'
                     AND (operation = 'delete'\(moves.joined()))
-                """,
-            isIndexed: false
-        )
+                """, isIndexed: false)
     }
 
     /// Stores a dependency for each record of `later` and each earlier record of the same name.

@@ -22,9 +22,7 @@ enum DeviceClock {
                 sql: """
                     SELECT max(value) FROM temp.tidemark_staged_member
                     WHERE name = 'time' AND type = 'integer' AND typeof(value) = 'integer'
-                    """
-            )
-        )
+                    """))
         try receive(time, in: db)
     }
 

@@ -28,9 +28,7 @@ struct DivideLargeSet {
             sql: """
                 SELECT count(*), sum(length(key) + coalesce(length(attributes), 0))
                 FROM tidemark_outbox WHERE seq = (SELECT seq FROM tidemark_changeset WHERE id = ?)
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         guard let row, let characters = try row.value(1) as Int? else { return nil }
         return Size(records: try row.value(0), characters: characters)
     }
@@ -59,9 +57,7 @@ struct DivideLargeSet {
                 LEFT JOIN json_each(?) AS place ON place.value = entry.tbl
                 WHERE entry.seq = ?
                 ORDER BY place.key, length(entry.key), entry.key
-                """,
-            arguments: [String(decoding: places, as: UTF8.self), seq]
-        )
+                """, arguments: [String(decoding: places, as: UTF8.self), seq])
         let sizeMax = min(limits.requestBytesMax / 4, size.characters / Self.partsWanted)
         var counts = try division.divide(captureRange: nil, sizeMax: sizeMax)
         if counts.isEmpty {
@@ -77,9 +73,7 @@ struct DivideLargeSet {
                 SELECT whole.seq + (part.value ->> 0), part.value ->> 1, whole.epoch, whole.time, whole.merges
                 FROM tidemark_changeset AS whole, json_each(?2) AS part
                 WHERE whole.seq = ?1;
-                """,
-            arguments: [seq, "[\(list)]"]
-        )
+                """, arguments: [seq, "[\(list)]"])
         try db.execute(
             sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: ["[\(list)]"])
         try db.execute(
@@ -88,9 +82,7 @@ struct DivideLargeSet {
                 FROM temp.tidemark_division AS division
                 WHERE tidemark_outbox.seq = ? AND tidemark_outbox.tbl = division.tbl
                     AND tidemark_outbox.key = division.key AND division.part > 0
-                """,
-            arguments: [seq]
-        )
+                """, arguments: [seq])
         // The server has not read the frozen text. The first part keeps the id, so no server takes both.
         try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL WHERE seq = ?", arguments: [seq])
         try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
@@ -125,8 +117,6 @@ extension TidemarkError {
             fix: """
                 Make the changes in smaller transactions, or have the limit of the server, or of a proxy before it, \
                 raised and retry them.
-                """,
-            place: place
-        )
+                """, place: place)
     }
 }

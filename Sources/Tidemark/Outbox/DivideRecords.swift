@@ -157,8 +157,7 @@ struct DivideRecords {
             JOIN parent ON parent.name = child.name AND parent.grp = child.grp
             JOIN temp.tidemark_division AS parent_record ON parent_record.num = parent.num
             \(condition)
-            """
-        )
+            """)
     }
 
     /// Returns pairs of records that may have exchanged a unique value.
@@ -171,9 +170,7 @@ struct DivideRecords {
                 JOIN pragma_index_xinfo(unique_index.name) AS index_column
                 WHERE unique_index."unique" AND unique_index.origin <> 'pk' AND index_column.key
                 ORDER BY unique_index.name, index_column.seqno
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         let own = Set(table.columns.map(\.name))
         var pairs: [(Int64, Int64)] = []
         for (_, rows) in try Dictionary(grouping: indexes, by: { try $0.value("idx") as String }) {
@@ -192,8 +189,7 @@ struct DivideRecords {
                 """
                 SELECT first_value(num) OVER (PARTITION BY grp, name ORDER BY num), num
                 FROM (\(values))
-                """
-            )
+                """)
         }
         return pairs
     }
@@ -210,8 +206,7 @@ struct DivideRecords {
                 sql: """
                     SELECT \(old), \(new) FROM \(SQLText.name(CaptureTables.shadow(table)))
                     WHERE kind = 'update' AND seq BETWEEN ? AND ? AND \(old) <> \(new)
-                    """,
-                arguments: [range.lowerBound, range.upperBound]
+                    """, arguments: [range.lowerBound, range.upperBound]
             ).map { try ($0.value(0) as String, $0.value(1) as String) }
             guard !updates.isEmpty else { continue }
             var numbers = try Row.fetchAll(
@@ -238,8 +233,7 @@ struct DivideRecords {
             JOIN temp.tidemark_division AS creation
                 ON creation.tbl = deletion.tbl AND creation.attributes = deletion.before
             WHERE deletion.operation = 'delete' AND creation.operation = 'create'
-            """
-        )
+            """)
     }
 
     private func fetch(_ sql: String) throws -> [(Int64, Int64)] {

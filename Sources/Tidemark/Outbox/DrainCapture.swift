@@ -144,9 +144,7 @@ struct DrainCapture {
                 JOIN json_each(?) AS bounds
                     ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
                 ORDER BY reduced.seq
-                """,
-            arguments: ["[\(outside.joined(separator: ","))]"]
-        )
+                """, arguments: ["[\(outside.joined(separator: ","))]"])
         return try division.divide(captureRange: whole)
     }
 

@@ -53,9 +53,7 @@ struct FoldRewrites {
                 sql: """
                     SELECT EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'delete')
                         AND EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'insert')
-                    """
-            )
-        )
+                    """))
         guard isWritten == true else { return false }
         return try hasAllColumns(table) && !isReferenced(table)
     }
@@ -89,10 +87,7 @@ struct FoldRewrites {
                     SELECT EXISTS (
                         SELECT 1 FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name) AS reference
                         WHERE child.type = 'table' AND lower(reference."table") = lower(?))
-                    """
-            ),
-            arguments: [table.name]
-        ) ?? true
+                    """), arguments: [table.name]) ?? true
     }
 
     /// Returns the file's name of a column.
@@ -133,9 +128,7 @@ struct FoldRewrites {
                         FROM temp.tidemark_reduced AS other
                         JOIN json_each(other.attributes) AS cell
                         WHERE cell.type IN ('integer', 'text'))
-                """,
-            arguments: [table.name, outside]
-        )
+                """, arguments: [table.name, outside])
     }
 
     /// Returns a query for the captured changes of one kind by other programs, numbered among those of equal rows.
@@ -166,8 +159,7 @@ struct FoldRewrites {
                     SET \(key) = assigned.permanent
                     FROM temp.tidemark_assigned AS assigned
                     WHERE app_row.\(key) = assigned.temporary
-                    """
-            )
+                    """)
         }
         try CaptureTables.renumber(table, by: "temp.tidemark_assigned", from: "temporary", to: "permanent", in: db)
         try db.execute(

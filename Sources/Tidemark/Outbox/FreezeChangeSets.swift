@@ -78,9 +78,7 @@ struct FreezeChangeSets {
                     FROM tidemark_changeset AS changeset
                     ORDER BY seq
                     LIMIT ?
-                    """
-            ),
-            arguments: [countMax]
+                    """), arguments: [countMax]
         ).map { row in
             let wire = try (row.value("wire") as String?).map {
                 try Wire(beginning: $0, overflow: row.value("overflow") ?? 0)

@@ -23,8 +23,7 @@ extension FreezeChangeSets {
             sql: """
                 SELECT tbl, key, attributes FROM tidemark_outbox
                 WHERE seq = ? AND length(attributes) > ?
-                """
-        )
+                """)
         let rows = try Row.fetchCursor(statement, arguments: [seq, charactersMax])
         while try rows.next() != nil {
             let texts = RowTexts(statement)

@@ -21,8 +21,7 @@ struct MoveForward {
     }
 
     private func move(_ id: String) throws -> Int64 {
-        guard
-            let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
+        guard let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
         else { throw TidemarkError.unreadable("The outbox") }
         let referring = try Dependencies(db: db, schema: schema).firstReferring(to: seq)
         if let changing = try firstChanging(seq), changing <= referring ?? changing {
@@ -45,9 +44,7 @@ struct MoveForward {
                     ON later.tbl = found.tbl AND later.key = found.key AND later.seq < found.seq
                 JOIN tidemark_changeset AS changeset ON changeset.seq = later.seq AND changeset.wire IS NULL
                 WHERE found.seq = ?
-                """,
-            arguments: [seq]
-        )
+                """, arguments: [seq])
     }
 
     /// Gives a change set the number `place`, and those from there on the next ones.

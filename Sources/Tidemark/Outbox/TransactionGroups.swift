@@ -96,15 +96,11 @@ struct TransactionGroups {
                         JOIN record AS creation USING (tbl, key)
                         WHERE deletion.is_deleted AND creation.is_created AND creation.segment < deletion.segment
                     ) GROUP BY segment
-                    """
-            ),
-            arguments: [list]
-        )
+                    """), arguments: [list])
         return try Dictionary(
             uniqueKeysWithValues: rows.map { row in
                 try (row.value("segment") as Int, Reach(back: row.value("back"), previous: row.value("previous")))
-            }
-        )
+            })
     }
 
     /// A query for the records of the captured changes.

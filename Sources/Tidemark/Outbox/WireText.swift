@@ -27,7 +27,5 @@ enum WireText {
     /// Deletes overflow chunks of the matching change sets.
     static func deleteOverflow(where condition: String = "true", arguments: StatementArguments = [], in db: Database)
         throws
-    {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_wire_rest WHERE \(condition)").execute(arguments: arguments)
-    }
+    { try db.cachedStatement(sql: "DELETE FROM tidemark_wire_rest WHERE \(condition)").execute(arguments: arguments) }
 }

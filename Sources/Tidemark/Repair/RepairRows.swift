@@ -94,8 +94,7 @@ struct RepairRows {
                         AND (key_range.low IS NULL OR staged_row.place >= key_range.low)
                         AND (key_range.high IS NULL OR staged_row.place < key_range.high))
                 LIMIT 1
-                """
-        )
+                """)
         guard let row else { return }
         throw TidemarkError(
             .invalidResponse, "The server sent a row that the device did not request.",
@@ -115,10 +114,7 @@ struct RepairRows {
                 WHERE NOT EXISTS (
                     SELECT 1 FROM temp.tidemark_staged AS staged
                     WHERE staged.ord = 0 AND staged.tbl = \(name) AND staged.key = own_row.key)
-                """,
-                ord: 0,
-                in: db
-            )
+                """, ord: 0, in: db)
         }
     }
 
@@ -138,8 +134,7 @@ struct RepairRows {
                         ON \(KeySQL.match(table, key: "staged.key", alias: "own_row."))
                     WHERE staged.ord = 0 AND staged.tbl = ?
                     ORDER BY length(staged.key), staged.key
-                    """,
-                arguments: [table.name]
+                    """, arguments: [table.name]
             ).compactMap { row -> Verification.Record? in
                 let mine: String? = try row.value("mine")
                 let theirs: String? = try row.value("theirs")
@@ -168,10 +163,7 @@ struct RepairRows {
                     JOIN json_each(?) AS theirs ON theirs.key = mine.key
                     WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
                     ORDER BY mine.key
-                    """
-            ),
-            arguments: [mine, theirs]
-        )
+                    """), arguments: [mine, theirs])
     }
 
     private func write() throws {

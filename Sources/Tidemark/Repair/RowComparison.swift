@@ -101,8 +101,7 @@ package struct RowComparison: Sendable {
     }
 
     /// Decides whether the rows differ from those that the server confirmed.
-    private func suspect(_ ranges: [KeyRange], _ file: DeviceFile, in db: Database) throws
-        -> UncapturedEdits.Suspicion
+    private func suspect(_ ranges: [KeyRange], _ file: DeviceFile, in db: Database) throws -> UncapturedEdits.Suspicion
     {
         let mine = ranges.map(\.fingerprint).reduce(.none, +)
         let isConfirmed = file.checked != nil && ConfirmedRows(db: db, file: file).expectedFingerprint == mine
@@ -243,9 +242,7 @@ struct ComparisonAnswer {
                     AND typeof(?1 ->> '$.revision') = 'integer' AND json_type(?1, '$.epoch') = 'text'
                     AND coalesce(json_type(?1, '$.fingerprint'), 'null') IN ('text', 'null')
                     AND json_type(?1, '$.differing') = 'array'
-                """,
-            arguments: [text]
-        )
+                """, arguments: [text])
         guard let row, try row.value("epoch") as String? == file.epoch else {
             throw TidemarkError(
                 .invalidResponse, "The answer about differing rows is not Tidemark's, or belongs to another history.",
@@ -259,8 +256,6 @@ struct ComparisonAnswer {
             sql: """
                 SELECT DISTINCT value FROM json_each(?, '$.differing')
                 WHERE type = 'integer' AND value BETWEEN 0 AND ? ORDER BY value
-                """,
-            arguments: [text, question.ranges.count - 1]
-        )
+                """, arguments: [text, question.ranges.count - 1])
     }
 }

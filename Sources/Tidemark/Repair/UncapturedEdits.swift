@@ -216,9 +216,7 @@ struct UncapturedEdits {
                     ) AS own_row
                     LEFT JOIN tidemark_base AS base ON base.tbl = ?1 AND base.key = own_row.key
                     WHERE base.key IS NULL OR base.image IS NOT NULL
-                    """,
-                arguments: [table.name]
-            )
+                    """, arguments: [table.name])
         }
     }
 
@@ -286,9 +284,7 @@ struct UncapturedEdits {
                         WHERE previous.tbl = ?2 AND previous.key = new_row.key)
                     AND NOT EXISTS (
                         SELECT 1 FROM tidemark_base AS base WHERE base.tbl = ?2 AND base.key = new_row.key)
-                """,
-            arguments: [place, table.name]
-        )
+                """, arguments: [place, table.name])
     }
 
     private func image(_ table: SyncedTable) -> String {
@@ -410,9 +406,6 @@ struct UncapturedEdits {
                     FROM tidemark_conflict_record AS record
                     LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
                     WHERE record.id = ?1
-                    """
-            ),
-            arguments: [id, Self.recordsMax]
-        ) ?? false
+                    """), arguments: [id, Self.recordsMax]) ?? false
     }
 }

@@ -105,13 +105,11 @@ package struct DeviceFile: Sendable {
                 fix: "Serve it with `tidemark serve FILE`, and join it under another name.")
         }
         return TidemarkError(
-            .unusableFile,
-            "This file has not joined a server: it is an ordinary SQLite file.",
+            .unusableFile, "This file has not joined a server: it is an ordinary SQLite file.",
             fix: """
                 To share its rows, `tidemark serve FILE`; for a server's rows, `tidemark device \
                 join URL OTHER`, with the name of a file that does not exist yet.
-                """
-        )
+                """)
     }
 
     /// Writes the device's identity into a file, once.

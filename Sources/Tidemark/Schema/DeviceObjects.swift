@@ -41,13 +41,9 @@ struct DeviceObjects {
     /// Tries the objects out beside the tables of a file.
     ///
     /// `indexes` are the statements of the tables' indexes that the file gets later.
-    init(
-        _ objects: FileObjects,
-        schema: SyncSchema,
-        indexes: [String] = [],
-        as kind: Kind = .device,
-        in db: Database
-    ) throws {
+    init(_ objects: FileObjects, schema: SyncSchema, indexes: [String] = [], as kind: Kind = .device, in db: Database)
+        throws
+    {
         self.db = db
         self.kind = kind
         self.objects = objects
@@ -59,8 +55,7 @@ struct DeviceObjects {
                     AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
                     AND tbl_name NOT LIKE 'tidemark~_%' ESCAPE '~' AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                 ORDER BY rowid
-                """
-        )
+                """)
         let moduleTables = try SchemaIntrospection.moduleTables(in: db)
         let present = try rows.compactMap { row -> FileObjects.Object? in
             let sql: String = try row.value("sql")
@@ -182,10 +177,7 @@ struct DeviceObjects {
 
     private func leaveOut(_ object: FileObjects.Object, because reason: String?) throws {
         guard kind == .device else { return }
-        try db.execute(
-            sql: "INSERT OR REPLACE INTO tidemark_left_out VALUES (?, ?)",
-            arguments: [object.name, reason]
-        )
+        try db.execute(sql: "INSERT OR REPLACE INTO tidemark_left_out VALUES (?, ?)", arguments: [object.name, reason])
     }
 
     private static func drop(_ object: FileObjects.Object, in db: Database) throws {
@@ -198,10 +190,7 @@ struct DeviceObjects {
 
     private static func present(_ name: String, in db: Database) throws -> String? {
         try String.fetchOne(
-            db,
-            sql: "SELECT sql FROM main.sqlite_master WHERE name = ? COLLATE NOCASE",
-            arguments: [name]
-        )
+            db, sql: "SELECT sql FROM main.sqlite_master WHERE name = ? COLLATE NOCASE", arguments: [name])
     }
 
     // MARK: Rules

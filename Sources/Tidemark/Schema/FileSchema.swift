@@ -30,9 +30,7 @@ struct FileSchema: Sendable {
                         count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name),
                         count(*) FILTER (WHERE sql LIKE 'CREATE VIRTUAL %')
                     FROM main.sqlite_master
-                    """
-            )
-        )
+                    """))
         let local: String? = try row?.value(0)
         self = try SchemaMemo.schema(for: [served, renames, local]) {
             let introspection = try SchemaIntrospection(db)

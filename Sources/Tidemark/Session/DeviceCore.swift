@@ -110,9 +110,7 @@ package struct DeviceCore: Sendable {
         var laps = try Laps(db)
         var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
             // Change sets may refer to rows that only the comparison of a rebuilt table finds.
-            countMax: file.rebuilt == nil ? changeSetsMax : 0,
-            freezesMore: laps.hasRoom
-        )
+            countMax: file.rebuilt == nil ? changeSetsMax : 0, freezesMore: laps.hasRoom)
         let sets = outgoing.ids
         // Without a fingerprint, only the lap reveals that the server lost changes.
         let isSettled =
@@ -132,8 +130,7 @@ package struct DeviceCore: Sendable {
         let head =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
-            + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
-            + (revisionsMax.map { #""limit":\#($0),"# } ?? "")
+            + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "") + (revisionsMax.map { #""limit":\#($0),"# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (tablesWithoutIDs.isEmpty
                 ? "" : #""lend":[\#(tablesWithoutIDs.map(JSONText.quote).joined(separator: ","))],"#)

@@ -67,12 +67,10 @@ public struct DeviceFileJoin: Sendable {
         async throws -> DeviceStatus
     {
         let scratch = try ScratchFolder(
-            for: path,
-            id: environment.newID(),
+            for: path, id: environment.newID(),
             advice: """
                 Choose another name; nothing is overwritten. A file that has joined is synced with `tidemark device sync`.
-                """
-        )
+                """)
         defer { scratch.remove() }
         return try await join(path: path, in: scratch, since: .nothing, progress: progress) { _ in }
     }

@@ -43,9 +43,7 @@ struct Laps: Hashable, Sendable {
                 sql: """
                     SELECT open_lap.value
                     FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap
-                    """
-            )
-        )
+                    """))
     }
 
     /// Whether a request may contain change sets that no earlier one had.

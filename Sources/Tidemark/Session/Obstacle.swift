@@ -10,9 +10,7 @@ import TidemarkCore
 /// | signInNeeded, accessEnded, zoneUnknown | other credentials, or a successful sync; the loop tries after five minutes |
 struct Obstacle: Sendable {
     /// The kind of obstacle.
-    enum Stage: CaseIterable {
-        case clear, paused, signInNeeded, accessEnded, zoneUnknown
-    }
+    enum Stage: CaseIterable { case clear, paused, signInNeeded, accessEnded, zoneUnknown }
 
     /// An event that can change it.
     enum Event: CaseIterable {

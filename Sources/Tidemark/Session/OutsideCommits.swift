@@ -42,9 +42,7 @@ extension SyncEngine {
     }
 
     /// Drains captured changes in a transaction of its own.
-    private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws
-        -> Bool
-    {
+    private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws -> Bool {
         guard try hasCaptured(db) else { return false }
         var isTaken = false
         try db.inTransaction(.immediate) {

@@ -43,9 +43,7 @@ struct RoundBound: Sendable {
                 sql: """
                     SELECT (SELECT min(seq) FROM tidemark_changeset),
                         (SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_changeset')
-                    """
-            )
-        )
+                    """))
         return .waiting(oldest: try row?.value(0), latest: try row?.value(1))
     }
 }

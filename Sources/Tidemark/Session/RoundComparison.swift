@@ -30,8 +30,7 @@ extension SyncRound {
 
     /// Applies the server's answer about differing rows.
     package mutating func applyComparison(_ answer: [UInt8], to question: RowComparison.Question, in db: Database)
-        throws
-        -> [DeviceEvent]
+        throws -> [DeviceEvent]
     {
         guard !needsConfirmation else {
             let answer = try ComparisonAnswer(answer, to: question, file: DeviceFile(db), in: db)

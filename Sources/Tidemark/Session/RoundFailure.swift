@@ -64,8 +64,7 @@ extension SyncRound {
             try require(.question(isDoubted: true), after: error)
             try core.renewIdentity(in: db, newID: environment.newID)
             return []
-        case .leave:
-            return try leave(after: error, during: outgoing, in: db)
+        case .leave: return try leave(after: error, during: outgoing, in: db)
         case .resync, .renew,
             .retry where error.code == .predecessorMissing:
             // Another process may have handled it meanwhile; then the error is about an older state.
@@ -118,9 +117,7 @@ extension SyncRound {
         let events = try LeaveZone(
             db: db,
             // The server refused the only request that had them.
-            neverSent: outgoing?.freshChangeSets ?? [],
-            boundaries: boundaries(),
-            now: environment.now(),
+            neverSent: outgoing?.freshChangeSets ?? [], boundaries: boundaries(), now: environment.now(),
             newID: environment.newID
         ).leave()
         endingError = error

@@ -256,8 +256,7 @@ public actor SyncEngine {
         }
     }
 
-    private func rounds(_ purpose: SyncRound.Purpose, _ pushedChange: PushedChange? = nil) async throws
-        -> Verification?
+    private func rounds(_ purpose: SyncRound.Purpose, _ pushedChange: PushedChange? = nil) async throws -> Verification?
     {
         let session = SyncSession(
             database: database, transport: transport, environment: environment, limits: limits, commits: commits,
@@ -351,9 +350,7 @@ public actor SyncEngine {
 
     private func resolve(_ id: Conflict.ID, _ resolution: Resolution, seen: Seen, takenIDs: TakenIDs) async throws
         -> [Conflict]
-    {
-        try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs, dependents: nil).open
-    }
+    { try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs, dependents: nil).open }
 
     /// Resolves a conflict and those that build on it, or none of them.
     ///

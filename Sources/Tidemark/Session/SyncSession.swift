@@ -88,8 +88,7 @@ struct SyncSession: Sendable {
         guard let question = outgoing.conditionalGet else {
             return try await transport.sync(zone: zone, body: outgoing.body)
         }
-        return try await transport.news(zone: zone, device: question.device, since: question.tag)
-            ?? question.nothingNew
+        return try await transport.news(zone: zone, device: question.device, since: question.tag) ?? question.nothingNew
     }
 
     /// Runs one step of the state machine on the database's thread.

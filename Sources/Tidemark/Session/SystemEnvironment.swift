@@ -3,12 +3,9 @@ import Foundation
 extension SyncEngine.Environment {
     /// The system's clock and random numbers; no other code of the device reads them.
     public static let system = Self(
-        now: { Date() },
-        newID: { UUID() },
-        process: ProcessInfo.processInfo.processIdentifier,
+        now: { Date() }, newID: { UUID() }, process: ProcessInfo.processInfo.processIdentifier,
         // EPERM: the process runs under another user.
-        isRunning: { $0 > 0 && (kill($0, 0) == 0 || errno == EPERM) }
-    )
+        isRunning: { $0 > 0 && (kill($0, 0) == 0 || errno == EPERM) })
 }
 
 extension Credentials {

@@ -13,9 +13,7 @@ struct TokenExchange: Sendable {
     /// The largest answer, in bytes.
     private static let answerBytesMax = 64 << 10
 
-    private struct Question: Encodable {
-        let device: String
-    }
+    private struct Question: Encodable { let device: String }
 
     /// Exchanges a token.
     ///

@@ -55,8 +55,7 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
             sql: """
                 SELECT count(*) FILTER (WHERE kind = 'refused'),
                     count(*) FILTER (WHERE kind = 'overruled') FROM tidemark_conflict
-                """
-        )
+                """)
         conflicts = try kinds?.value(0) ?? 0
         overruled = try kinds?.value(1) ?? 0
         uncapturedRecords =
@@ -65,7 +64,6 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
                 sql: """
                     SELECT count(*) FROM tidemark_conflict_record
                     WHERE id IN (\(Conflict.Reason.uncapturedIDs))
-                    """
-            ) ?? 0
+                    """) ?? 0
     }
 }

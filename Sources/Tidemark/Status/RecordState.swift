@@ -63,9 +63,7 @@ extension SyncEngine {
     /// As with the record's name.
     public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(of record: Record)
         -> AsyncThrowingStream<RecordState, any Error>
-    {
-        states { try RecordName(of: record, in: $0) }
-    }
+    { states { try RecordName(of: record, in: $0) } }
 
     private nonisolated func states(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName)
         -> AsyncThrowingStream<RecordState, any Error>

@@ -70,10 +70,7 @@ struct AwaitedSets: Sendable {
                     sql: """
                         SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(KeySQL.match(table, key: "?1")))
                             OR EXISTS (SELECT 1 FROM tidemark_kept_record WHERE tbl = ?2 AND key = ?1)
-                        """
-                ),
-                arguments: [key, table.name]
-            ) ?? false
+                        """), arguments: [key, table.name]) ?? false
         }
     }
 
@@ -100,10 +97,7 @@ struct AwaitedSets: Sendable {
                     SELECT DISTINCT changeset.id FROM tidemark_outbox AS pending
                     JOIN tidemark_changeset AS changeset USING (seq)
                     WHERE pending.tbl = ? AND pending.key IN (\(keysSQL))
-                    """
-            ),
-            arguments: [record.table] + keys(record)
-        )
+                    """), arguments: [record.table] + keys(record))
     }
 
     /// The refused change sets that touch a record, under any of its ids.
@@ -114,10 +108,7 @@ struct AwaitedSets: Sendable {
                     SELECT parked_record.id FROM tidemark_conflict_record AS parked_record
                     WHERE parked_record.tbl = ? AND parked_record.key IN (\(keysSQL))
                         AND parked_record.operation <> 'unchanged'
-                    """
-            ),
-            arguments: [record.table] + keys(record)
-        )
+                    """), arguments: [record.table] + keys(record))
     }
 
     /// A key, and the permanent id if the key is a temporary one.
