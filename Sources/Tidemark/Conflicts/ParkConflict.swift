@@ -19,12 +19,7 @@ struct ParkConflict {
     func park(_ refused: [(ord: Int, id: String)], in schema: SyncSchema) throws -> [DeviceEvent] {
         guard !refused.isEmpty else { return [] }
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT ord, coalesce(reasons, '[]')
-                    FROM temp.tidemark_answered
-                    WHERE conflict
-                    """))
+            db.cachedStatement(sql: "SELECT ord, coalesce(reasons, '[]') FROM temp.tidemark_answered WHERE conflict"))
         let reasonsByOrd = try Dictionary(
             rows.map { try ($0.value(0) as Int, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
         let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }

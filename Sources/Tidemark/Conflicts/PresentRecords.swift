@@ -18,9 +18,7 @@ struct PresentRecords {
         self.schema = schema
         let names = try String.fetchSet(
             db.cachedStatement(
-                sql: """
-                    SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record
-                    """))
+                sql: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record"))
         let tables = try schema.tables.filter { names.contains($0.name) }.map { table in
             let keys = "SELECT key FROM tidemark_conflict_record WHERE tbl = \(SQLText.literal(table.name))"
             return (table.name, try ReduceCapture.firstStates(of: table, among: keys, in: db))

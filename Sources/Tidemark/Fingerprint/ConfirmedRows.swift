@@ -87,10 +87,7 @@ struct ConfirmedRows {
     /// Stores the time of a check of all rows, to the minute.
     func recordCheck(_ now: Date) throws {
         try db.cachedStatement(
-            sql: """
-                UPDATE tidemark_device SET checked = ?1
-                WHERE checked IS NULL OR abs(?1 - checked) >= 60
-                """
+            sql: "UPDATE tidemark_device SET checked = ?1 WHERE checked IS NULL OR abs(?1 - checked) >= 60"
         ).execute(arguments: [Int64(now.timeIntervalSince1970)])
     }
 

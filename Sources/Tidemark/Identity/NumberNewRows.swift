@@ -19,9 +19,7 @@ struct NumberNewRows {
         let tables = schema.tables.filter(\.hasRowidKey)
         guard !tables.isEmpty else { return }
         try db.cachedStatement(
-            sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)
-                """
+            sql: "CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)"
         ).execute()
         for table in tables {
             // The app may have dropped the table after the edits.

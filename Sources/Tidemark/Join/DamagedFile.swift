@@ -46,11 +46,7 @@ struct DamagedFile {
             let copy = "temp.\(SQLText.name("rescued_" + table))"
             try db.execute(sql: "DROP TABLE IF EXISTS \(copy)")
             do {
-                try db.execute(
-                    sql: """
-                        CREATE TABLE \(copy) AS
-                        SELECT * FROM damaged.\(SQLText.name(table)) NOT INDEXED
-                        """)
+                try db.execute(sql: "CREATE TABLE \(copy) AS SELECT * FROM damaged.\(SQLText.name(table)) NOT INDEXED")
                 readable.insert(table)
             } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode) {
                 // The caller reports the loss.

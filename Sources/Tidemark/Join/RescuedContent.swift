@@ -22,10 +22,7 @@ struct RescuedContent {
         // An unsent change set may be empty.
         try refuse(
             "the records of a change set that was sent",
-            """
-            SELECT id FROM tidemark_changeset WHERE wire IS NOT NULL
-                AND seq NOT IN (SELECT seq FROM tidemark_outbox)
-            """)
+            "SELECT id FROM tidemark_changeset WHERE wire IS NOT NULL AND seq NOT IN (SELECT seq FROM tidemark_outbox)")
         try refuse(
             "a record of a change set that is lost",
             "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)")

@@ -186,10 +186,7 @@ struct DivideRecords {
                 ? names(table, columns)
                 : "SELECT num, grp, '' AS name FROM temp.tidemark_division WHERE tbl = \(literal)"
             pairs += try fetch(
-                """
-                SELECT first_value(num) OVER (PARTITION BY grp, name ORDER BY num), num
-                FROM (\(values))
-                """)
+                "SELECT first_value(num) OVER (PARTITION BY grp, name ORDER BY num), num FROM (\(values))")
         }
         return pairs
     }

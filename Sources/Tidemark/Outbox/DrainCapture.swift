@@ -222,11 +222,7 @@ struct DrainCapture {
                 """
         ).execute()
         try db.cachedStatement(
-            sql: """
-                INSERT INTO tidemark_outside
-                SELECT id FROM temp.tidemark_group
-                WHERE outside AND seq IS NOT NULL
-                """
+            sql: "INSERT INTO tidemark_outside SELECT id FROM temp.tidemark_group WHERE outside AND seq IS NOT NULL"
         ).execute()
     }
 }

@@ -20,10 +20,7 @@ extension FreezeChangeSets {
         let charactersMax = bound.bytesMax / Self.characterBytesMax
         guard longest > charactersMax else { return }
         let statement = try db.cachedStatement(
-            sql: """
-                SELECT tbl, key, attributes FROM tidemark_outbox
-                WHERE seq = ? AND length(attributes) > ?
-                """)
+            sql: "SELECT tbl, key, attributes FROM tidemark_outbox WHERE seq = ? AND length(attributes) > ?")
         let rows = try Row.fetchCursor(statement, arguments: [seq, charactersMax])
         while try rows.next() != nil {
             let texts = RowTexts(statement)

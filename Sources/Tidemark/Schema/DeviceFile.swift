@@ -147,10 +147,7 @@ package struct DeviceFile: Sendable {
     /// So a sync without news writes nothing, and the disk has nothing to flush.
     static func storeContact(_ now: Date, in db: Database) throws {
         try db.cachedStatement(
-            sql: """
-                UPDATE tidemark_device SET contact = ?1
-                WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1
-                """
+            sql: "UPDATE tidemark_device SET contact = ?1 WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1"
         ).execute(arguments: [Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60))])
     }
 }

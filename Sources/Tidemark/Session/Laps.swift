@@ -40,10 +40,7 @@ struct Laps: Hashable, Sendable {
         last = try String.fetchOne(db.cachedStatement(sql: "SELECT lap FROM tidemark_device"))
         open = try String.fetchAll(
             db.cachedStatement(
-                sql: """
-                    SELECT open_lap.value
-                    FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap
-                    """))
+                sql: "SELECT open_lap.value FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap"))
     }
 
     /// Whether a request may contain change sets that no earlier one had.
