@@ -25,7 +25,6 @@ public enum EarlierEdits: Hashable, Sendable {
 enum SignInPlan: Hashable, Sendable {
     case goOn, adopt, discard, replace, setAside
 
-    /// The facts that decide.
     struct Facts: Hashable, Sendable {
         /// The edits of nobody's file; nil without such a file.
         var nobodysEdits: Int?
@@ -35,9 +34,7 @@ enum SignInPlan: Hashable, Sendable {
         var formerUsersEdits = 0
     }
 
-    /// Decides what a sign-in does.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/changesWait`` or ``TidemarkCore/ErrorCode/accountHasFile``.
+    /// Throws ``TidemarkCore/ErrorCode/changesWait`` or ``TidemarkCore/ErrorCode/accountHasFile``.
     init(_ facts: Facts, earlierEdits: EarlierEdits, despiteWaitingChanges: Bool) throws(TidemarkError) {
         guard facts.formerUsersEdits == 0 || despiteWaitingChanges else {
             throw Self.changesWait(
@@ -63,7 +60,6 @@ enum SignInPlan: Hashable, Sendable {
         }
     }
 
-    /// Returns the error for edits that the server does not have.
     static func changesWait(_ count: Int, fix: String) -> TidemarkError {
         TidemarkError(
             .changesWait,

@@ -12,10 +12,8 @@ struct AnswerCheck {
     let schema: SyncSchema
     /// The device's revision at the time of the request.
     let requested: Int64
-    /// The ids of the change sets in the request.
     let requestIDs: [String]
 
-    /// Returns the error for an answer that cannot be applied.
     static func inapplicable(_ reason: String, place: TidemarkError.Place = .init()) -> TidemarkError {
         TidemarkError(
             .invalidResponse, "\(inapplicablePrefix): \(reason)",
@@ -24,7 +22,6 @@ struct AnswerCheck {
 
     private static let inapplicablePrefix = "The server's answer cannot be applied"
 
-    /// Whether an error says that an answer cannot be applied to this file.
     static func isInapplicable(_ error: TidemarkError) -> Bool {
         error.code == .invalidResponse && error.message.hasPrefix(inapplicablePrefix)
     }
@@ -34,17 +31,13 @@ struct AnswerCheck {
         [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_TOOBIG].contains(error.resultCode)
     }
 
-    /// Checks the staged change sets against each other, the outbox and the request.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Checks the staged change sets against each other, the outbox and the request; throws `invalidResponse`.
     func checkAnswer() throws {
         try checkChangeSets()
         try checkVerdicts()
     }
 
-    /// Runs the checks that do not depend on the request.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Runs the checks that do not depend on the request; throws `invalidResponse`.
     func checkChangeSets() throws {
         try readMembers()
         try checkMembers()
@@ -56,8 +49,6 @@ struct AnswerCheck {
     }
 
     /// Checks that no record has the ids of the new records, while the tables hold the confirmed rows.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func checkNewIDs() throws {
         let tables = try String.fetchSet(
             db.cachedStatement(sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"),
@@ -92,9 +83,7 @@ struct AnswerCheck {
         )
         """
 
-    /// Reads the members of the change sets in one pass.
-    ///
-    /// If a value has a type that the protocol does not allow, its column stays NULL and `wrong` is 1.
+    /// Reads the members of the change sets; a wrongly typed value leaves its column NULL and sets `wrong`.
     private func readMembers() throws {
         try db.cachedStatement(
             sql: """

@@ -10,9 +10,7 @@ struct AnswerReferences {
     let db: Database
     let schema: SyncSchema
 
-    /// Checks the records staged as `ord`, after the device wrote them and before it replays edits.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Checks the records staged as `ord`, after they are written and before edits are replayed.
     func check(ord: Int) throws {
         let rows = try Row.fetchAll(
             db.cachedStatement(

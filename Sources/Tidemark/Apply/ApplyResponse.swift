@@ -21,10 +21,8 @@ struct ApplyResponse {
     let now: Date
     /// Whether an answer is refused if the resulting fingerprint differs from the server's.
     var comparesFingerprint = true
-    /// The consent to a mass deletion.
     var consent = MassDeletion.Consent.none
 
-    /// Applies the answer to a request.
     func apply(
         _ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: @escaping () -> UUID
     ) throws -> ApplyResult {
@@ -73,7 +71,6 @@ struct ApplyResponse {
         return applied
     }
 
-    /// Rewinds, applies the change sets, settles verdicts and replays.
     private func rewrite(
         _ answered: AnsweredSets, envelope: AnswerEnvelope, check: AnswerCheck, newID: @escaping () -> UUID
     ) throws -> [DeviceEvent] {
@@ -102,9 +99,7 @@ struct ApplyResponse {
         )
     }
 
-    /// Confirms that the server committed all sent change sets unchanged.
-    ///
-    /// - Returns: The events for the app; nil if the device needs the answer in full.
+    /// Confirms that all sent change sets were committed unchanged; nil if the device needs the answer in full.
     private func confirm(_ answered: AnsweredSets, envelope: AnswerEnvelope, outgoing: DeviceCore.Outgoing) throws
         -> [DeviceEvent]?
     {
@@ -118,7 +113,6 @@ struct ApplyResponse {
         return events
     }
 
-    /// Coalesces the change sets of the answer and writes them to the tables.
     private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, parking uncaptured: UncapturedEdits) throws
         -> [DeviceEvent]
     {
@@ -162,9 +156,7 @@ struct ApplyResponse {
         return events + [.changed(changes)]
     }
 
-    /// Writes a staged change set.
-    ///
-    /// If it does not fit, the rows of this file differ from the server's.
+    /// Writes a staged change set; if it does not fit, the rows of this file differ from the server's.
     private func write(_ target: Int) throws {
         do {
             let unmatched = try RecordWriter(db, schema: file.schema).write(ord: target)
@@ -187,8 +179,6 @@ struct ApplyResponse {
             fix: "Nothing was changed. The device compares its rows with the server's and repairs them.")
     }
 
-    /// Checks the references of the written records.
-    ///
     /// A dangling reference is the answer's fault, unless this file's rows already differ from the server's.
     private func checkReferences(of target: Int, expecting expected: Fingerprint?, _ rows: RowFingerprints) throws {
         guard comparesFingerprint, file.rebuilt == nil else { return }
@@ -198,9 +188,7 @@ struct ApplyResponse {
         }
     }
 
-    /// Compares the fingerprint of the confirmed rows with the server's, and stores it.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch`; the caller rolls back the answer.
+    /// Compares the confirmed rows' fingerprint with the server's, and stores it; the caller rolls back a mismatch.
     private func compare(_ mine: Fingerprint?, with envelope: AnswerEnvelope) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
         guard file.rebuilt == nil else {
@@ -238,7 +226,6 @@ struct ApplyResponse {
         }
     }
 
-    /// Settles the verdicts on the device's own change sets.
     private func settle(_ answered: AnsweredSets) throws -> [DeviceEvent] {
         var events = try MapIdentities(db: db, schema: file.schema).map(answered.accepted.map(\.ord))
         try RespellKeys(db: db, schema: file.schema).run(answered.accepted.map(\.ord))
@@ -257,7 +244,6 @@ struct ApplyResponse {
         return events
     }
 
-    /// Parks values of the device's earlier change sets that other change sets overruled.
     private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [DeviceEvent] {
         try OverruledValues(db: db, now: Timestamp.text(now)).park(
             notes: envelope.overruled, after: file.overruled, newID: newID)

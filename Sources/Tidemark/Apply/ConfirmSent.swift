@@ -15,9 +15,7 @@ struct ConfirmSent {
     let file: DeviceFile
     let limits: Limits
 
-    /// Applies the staged answer.
-    ///
-    /// - Returns: The events for the app; nil if the fingerprint differs and the file is unchanged.
+    /// Returns the events for the app; nil if the fingerprint differs and the file is unchanged.
     func apply(_ answered: AnsweredSets, expecting theirs: Fingerprint) throws -> [DeviceEvent]? {
         let confirmed = ConfirmedRows(db: db, file: file)
         guard let expected = confirmed.expectedFingerprint else { return nil }
@@ -41,16 +39,13 @@ struct ConfirmSent {
         return events
     }
 
-    /// Selects the `seq` of each answered change set.
     private static let answeredSeqs = """
         SELECT changeset.seq
         FROM temp.tidemark_answered AS answered
         JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
         """
 
-    /// Lists the records of the sent change sets, each with its previous base and its next one.
-    ///
-    /// `waits` marks records with a pending edit; `became` is the row before the first such edit.
+    /// Lists the records of the sent change sets; `waits` marks pending edits, `became` is the row before the first.
     private func fillConfirmedTable() throws {
         try db.cachedStatement(
             sql: """
