@@ -7,7 +7,6 @@ struct PendingChanges {
     let db: Database
     let schema: SyncSchema
 
-    /// Whether no change is pending.
     private var isEmpty: Bool {
         get throws {
             try Bool.fetchOne(
@@ -64,10 +63,7 @@ struct PendingChanges {
         }
     }
 
-    /// Writes the pending changes to the tables again.
-    ///
-    /// A change set may no longer fit, for instance because another record has its unique value, or its parent is gone.
-    /// It stays in the outbox without a replay; the server's verdict will make it a conflict.
+    /// A change set that no longer fits stays in the outbox without a replay; the server's verdict makes it a conflict.
     func replay() throws {
         if try !isEmpty, !planted(PlantedBug.forgetsToReplay) { try replayAll() }
         try UnservedColumns(db: db, schema: schema).restore()
@@ -154,9 +150,7 @@ struct PendingChanges {
             """
     }
 
-    /// Selects children of records that are staged for deletion.
-    ///
-    /// Returns nil if the reference is not to the primary key: the staged record has no other columns.
+    /// Selects children of staged deletions; nil unless by primary key, the only columns that a staged deletion has.
     private func abandonedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
         guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { return nil }
         let match = reference.columns.indices.map {

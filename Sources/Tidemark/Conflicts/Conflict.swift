@@ -195,27 +195,22 @@ extension Conflict.Reason {
             + "\"rule\":\(quote(rule)),\"message\":\(quote(message))}"
     }
 
-    /// The reason for new records that the server lacks although it accepted their change set.
     static let missing = Self(
         table: "", key: nil, columns: [], rule: "missing",
         message: "The server accepted the change set, but does not have these new records.")
 
-    /// The rule of edits that no trigger captured.
     static let uncapturedRule = "uncaptured"
 
-    /// SQL that selects the conflicts with such edits.
     static let uncapturedIDs = """
         SELECT id FROM tidemark_conflict
         WHERE CASE WHEN json_valid(reasons) THEN reasons ->> '$[0].rule' END = '\(uncapturedRule)'
         """
 
-    /// The reason for edits that the device found in the rows, but no trigger had captured.
     static let uncaptured = Self(
         table: "", key: nil, columns: [], rule: uncapturedRule,
         message: "These rows were changed here without a capture; a program seems to switch triggers off, "
             + "or a migration made the table again.")
 
-    /// The reason for parking a change set together with the one that it depends on.
     static let predecessor = Self(
         table: "", key: nil, columns: [], rule: ConflictRule.predecessor.rawValue,
         message: "The change set that this one depends on was refused.")

@@ -14,13 +14,11 @@ struct DivideConflict {
     let now: Date
     let newID: () -> UUID
 
-    /// Divides the conflict with an id or a number, in the caller's transaction.
+    /// Divides the conflict with an id or a number, and returns the ids of the parts that are still parked.
     ///
     /// Each part with a record that a reason names becomes a conflict of its own; the first one keeps the id. Conflicts
     /// that depend on this one depend on all of them afterwards. The other parts become change sets again, unless they
     /// no longer fit the rows. The parts of a change set that was too large go together up to a size.
-    ///
-    /// - Returns: The ids of the parts that are still parked.
     func divide(_ name: String, boundaries: KnownTransactions) throws -> [String] {
         let conflict = try Conflict.all(db).first { $0.id == name.lowercased() || "\($0.number)" == name }
         guard let conflict else { throw ResolveConflict.noConflict(name) }
@@ -183,9 +181,7 @@ struct DivideConflict {
 
     // MARK: Uncontested parts
 
-    /// Makes the parts of a conflict again: all at once, or, if something does not fit, its halves.
-    ///
-    /// - Returns: The conflicts of the parts that do not fit.
+    /// Makes all parts again or, if something does not fit, its halves; returns the conflicts of parts that do not fit.
     private func makeAgain(_ parts: ArraySlice<Int>, of id: String) throws -> [String] {
         do {
             try db.inSavepoint {

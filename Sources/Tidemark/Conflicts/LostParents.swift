@@ -40,9 +40,7 @@ struct LostParents {
         }
     }
 
-    /// Refuses to make a record again that refers to a dropped one.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names it, unless `merged` names the record to refer to.
+    /// Throws if a record refers to a dropped one, unless `merged` names the record to refer to.
     func check(_ id: String, _ merged: [MergedRecord]) throws {
         let reasons = try Row.fetchAll(
             db,

@@ -24,14 +24,11 @@ struct MergeConflicts {
         let merges: Int
     }
 
-    /// The rules of refusals that a merge can resolve.
     private static let mergeable: Set<String> = [
         ConflictRule.changed.rawValue, ConflictRule.exists.rawValue, ConflictRule.predecessor.rawValue,
     ]
 
-    /// Merges all conflicts that the functions can decide, in the caller's transaction.
-    ///
-    /// - Returns: The ids of the resolved conflicts.
+    /// Merges all conflicts that the functions can decide, in the caller's transaction; returns their ids.
     func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> [String] {
         guard !merges.isEmpty, try hasCandidates() else { return [] }
         try EngineConnection.prepare(db, schema: schema)
@@ -117,8 +114,7 @@ struct MergeConflicts {
 
     private enum Outcome {
         case write(RecordDecision)
-        case nothing
-        case ask
+        case nothing, ask
     }
 
     /// Returns the values of a record's changes over a row; nil if they cannot be added to it.

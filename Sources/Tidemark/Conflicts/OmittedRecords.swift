@@ -21,8 +21,6 @@ struct OmittedRecords {
     ///
     /// A number that another record has by now stands for an omitted new record, unless the person has chosen it: those
     /// columns are in `choosing`, by record. `rows` are the omitted rows of `tidemark_conflict_record`.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the records.
     func check(
         _ rows: [Row], beside decisions: [RecordDecision], choosing: [RecordName: Set<String>], in schema: SyncSchema
     ) throws {

@@ -61,9 +61,8 @@ struct OverruledValues {
                 WHERE record.type = 'object'
                 """, arguments: [records, ConflictRule.overruled.rawValue, Self.message])
         try db.execute(
-            sql: """
-                INSERT INTO tidemark_conflict (id, parked, reasons, kind) VALUES (?, ?, ?, ?)
-                """, arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue])
+            sql: "INSERT INTO tidemark_conflict (id, parked, reasons, kind) VALUES (?, ?, ?, ?)",
+            arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue])
         // The list names a record twice if one of its values did not prevail and another one replaced
         // a value of a program on the server.
         try db.execute(

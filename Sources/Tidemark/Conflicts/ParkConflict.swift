@@ -32,9 +32,7 @@ struct ParkConflict {
         return events
     }
 
-    /// Parks change sets that the server cannot judge, and all their dependents.
-    ///
-    /// `reasons` has a JSON array for each id.
+    /// Parks change sets that the server cannot judge, and their dependents; `reasons` has a JSON array for each id.
     func parkUnsent(_ reasons: [String: String]) throws -> [DeviceEvent] { try park(reasons, truths: [:]) }
 
     private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [DeviceEvent] {
@@ -152,9 +150,7 @@ struct ParkConflict {
         try Outbox.remove(id, in: db)
     }
 
-    /// Stores other records that the reasons name, so that the user sees the blocking records.
-    ///
-    /// An example is the record that already has a unique value.
+    /// Stores other records that the reasons name, for instance the one that already has a unique value.
     private func storeBlockingRecords(_ id: String, reasons: String, truth ord: Int?) throws {
         try db.cachedStatement(
             sql: """

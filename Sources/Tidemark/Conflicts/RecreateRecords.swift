@@ -66,9 +66,7 @@ struct RecreateRecords {
         return plan
     }
 
-    /// Gives the records of a plan their new ids.
-    ///
-    /// - Returns: The merged records, under their new keys.
+    /// Gives the records of a plan their new ids; returns the merged records under their new keys.
     func assign(_ plan: Plan, in id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
         let renumbering = RenumberRecords(db: db, schema: schema)
         if try renumbering.assign(plan.taken) { try renumbering.renameParked(from: id) }
@@ -109,7 +107,6 @@ extension SyncedTable {
     /// Whether a change sets all columns, so that it can create its record without a base.
     func hasAllColumns(of change: String?) throws -> Bool { try hasAllColumns(of: RecordChanges(json: change).values) }
 
-    /// Whether there are values of all columns.
     func hasAllColumns(of values: [String: DatabaseValue]) -> Bool {
         valueColumns.allSatisfy { values[$0.name] != nil }
     }

@@ -36,9 +36,7 @@ struct RenumberTaken {
             )) ?? false
     }
 
-    /// Renumbers the records of all parked change sets that wait for nothing else, in the caller's transaction.
-    ///
-    /// The caller does not enforce references.
+    /// Renumbers records of all parked change sets that wait for nothing else; the caller does not enforce references.
     func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> Outcome {
         var outcome = Outcome()
         let parked = try Conflict.all(db).filter { $0.kind == .refused }
@@ -84,11 +82,7 @@ struct RenumberTaken {
         return areDrawn ? taken : []
     }
 
-    /// Returns the new records of a change set that waits, whose drawn id a row has by now.
-    ///
-    /// To make such a record again under its id would overwrite that row.
-    ///
-    /// - Returns: The records; nil if a row has a key that a program chose, so that a person decides.
+    /// Returns new records whose drawn id a row has by now; nil if a program chose the key, so that a person decides.
     private func occupiedRecords(_ conflict: Conflict) throws -> [Conflict.Record]? {
         var occupied: [Conflict.Record] = []
         for record in conflict.records where record.operation == TidemarkCore.Operation.create.rawValue {
@@ -101,9 +95,7 @@ struct RenumberTaken {
         return occupied
     }
 
-    /// Makes a parked change set again, with new ids for some records.
-    ///
-    /// - Returns: Whether it fits the rows; otherwise a person decides.
+    /// Returns whether the change set fits the rows with new ids; otherwise a person decides.
     private func makeAgain(_ conflict: Conflict, renumbering taken: [Conflict.Record], _ outcome: inout Outcome) throws
         -> Bool
     {

@@ -11,13 +11,7 @@ package struct ResolveConflict {
     private let seen: Seen
     private let takenIDs: TakenIDs
 
-    /// Creates a resolver for the file behind a connection.
-    ///
-    /// - Parameters:
-    ///   - db: The connection.
-    ///   - schema: The tables that sync.
-    ///   - seen: What the person who decides has seen of the server's rows.
-    ///   - takenIDs: What becomes of new records whose number another record has.
+    /// `seen` is what the person who decides has seen of the server's rows.
     package init(db: Database, schema: SyncSchema, seen: Seen = .asParked, takenIDs: TakenIDs = .refuse) {
         self.db = db
         self.schema = schema
@@ -25,9 +19,8 @@ package struct ResolveConflict {
         self.takenIDs = takenIDs
     }
 
-    /// Resolves the conflict with an id or a number, inside the caller's transaction.
+    /// Resolves the conflict with an id or a number; returns the parked conflicts that depend on it, in their order.
     ///
-    /// - Returns: The parked conflicts that depend on it, in their order.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it depends on is
     ///   parked, if the change would overwrite values that its author has not seen, or if it no longer fits the rows.
     @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
@@ -104,7 +97,6 @@ package struct ResolveConflict {
         invalid("There is no conflict \(name) in this file.", fix: "`tidemark device conflicts FILE` lists them.")
     }
 
-    /// Deletes a conflict from the list.
     static func forget(_ id: String, in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         try db.execute(sql: "DELETE FROM tidemark_conflict WHERE id = ?", arguments: [id])
@@ -112,10 +104,7 @@ package struct ResolveConflict {
 
     // MARK: Retry
 
-    /// Makes the parked changes again, with the values of merged records.
-    ///
-    /// If the record of a deletion is missing, the deletion is omitted. If the record of an update is
-    /// missing, the update creates it again, under a new id if the server assigns ids.
+    /// Omits a deletion whose record is missing; an update of a missing record creates it, maybe under a new id.
     private func redo(_ id: String, merged: [MergedRecord]) throws {
         try EngineConnection.prepare(db, schema: schema)
         try requirePredecessors(of: id)
@@ -135,9 +124,7 @@ package struct ResolveConflict {
         try Self.rebaseDependents(of: id, on: outcome, in: db)
     }
 
-    /// Makes the written records the base of the parked change sets that build on a resolved one.
-    ///
-    /// Their author has seen them: a conflict is resolved before those that depend on it, also through others.
+    /// Makes the written records the base of the conflicts that build on one, because their author has seen them.
     static func rebaseDependents(of id: String, on outcome: [RecordDecision], in db: Database) throws {
         var dependents: Set<String> = []
         var waiting = [id]
@@ -159,7 +146,6 @@ package struct ResolveConflict {
         }
     }
 
-    /// Returns the ids of the parked change sets that build on one.
     private static func dependents(of id: String, in db: Database) throws -> Set<String> {
         try String.fetchSet(
             db,
@@ -230,7 +216,6 @@ package struct ResolveConflict {
         return decisions
     }
 
-    /// Decides about a parked record, which may be the only one of its change set.
     private func decide(_ row: Row, _ merged: MergedRecord?, isOnly: Bool) throws -> RecordDecision? {
         if let merged, merged.columns == nil { return nil }
         let key: String = try row.value("key")
