@@ -95,7 +95,6 @@ struct TakenAlong {
 }
 
 extension SyncedTable.Reference.Action {
-    /// Whether the deletion of a parent deletes or changes its children.
     fileprivate var takesAlong: Bool {
         switch self {
         case .cascade, .setNull, .setDefault: true

@@ -18,7 +18,6 @@ struct UnseenRows {
         let operation: TidemarkCore.Operation
         /// The columns that it sets, in canonical JSON.
         var values: [String: String] = [:]
-        /// Whether it also adds to columns.
         var adds = false
     }
 

@@ -18,10 +18,8 @@ struct CompareRebuilt {
     let newID: () -> UUID
     /// Whether no pending change is in the rows.
     var isRewound = false
-    /// The zone's rows to compare with.
     var source = Source.snapshot
 
-    /// Where the zone's rows are.
     enum Source {
         /// In the attached snapshot.
         case snapshot
@@ -37,16 +35,13 @@ struct CompareRebuilt {
         return columns
     }
 
-    /// Returns the rebuilt tables of a file.
     static func tables(_ file: DeviceFile) throws -> [SyncedTable] {
         guard let rebuilt = file.rebuilt else { return [] }
         let names = try JSONDecoder().decode([String].self, from: Data(rebuilt.utf8))
         return file.schema.tables.filter { names.contains($0.name) }
     }
 
-    /// Keeps the attached snapshot's rows of the rebuilt tables for ``Source/keptRows``, in temporary tables.
-    ///
-    /// - Returns: Whether it has: not if a table has lost its row numbers, by which answers name its rows.
+    /// Keeps the snapshot's rows for ``Source/keptRows``; not if a table lost its row numbers, which answers use.
     static func keepRows(of file: DeviceFile, in db: Database) throws -> Bool {
         let tables = try tables(file)
         guard !tables.contains(where: \.hasRowidKey) else { return false }
@@ -58,7 +53,6 @@ struct CompareRebuilt {
         return true
     }
 
-    /// Forgets the kept rows.
     static func forgetRows(of file: DeviceFile, in db: Database) throws {
         for table in file.schema.tables { try db.execute(sql: "DROP TABLE IF EXISTS temp.\(keptTable(table))") }
     }
@@ -160,10 +154,7 @@ struct CompareRebuilt {
 
     // MARK: The zone's rows
 
-    /// Copies the zone's rows of a table to `temp.tidemark_zone_row`.
-    ///
-    /// `key` is the zone's key in canonical JSON. `own` is the key of the matching row of this file, or
-    /// NULL if there is none.
+    /// Copies the zone's rows: `key` is the zone's key in canonical JSON, `own` that of the matching row here, or NULL.
     private func copyZoneRows(_ table: SyncedTable) throws {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let wire = table.key.map { names[$0] ?? $0 } + shared(table).map(\.wire)
@@ -250,9 +241,7 @@ struct CompareRebuilt {
             """
     }
 
-    /// Gives rows temporary ids, also in pending changes that refer to them.
-    ///
-    /// The server has no such records. So only rows and pending changes of this device refer to them.
+    /// Gives rows temporary ids, also in pending changes; the server has no such records, so only those refer to them.
     private func renumber(_ table: SyncedTable, where condition: String) throws {
         guard table.keyKind == .integer else { return }
         try AdoptTables(db: db, schema: schema, now: now, newID: newID).assignTemporaryIDs(
@@ -327,9 +316,7 @@ struct CompareRebuilt {
 
     // MARK: Moved rows
 
-    /// Gives the rows of rebuilt tables without a key their row numbers back.
-    ///
-    /// Pending changes are in the rows.
+    /// Gives rows without a key their row numbers back; pending changes are in the rows.
     func restoreRowids() throws {
         for table in tables where table.hasRowidKey {
             let columns = shared(table)
@@ -351,7 +338,6 @@ struct CompareRebuilt {
     /// The prefix of the copied columns, so that none is named `key` or `own`.
     private static let prefix = "zone_"
 
-    /// Returns the SQL of the zone's value of a column.
     func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
 
     /// Returns the condition that a row of the table and a zone's row are the same record.

@@ -15,12 +15,9 @@ struct FormerRows {
     let newID: () -> UUID
     private static let prefix = "tidemark_former_"
 
-    /// Returns the name of the table with the copied rows.
     static func name(_ table: SyncedTable) -> String { prefix + table.name }
 
-    /// Copies the rows of a table, with the zone's column names.
-    ///
-    /// `difference` is the schema difference before the zone dropped the table.
+    /// Copies a table's rows under the zone's names; `difference` is that before the zone dropped the table.
     func keep(_ table: SyncedTable, _ difference: SchemaDifference) throws {
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let sharedColumns = table.columns.map(\.name).filter { !unserved.contains($0) }
@@ -36,9 +33,7 @@ struct FormerRows {
                 """)
     }
 
-    /// Captures the differences from the former rows in a table that the server serves again.
-    ///
-    /// Returns false if there are no former rows, or if they had another key.
+    /// Captures the differences from the former rows; false if there are none, or if they had another key.
     func capture(_ table: SyncedTable) throws -> Bool {
         let columns = try String.fetchSet(
             db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [Self.name(table)])
@@ -50,7 +45,6 @@ struct FormerRows {
         return true
     }
 
-    /// Drops the copies of tables that the zone has again.
     func dropUnneeded() throws {
         let neededTables = Set(schema.history.droppedTables.map { Self.prefix + $0 })
         let tables = try String.fetchAll(

@@ -10,7 +10,6 @@ struct OwnReferences {
     let db: Database
     let schema: SyncSchema
 
-    /// Runs the `ON DELETE` actions of all references to missing parents.
     func settle() throws {
         let difference = schema.difference
         for table in difference.unservedTables {

@@ -38,9 +38,7 @@ struct RenamePendingColumns {
         }
     }
 
-    /// Rewrites images to the table's current columns.
-    ///
-    /// A newly shared column gets the zone's value. A column that only the file has gets the row's value.
+    /// A newly shared column gets the zone's value; a column that only the file has gets the row's value.
     private func rebuild(_ image: String, of holder: String, table: SyncedTable, step: SchemaStep) throws {
         let difference = step.new.difference
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))

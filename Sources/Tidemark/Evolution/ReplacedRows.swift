@@ -37,11 +37,7 @@ struct ReplacedRows {
         }
     }
 
-    /// Lists the rows of some tables that only the attached snapshot has.
-    ///
-    /// The migration may have deleted them, or other devices have made them since.
-    ///
-    /// - Returns: Whether the server has to be asked about any.
+    /// Lists rows that only the snapshot has, deleted here or made since; returns whether to ask the server.
     func keepMissing(of tables: [SyncedTable]) throws -> Bool {
         for table in tables where !table.hasRowidKey {
             let names = schema.difference.wireNames[table.name, default: [:]]
@@ -67,7 +63,6 @@ struct ReplacedRows {
         try db.cachedStatement(sql: "DELETE FROM tidemark_replaced WHERE since = ?").execute(arguments: [revision])
     }
 
-    /// Forgets all rows.
     func forgetAll() throws { try db.execute(sql: "DELETE FROM tidemark_replaced") }
 
     // MARK: The history
@@ -151,9 +146,7 @@ struct ReplacedRows {
 
     // MARK: Conflicts
 
-    /// Parks the values of replaced rows that are edits, or that may be.
-    ///
-    /// In the tables `restored`, known edits go back into their rows instead.
+    /// Parks values of replaced rows that may be edits; in the tables `restored`, known edits go into their rows.
     func park(restored: Set<String>, now: String, newID: @escaping () -> UUID) throws -> [DeviceEvent] {
         for (place, table) in schema.tables.enumerated() {
             let known = "(kept.base -> cell.fullkey)"
@@ -211,9 +204,7 @@ struct ReplacedRows {
 
 /// A question to the server about the history of one record.
 package struct HistoryQuestion: Hashable, Sendable {
-    /// The zone.
     package let zone: String
-    /// The table.
     package let table: String
     /// The key in canonical JSON.
     package let key: String

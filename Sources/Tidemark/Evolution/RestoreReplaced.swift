@@ -4,9 +4,7 @@ import TidemarkSQL
 
 /// The edits in ``ReplacedRows`` during the comparison.
 extension CompareRebuilt {
-    /// Marks the replaced rows with an edit of a value that others have written since, or that the migration deleted.
-    ///
-    /// An addition to a number is none of these.
+    /// Marks replaced rows with an edit of a value that others wrote since, or that are deleted; no additions.
     func markContended(_ table: SyncedTable) throws {
         let edits = shared(table).map { own, wire in "\(isEdit(own, wire)) AND NOT \(isSum(own, in: table))" }
         try db.execute(

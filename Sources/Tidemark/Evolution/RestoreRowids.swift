@@ -15,8 +15,6 @@ struct RestoreRowids {
     /// The value columns that file and zone share, with the zone's names.
     let columns: [(own: String, wire: String)]
 
-    /// Renumbers the rows.
-    ///
     /// The zone's rows are attached as `snapshot`, and pending changes are in the file's rows.
     func run() throws {
         guard !columns.isEmpty else { return }

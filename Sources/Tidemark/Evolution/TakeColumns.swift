@@ -67,7 +67,6 @@ struct TakeColumns {
             arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name])
     }
 
-    /// Writes the zone's values to the rows.
     private func writeZoneValues() throws {
         try StagingTables.clear(in: db)
         try DifferingValues.stage("update", table, kinds: "'theirs', 'both'", ord: StagedPurpose.columns.ord, in: db)
@@ -83,7 +82,6 @@ struct TakeColumns {
         }
     }
 
-    /// Captures this device's values as edits.
     private func capture() throws {
         let key = RowJSON.key(table, alias: "t.")
         let before = columns.map { column -> (String, String) in
@@ -111,7 +109,6 @@ struct TakeColumns {
 ///
 /// The kind tells which side prevails: `theirs`, `mine`, or `both` if the device parks its own value.
 enum DifferingValues {
-    /// Creates the table, or empties it.
     static func createTable(in db: Database) throws {
         try db.execute(
             sql: """
@@ -122,13 +119,11 @@ enum DifferingValues {
                 """)
     }
 
-    /// Whether the table has values of some kinds.
     static func contains(_ kinds: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))")
             ?? false
     }
 
-    /// Stages the zone's values of some kinds.
     static func stage(_ operation: String, _ table: SyncedTable, kinds: String, ord: Int, in db: Database) throws {
         try StagedImages.stage(
             """

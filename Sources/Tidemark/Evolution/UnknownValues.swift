@@ -13,7 +13,6 @@ struct UnknownValues {
     /// The column name that stands for the record itself.
     static let presenceColumn = ""
 
-    /// Stores the unknown values of the staged change set `ord`.
     func store(ord: Int) throws {
         guard schema.difference.hasUnknown else { return }
         // A creation replaces the whole record.

@@ -33,7 +33,6 @@ struct UnservedColumns {
         }
     }
 
-    /// Writes the saved values to the rows that still exist.
     func restore() throws {
         guard !tables.isEmpty, !planted(PlantedBug.losesOwnColumns) else { return }
         try StagedImages.stage(

@@ -12,10 +12,7 @@ struct ConfirmedRows {
     let db: Database
     let file: DeviceFile
 
-    /// The stored fingerprint of the confirmed rows; nil if there is no valid one.
-    ///
-    /// It is invalid if it covers other columns, if the file's tables differ from the zone's, or if the
-    /// device has not yet compared rebuilt tables.
+    /// The stored fingerprint; nil if it covers other columns, tables differ from the zone's, or rebuilt ones wait.
     var expectedFingerprint: Fingerprint? { file.rebuilt == nil ? servedFingerprint : nil }
 
     /// The fingerprint of the server's rows at the file's revision, which rebuilt tables may not have.
@@ -26,18 +23,14 @@ struct ConfirmedRows {
     /// Whether the confirmed rows can have the server's fingerprint.
     var isComparable: Bool { file.tables.isZones && file.rebuilt == nil }
 
-    /// Computes the fingerprint of the confirmed rows from all rows.
-    ///
-    /// The caller must drain first. Returns nil if a base has other columns than its table.
+    /// Computes it from all rows, after a drain; nil if a base has other columns than its table.
     func computeFingerprint() throws -> Fingerprint? {
         guard isComparable, try file.fingerprintShape == layoutHash || !hasWaitingRecords else { return nil }
         let rows = RowFingerprints(db, schema: file.schema)
         return try rows.all() - rows.outboxDifference()
     }
 
-    /// Runs `body` while the tables hold only confirmed rows, and then rolls back.
-    ///
-    /// The caller must be in a transaction without foreign keys.
+    /// Runs `body` while the tables hold only confirmed rows, then rolls back; in a transaction without foreign keys.
     func withConfirmedRows<Output>(_ body: () throws -> Output) throws -> Output? {
         var result: Output?
         try db.inSavepoint {
@@ -51,9 +44,7 @@ struct ConfirmedRows {
         return result
     }
 
-    /// Returns the fingerprint to send, and verifies it against the rows if a check is due.
-    ///
-    /// - Throws: `fingerprintMismatch` if the rows differ from the confirmed ones.
+    /// Returns the fingerprint to send; verifies it if a check is due, and throws `fingerprintMismatch`.
     func verifyFingerprint(_ limits: Limits, now: Date) throws -> Fingerprint? {
         guard isComparable else { return nil }
         if planted(PlantedBug.believesItsBooks) { return expectedFingerprint }
@@ -74,7 +65,6 @@ struct ConfirmedRows {
         return fingerprint
     }
 
-    /// Stores the fingerprint of the confirmed rows.
     func store(_ fingerprint: Fingerprint?) throws {
         try db.cachedStatement(
             sql: """
@@ -91,9 +81,7 @@ struct ConfirmedRows {
         ).execute(arguments: [Int64(now.timeIntervalSince1970)])
     }
 
-    /// Requires the next sync to check all rows, after a check found differences.
-    ///
-    /// The rows count as unconfirmed until the server has the same fingerprint.
+    /// Requires a check of all rows at the next sync; they count as unconfirmed until the server has the fingerprint.
     func requireCheck() throws { try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute() }
 
     // MARK: Private

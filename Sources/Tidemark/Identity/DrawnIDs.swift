@@ -19,11 +19,7 @@ struct DrawnIDs {
     let db: Database
     let schema: SyncSchema
 
-    /// Moves the sequences of all tables without captured changes where they have to stand.
-    ///
-    /// - Parameter newID: Makes the random start of temporary ids.
-    /// - Returns: The tables for which the device has not asked the server to lend ids.
-    /// - Throws: `DatabaseError`.
+    /// Moves the sequences of tables without captured changes; returns the tables for which no ids were asked for yet.
     @discardableResult func settle(newID: () -> UUID) throws -> [String] {
         try skipAdoptedIDs()
         // The drain compares captured ids with where the sequence stood.
@@ -38,9 +34,7 @@ struct DrawnIDs {
         for table in tables where table.isAutoincrement { _ = try settle(table, newID: newID) }
     }
 
-    /// Stores the ids of an answer, a JSON object of tables.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if a table's ids are none that a server lends.
+    /// Stores the ids of an answer, a JSON object of tables; throws if a table's ids are none that a server lends.
     func store(_ lent: String) throws {
         let rows = try Row.fetchAll(
             db.cachedStatement(sql: "SELECT key AS tbl, type, value AS ids FROM json_each(?)"), arguments: [lent])
@@ -86,9 +80,7 @@ struct DrawnIDs {
         }
     }
 
-    /// Takes the table's next ids, as plain `INSERT`s would, but only from the places of this device.
-    ///
-    /// Where no lent ids are left, the rest are temporary.
+    /// Takes the table's next ids, from the places of this device only; where no lent ids are left, temporary ones.
     func take(_ count: Int, of table: SyncedTable) throws -> [Run] {
         var runs: [Run] = []
         var missing: Int64 { Int64(count) - Int64(runs.reduce(0) { $0 + $1.count }) }
@@ -115,9 +107,7 @@ struct DrawnIDs {
         ]
     }
 
-    /// Takes temporary ids below all that records of the table have or had.
-    ///
-    /// - Returns: The first one; the others are below it.
+    /// Takes ids below all that records of the table have or had; returns the first, the others are below it.
     private func takeTemporary(_ count: Int64, of table: SyncedTable) throws -> Int64 {
         let next = try Int64.fetchOne(
             db,
@@ -217,9 +207,7 @@ struct DrawnIDs {
         return sequence ?? 0 < id
     }
 
-    /// Forgets the lent ids, which another file has as well or which belong to another history.
-    ///
-    /// Temporary ids then begin anew, too, because the other file has the same sequence.
+    /// Forgets the lent ids, which another file or history has as well, and begins temporary ids anew.
     static func startAnew(newID: () -> UUID, in db: Database) throws {
         try db.execute(
             sql: """
@@ -271,9 +259,7 @@ struct DrawnIDs {
             highest: max(0, row?.value("top") as Int64? ?? 0))
     }
 
-    /// Moves a table's sequence to where it has to stand.
-    ///
-    /// - Returns: Whether the device has asked for ids of the table.
+    /// Moves a table's sequence to where it has to stand; returns whether the device has asked for ids of the table.
     private func settle(_ table: SyncedTable, newID: () -> UUID) throws -> Bool {
         let state = try state(of: table)
         let ids = state.lent ?? []

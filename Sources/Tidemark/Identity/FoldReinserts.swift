@@ -18,9 +18,7 @@ struct FoldReinserts {
     let db: Database
     let schema: SyncSchema
 
-    /// Folds the captured inserts of some tables.
-    ///
-    /// - Returns: Whether there were any.
+    /// Folds the captured inserts of some tables; returns whether there were any.
     func run(_ tables: [SyncedTable]) throws -> Bool {
         var hasAny = false
         for table in tables where table.keyKind == .integer && !table.hasRowidKey {
@@ -93,9 +91,7 @@ struct FoldReinserts {
         }
     }
 
-    /// Writes the new rows' values to the records.
-    ///
-    /// The new rows go first, because a unique value cannot be in both.
+    /// Writes the new rows' values to the records; the new rows go first, as a unique value cannot be in both.
     private func moveValues(_ table: SyncedTable) throws {
         let key = SQLText.name(table.key[0])
         let name = SQLText.name(table.name)
