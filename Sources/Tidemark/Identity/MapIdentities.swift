@@ -12,7 +12,6 @@ struct MapIdentities {
     /// The bookkeeping tables with record keys; `tidemark_held` exists only while an answer is applied.
     static let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held"]
 
-    /// A record's temporary and permanent id.
     struct AssignedID {
         let table: String
         let temporary: Int64
@@ -23,8 +22,6 @@ struct MapIdentities {
     func map(_ ords: [Int]) throws -> [DeviceEvent] { try rewriteAll(assign(ords)) }
 
     /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as `ords`.
-    ///
-    /// - Returns: The ids.
     func assign(_ ords: [Int]) throws -> [AssignedID] {
         guard !ords.isEmpty else { return [] }
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
@@ -78,11 +75,8 @@ struct MapIdentities {
         }
     }
 
-    /// Writes the ids of `temp.tidemark_assigned` to pending changes and conflicts.
-    func rewriteAssigned() throws { try rewriteAssigned(in: Self.holders) }
-
     /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some tables.
-    func rewriteAssigned(in holders: [String]) throws {
+    func rewriteAssigned(in holders: [String] = MapIdentities.holders) throws {
         for holder in holders { try rewriteAssigned(in: holder, where: "true") }
     }
 
@@ -126,9 +120,7 @@ struct MapIdentities {
         }
     }
 
-    /// Writes the new ids to references that only this file has.
-    ///
-    /// Answers do not contain these columns, so the device updates the rows themselves.
+    /// Writes the new ids to references that only this file has, which answers do not contain.
     func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {

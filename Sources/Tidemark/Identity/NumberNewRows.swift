@@ -53,9 +53,7 @@ struct NumberNewRows {
         WHERE reduced.tbl = ? AND reduced.key = CAST(renumbered.old AS TEXT)
         """
 
-    /// Fills `temp.tidemark_renumbered`.
-    ///
-    /// - Returns: The number of new rows.
+    /// Fills `temp.tidemark_renumbered`, and returns the number of new rows.
     private func findNewRows(of table: SyncedTable, isPresent: Bool) throws -> Int {
         let key = SQLText.name(table.key[0])
         let rows = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"

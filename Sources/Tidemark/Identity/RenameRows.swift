@@ -10,9 +10,7 @@ struct RenameRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Writes the ids of `temp.tidemark_assigned` to references and keys.
-    ///
-    /// - Throws: `DatabaseError` if another row already has an id.
+    /// Writes the ids of `temp.tidemark_assigned`; throws `DatabaseError` if another row already has an id.
     func run() throws {
         let parents = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_assigned"))
         guard !parents.isEmpty else { return }

@@ -9,13 +9,7 @@ struct RenumberRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Takes a new id for each record.
-    ///
-    /// - Parameters:
-    ///   - records: Selects each record once, as `tbl` and `id`.
-    ///   - arguments: The arguments of that query.
-    /// - Returns: Whether there are any.
-    /// - Throws: `DatabaseError`, also when the table has no id left.
+    /// Takes new ids for a query's records, `tbl` and `id`; false if it has none, throws if the table has no id left.
     func assign(_ records: String, arguments: StatementArguments = []) throws -> Bool {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
         // Until the ids are known, `permanent` is the record's number.
@@ -44,7 +38,6 @@ struct RenumberRecords {
         return true
     }
 
-    /// Assigns ids to records that a list names.
     func assign(_ records: [(table: String, id: Int64)]) throws -> Bool {
         let list = records.map { "[\(JSONText.quote($0.table)),\($0.id)]" }.joined(separator: ",")
         return try assign("SELECT value ->> 0 AS tbl, value ->> 1 AS id FROM json_each(?)", arguments: ["[\(list)]"])
@@ -65,17 +58,13 @@ struct RenumberRecords {
         }
     }
 
-    /// Writes the ids to all parked changes.
-    ///
-    /// Only for former ids that stand for no other record.
+    /// Writes the ids to all parked changes, only for former ids that stand for no other record.
     func renameParked() throws {
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
         try forgetTheirs()
     }
 
-    /// Writes the ids to the parked changes of a conflict and of those that depend on it.
-    ///
-    /// In other conflicts a former id may stand for the record that has it now.
+    /// Writes the ids to a conflict and its dependents; in others a former id may stand for the record that has it now.
     func renameParked(from conflict: String) throws {
         let conflicts = try String.fetchAll(
             db.cachedStatement(
@@ -103,7 +92,6 @@ struct RenumberRecords {
                 """)
     }
 
-    /// The events that report the new ids.
     func events() throws -> [DeviceEvent] {
         let rows = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
         return try Dictionary(grouping: rows) { try $0.value("tbl") as String }.sorted { $0.key < $1.key }.map {

@@ -12,9 +12,7 @@ struct RespellKeys {
     let db: Database
     let schema: SyncSchema
 
-    /// Applies the spellings of accepted change sets, which are staged as `ords`.
-    ///
-    /// The caller maps ids first.
+    /// Applies the spellings of accepted change sets, which are staged as `ords`; the caller maps ids first.
     func run(_ ords: [Int]) throws {
         try db.cachedStatement(sql: "DELETE FROM temp.tidemark_respelled").execute()
         guard !ords.isEmpty else { return }
@@ -98,9 +96,7 @@ struct RespellKeys {
         }
     }
 
-    /// Applies the spellings to references that only this file has.
-    ///
-    /// Answers do not contain these columns, so the device updates the rows themselves.
+    /// Applies the spellings to references that only this file has, which answers do not contain.
     private func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {

@@ -17,9 +17,7 @@ struct DamagedFile {
         try db.execute(sql: "PRAGMA writable_schema = \(isTolerant ? "ON" : "OFF")")
     }
 
-    /// Runs work with the copy attached as `damaged`.
-    ///
-    /// The caller must not be in a transaction.
+    /// Runs work with the copy attached as `damaged`; the caller must not be in a transaction.
     func withAttachedCopy<Result>(_ work: () throws -> Result) throws -> Result {
         try Self.tolerate(in: db)
         let outcome = Swift.Result {
@@ -35,11 +33,7 @@ struct DamagedFile {
         return try outcome.get()
     }
 
-    /// Copies optional tables into temporary ones with the prefix `rescued_`.
-    ///
-    /// The caller must not be in a transaction: SQLite cannot commit one that met a damaged page.
-    ///
-    /// - Returns: The readable tables.
+    /// Copies tables to temporary `rescued_…` ones, in no transaction: SQLite cannot commit one that met damage.
     func copyOptional(_ tables: [String]) throws -> Set<String> {
         var readable: Set<String> = []
         for table in tables {
@@ -65,9 +59,7 @@ struct DamagedFile {
         }
     }
 
-    /// Repairs the statements of bookkeeping tables from the new file, if both have the same length.
-    ///
-    /// - Returns: Whether it repaired any.
+    /// Repairs bookkeeping tables' statements of the same length from the new file; returns whether it repaired any.
     private func mendTables() throws -> Bool {
         let source = """
             FROM main.sqlite_schema AS own_entry

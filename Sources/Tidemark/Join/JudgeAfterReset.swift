@@ -91,14 +91,12 @@ struct JudgeAfterReset {
         return wanted == current
     }
 
-    /// Removes a record's changes from the outbox.
     private func removeChanges(ofRecord key: String, in table: SyncedTable) throws {
         try db.execute(
             sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
             arguments: [table.name, key, firstWaiting])
     }
 
-    /// Removes change sets without records from the outbox.
     private func removeEmpty() throws {
         let empty = try String.fetchAll(
             db, sql: "SELECT id FROM tidemark_changeset WHERE seq NOT IN (SELECT seq FROM tidemark_outbox)")
@@ -172,6 +170,5 @@ struct JudgeAfterReset {
 }
 
 extension DeviceEvent {
-    /// The id of a new conflict; nil for other events.
     var conflictID: String? { if case .conflict(let id) = self { id } else { nil } }
 }

@@ -15,9 +15,7 @@ struct LateVerdicts {
     let limits: Limits
     let now: String
 
-    /// Settles the change sets that the snapshot contains.
-    ///
-    /// Refused and later ones get their verdict with the next answer.
+    /// Settles the change sets that the snapshot contains; others get their verdict with the next answer.
     func settle() throws -> [DeviceEvent] {
         try stage()
         try db.execute(

@@ -57,9 +57,7 @@ struct LeaveZone {
         try outbox.drain(boundaries: [], now: now, newID: newID)
     }
 
-    /// Whether rows may hold edits that no trigger captured.
-    ///
-    /// Only a comparison with the server's rows could find them.
+    /// Whether rows may hold edits that no trigger captured, which only a comparison with the server could find.
     private func mayHideEdits(_ file: DeviceFile) throws -> Bool {
         guard file.rebuilt == nil else { return true }
         let confirmed = ConfirmedRows(db: db, file: file)
@@ -128,12 +126,10 @@ extension Conflict.Reason {
     /// The rule of change sets whose author may not write.
     static let forbiddenRule = "forbidden"
 
-    /// The reason for change sets that waited when the user's access ended.
     static let forbidden = Self(
         table: "", key: nil, columns: [], rule: forbiddenRule,
         message: "Your access to the zone ended before this was sent.")
 
-    /// The reason for change sets whose verdict had not arrived when the user's access ended.
     static let sentBeforeLeaving = Self(
         table: "", key: nil, columns: [], rule: forbiddenRule,
         message: "Your access to the zone ended before the server's verdict arrived; the server may have applied this.")

@@ -17,7 +17,6 @@ import TidemarkSQL
 /// 6. The file takes a new identity. The server may know the old one from another copy of this
 ///    file, in which the same temporary ids stood for other records.
 struct MoveOutbox {
-    /// The verdicts that never arrived.
     let verdicts: LateVerdicts
     /// The records that pending changes refer to, as they were in the old history.
     let parents: OldParents
@@ -51,9 +50,7 @@ struct MoveOutbox {
         return [.historyChanged(epoch: header.epoch, offeredAgain: offer.count)] + events
     }
 
-    /// Whether the server has lost revisions that this device had applied.
-    ///
-    /// If so, ids of the old history may stand for other records now.
+    /// Whether the server has lost revisions that this device applied, so that old ids may stand for other records.
     private var hasLostRevisions: Bool {
         get throws {
             let file = try DeviceFile(db)

@@ -20,7 +20,6 @@ struct OfferAgain {
     let header: SnapshotFormat.Header
     let now: String
 
-    /// The result of an offer.
     struct Offer {
         var events: [DeviceEvent] = []
         var count = 0
@@ -34,9 +33,7 @@ struct OfferAgain {
         return try KeptChangeSets.ids(in: db).filter { !$0.isKnown(by: recall.knownIDs) }
     }
 
-    /// Puts forgotten change sets into the outbox and into the tables.
-    ///
-    /// ``restoreRows()`` removes them from the tables again.
+    /// Puts forgotten change sets into outbox and tables; ``restoreRows()`` removes them from the tables again.
     func offer(_ ids: [KeptChangeSets.IDs]) throws -> Offer {
         guard !ids.isEmpty else { return Offer() }
         try db.execute(
@@ -167,8 +164,7 @@ struct OfferAgain {
     }
 
     private enum Outcome {
-        case offered
-        case done
+        case offered, done
         case conflict(ConflictRule)
     }
 

@@ -7,7 +7,6 @@ import TidemarkSQL
 package struct PrepareDevice {
     let db: Database
 
-    /// Makes a preparation of the connection's file.
     package init(db: Database) { self.db = db }
 
     /// Prepares the file, inside the caller's transaction with `foreign_keys` off.
@@ -62,7 +61,6 @@ package struct PrepareDevice {
         }
     }
 
-    /// Gives a file without identity a new one.
     private static func giveIdentity(_ newID: () -> UUID, in db: Database) throws {
         guard try DeviceFile(db).device.isEmpty else { return }
         try db.execute(sql: "UPDATE tidemark_device SET device = ?", arguments: [newID().uuidString.lowercased()])

@@ -35,11 +35,7 @@ struct RescueOutbox {
         }
     }
 
-    /// Copies everything in one transaction of its own.
-    ///
-    /// - Returns: Descriptions of lost optional data; mostly empty.
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the unreadable part of the damaged file;
-    ///   then nothing was copied.
+    /// Copies all in one transaction and describes lost optional data; throws if a needed part is unreadable.
     func takeOver() throws -> [String] {
         var lost: [String] = []
         try Self.typing("the file") {

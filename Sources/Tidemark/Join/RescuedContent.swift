@@ -7,16 +7,13 @@ import TidemarkSQL
 struct RescuedContent {
     let db: Database
 
-    /// Makes the error for a part that cannot be rescued.
     static func damaged(_ part: String, because reason: String? = nil) -> TidemarkError {
         TidemarkError(
             .fileDamaged, "The file's unsent data is unreadable, too: \(part)\(reason.map { " (\($0))" } ?? "").",
             fix: "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried.")
     }
 
-    /// Checks that the outbox is complete and well-formed.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the first missing or malformed part.
+    /// Checks that the outbox is complete and well-formed; throws an error that names the first faulty part.
     func check(schema: SyncSchema) throws {
         let orphans = "NOT IN (SELECT seq FROM tidemark_changeset)"
         // An unsent change set may be empty.
@@ -71,9 +68,7 @@ struct RescuedContent {
         throw Self.damaged("\(part) (\(name))")
     }
 
-    /// Creates a base for each record with pending changes, from the old row in its first change.
-    ///
-    /// The caller then refreshes the bases from the new file's rows.
+    /// Creates bases of the old rows in first changes; the caller then refreshes them from the new file's rows.
     func createBases() throws {
         try db.execute(sql: "DELETE FROM tidemark_base")
         try db.execute(
@@ -87,9 +82,7 @@ struct RescuedContent {
                 """)
     }
 
-    /// Reads the status and the conflicts, builds a request and rolls it back.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file cannot be synced.
+    /// Reads the status and conflicts, builds a request and rolls it back; throws if the file cannot be synced.
     func proveUsable(limits: Limits, now: Date, newID: () -> UUID) throws {
         _ = try DeviceStatus(db)
         _ = try Conflict.all(db)
@@ -109,9 +102,7 @@ struct RescuedContent {
             return
         }
     }
-}
 
-extension RescuedContent {
     /// Checks that a request is valid JSON, which a single damaged character can break.
     private func checkForm(of body: [UInt8], _ limits: Limits) throws {
         do throws(TidemarkError) {
@@ -128,11 +119,7 @@ extension RescuedContent {
 struct RescuedIdentity {
     let db: Database
 
-    /// Copies the identity and leaves out damaged parts that are optional.
-    ///
-    /// - Parameter counters: The readable counter tables, copied to temporary tables.
-    /// - Returns: The damaged file's epoch; nil before its first snapshot.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the device's identity is unreadable.
+    /// Leaves out damaged optional parts; `counters` are the tables with temporary copies; returns the epoch.
     func take(counters: Set<String>) throws -> String? {
         let identity = try Row.fetchOne(
             db,
@@ -177,9 +164,7 @@ struct RescuedIdentity {
                 """)
     }
 
-    /// Copies the laps.
-    ///
-    /// Without them the server treats the file as an older copy, and the device takes a new identity.
+    /// Without the laps the server treats the file as an older copy, and the device takes a new identity.
     private func copyLaps() throws {
         try db.execute(
             sql: """

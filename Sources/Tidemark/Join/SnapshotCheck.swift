@@ -4,7 +4,6 @@ import TidemarkSQL
 
 /// Validates a snapshot, which is untrusted input: its file before reading, its rows before the commit.
 enum SnapshotCheck {
-    /// Makes the error for a snapshot that the device does not apply.
     static func unusable(_ reason: String, table: String? = nil) -> TidemarkError {
         TidemarkError(
             .invalidResponse, "The server's snapshot cannot be used: \(reason)",
@@ -57,9 +56,7 @@ enum SnapshotCheck {
         }
     }
 
-    /// Refuses rows with temporary ids or broken references.
-    ///
-    /// The caller calls this while the tables hold the snapshot's rows only.
+    /// Refuses rows with temporary ids or broken references, while the tables hold the snapshot's rows only.
     static func rows(of schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             try ids(of: table, in: "main", db)

@@ -10,9 +10,7 @@ struct Deltas {
     let db: Database
     let schema: SyncSchema
 
-    /// Replaces new integers in `temp.tidemark_reduced` by what they add to the old ones.
-    ///
-    /// Other values stay, as does an integer that is further away than 64 bits can say.
+    /// Replaces integers by what they add to the old ones; other values, and differences beyond 64 bits, stay.
     func deriveReduced() throws {
         if planted(PlantedBug.sendsSumsAsValues) { return }
         for table in schema.tables {

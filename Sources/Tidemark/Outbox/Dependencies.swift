@@ -65,7 +65,6 @@ struct Dependencies {
         }.min()
     }
 
-    /// Returns the tables in which change sets from `first` on have matching operations.
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
             db.cachedStatement(
@@ -73,8 +72,6 @@ struct Dependencies {
             arguments: [first])
     }
 
-    /// Stores dependencies on change sets that created the parents of a child's records.
-    ///
     /// A record's key never changes, so a reference in the key is as old as the record.
     private func storeParents(_ first: Int64, child: SyncedTable, reference: SyncedTable.Reference) throws {
         guard let parent = schema.byName[reference.parent] else { return }
@@ -144,7 +141,6 @@ struct Dependencies {
 private struct ReferenceName {
     private let child: SyncedTable
     private let reference: SyncedTable.Reference
-    /// Whether the name is the parent's key.
     let isParentKey: Bool
 
     init(_ child: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) {

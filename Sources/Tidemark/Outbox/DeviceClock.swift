@@ -5,7 +5,6 @@ import TidemarkCore
 ///
 /// It is stored in the file, so it survives restarts, and all processes of the file share it.
 enum DeviceClock {
-    /// Reads the clock from the file.
     static func read(_ db: Database) throws -> HybridClock {
         HybridClock(last: try Int64.fetchOne(db.cachedStatement(sql: "SELECT time FROM tidemark_device")) ?? 0)
     }

@@ -14,14 +14,12 @@ struct DivideLargeSet {
     let schema: SyncSchema
     let limits: Limits
 
-    /// The size of a pending change set.
     struct Size {
         let records: Int
         /// In characters of keys and values; in UTF-8 it has at least as many bytes.
         let characters: Int
     }
 
-    /// Returns the size of a pending change set; nil if there is none of this id.
     func size(of id: String) throws -> Size? {
         let row = try Row.fetchOne(
             db,
@@ -40,9 +38,7 @@ struct DivideLargeSet {
             ?? false
     }
 
-    /// Divides a pending change set that the server has not read, in the caller's transaction.
-    ///
-    /// - Returns: Whether it has parts; otherwise nothing has changed.
+    /// Divides a pending change set that the server has not read; false if it has no parts.
     func divide(_ id: String, newID: () -> UUID) throws -> Bool {
         guard try Self.isOutside(id, in: db), let size = try size(of: id),
             let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
@@ -93,7 +89,6 @@ struct DivideLargeSet {
     /// The parts into which a change set of unknown limits is divided at once, at least.
     private static let partsWanted = 8
 
-    /// Gives the later change sets higher numbers.
     private func makeRoom(after seq: Int64, for count: Int64) throws {
         for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_wire_rest"] {
             // By way of numbers far above, because a number is unique at each moment.
@@ -107,7 +102,6 @@ struct DivideLargeSet {
 }
 
 extension TidemarkError {
-    /// Returns the error about one change set that is too large, with its size and what helps.
     func describing(_ size: DivideLargeSet.Size) -> TidemarkError {
         guard code == .tooLarge, place.key == nil else { return self }
         let megabytes = max(1, size.characters / 1_000_000)

@@ -22,7 +22,6 @@ struct DivideRecords {
     /// Whether a new parent and its children may be in different parts, the parent's earlier.
     var putsParentsFirst = false
 
-    /// Deletes the records of the last division.
     func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
 
     /// Replaces the records by those of a query: table, key, operation, base, changed columns and group, in order.
@@ -237,9 +236,7 @@ struct DivideRecords {
         try Row.fetchAll(db, sql: sql).map { try ($0.value(0) as Int64, $0.value(1) as Int64) }
     }
 
-    /// Returns SQL for the old and new values of columns in a table's records, joined as one text.
-    ///
-    /// It skips records in which one of the values is NULL.
+    /// Returns SQL for columns' old and new values as one text each, without records in which one is NULL.
     private func names(_ table: SyncedTable, _ columns: [String]) -> String {
         let sides = ["before", "coalesce(attributes -> %, before -> %)"]
         let selections = sides.enumerated().map { index, side in
