@@ -20,13 +20,9 @@ struct DrainCapture {
     /// The tables in which changes of other programs are independent; nil: those that the file declares.
     var independent: IndependentTables?
 
-    /// Drains everything captured.
+    /// Drains everything captured; if it throws, the caller must roll back its transaction.
     ///
-    /// - Parameters:
-    ///   - boundaries: The known transactions.
-    ///   - now: The wall clock. The exact times of the writes are unknown, so a change set gets the time of its drain.
-    ///   - newID: Makes the random id of a change set.
-    /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
+    /// The exact times of the writes are unknown, so a change set gets the time of its drain.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
         guard var range = try ReduceCapture.collectPending(schema, in: db) else { return }
         let captured = try capturedTables()
@@ -77,7 +73,6 @@ struct DrainCapture {
     enum Renumbering {
         /// All tables: the file has them as `schema` describes them.
         case all
-        /// No table.
         case none
         /// A migration has altered the file since the edits.
         ///
@@ -103,7 +98,6 @@ struct DrainCapture {
         }
     }
 
-    /// Returns the tables with captured changes.
     private func capturedTables() throws -> [SyncedTable] {
         try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture")).compactMap {
             schema.byName[$0]
@@ -126,9 +120,7 @@ struct DrainCapture {
         try renumbering.renamePending()
     }
 
-    /// Divides those groups of a run that other programs wrote, by the declared independent tables.
-    ///
-    /// - Returns: The number of parts of each group that has more than one, by its last number.
+    /// Divides groups that other programs wrote; returns how many parts, if more than one, by a group's last number.
     private func divide(_ run: [TransactionGroups.Group], whole: ClosedRange<Int64>, independent: IndependentTables)
         throws -> [Int64: Int]
     {

@@ -22,13 +22,9 @@ struct FoldRewrites {
     /// The file's names of renamed columns, by table and name in `schema`.
     var columnNames: [String: [String: String]] = [:]
 
-    /// Gives the rows of rewritten tables their ids back.
+    /// Gives the rows of rewritten tables their ids back; if it throws, the caller must roll back.
     ///
-    /// - Parameters:
-    ///   - captured: The tables with captured changes.
-    ///   - range: All captured changes.
-    ///   - outside: The changes of other programs among them.
-    /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
+    /// `range` are all captured changes, `outside` those of other programs.
     func run(_ captured: [SyncedTable], in range: ClosedRange<Int64>, outside: [ClosedRange<Int64>]) throws {
         guard !outside.isEmpty else { return }
         let tables = try captured.filter(mayBeRewritten)
@@ -90,7 +86,6 @@ struct FoldRewrites {
                     """), arguments: [table.name]) ?? true
     }
 
-    /// Returns the file's name of a column.
     private func name(_ column: String, in table: SyncedTable) -> String { columnNames[table.name]?[column] ?? column }
 
     /// Finds the record that each row of a rewritten table was before.
@@ -149,7 +144,6 @@ struct FoldRewrites {
             """
     }
 
-    /// Renames the rows in the table and in its captured changes.
     private func rename(_ table: SyncedTable) throws {
         let key = SQLText.name(name(table.key[0], in: table))
         try DeviceFile.whileApplying(db) {

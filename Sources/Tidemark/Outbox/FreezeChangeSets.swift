@@ -8,13 +8,10 @@ import TidemarkSQL
 struct FreezeChangeSets {
     let db: Database
     let schema: SyncSchema
-    /// The file's history.
     let epoch: String
     let limits: Limits
 
-    /// The change sets of a request.
     struct Outgoing {
-        /// The ids of the change sets.
         var ids: [String] = []
         /// The frozen JSON of the change sets, separated by commas.
         var text: [UInt8] = []
@@ -22,7 +19,6 @@ struct FreezeChangeSets {
         var freshIDs: Set<String> = []
     }
 
-    /// A change set in the outbox.
     struct Waiting {
         let seq: Int64
         let id: String
@@ -99,7 +95,6 @@ struct FreezeChangeSets {
         outgoing.ids.append(set.id)
     }
 
-    /// Makes the error for a change set of another history, in which its bases mean nothing.
     private static func otherHistory(_ id: String) -> TidemarkError {
         TidemarkError(
             .epochMismatch, "The change set \(id) was made on rows of another history.",

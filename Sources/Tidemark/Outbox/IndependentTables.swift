@@ -24,12 +24,10 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     private init(names: Set<String>) { self.names = names }
 
-    /// Reads the declaration of a file.
     init(declaredIn db: Database) throws {
         names = try String.fetchSet(db.cachedStatement(sql: "SELECT tbl FROM tidemark_independent"))
     }
 
-    /// Stores the declaration in a file, in place of the last one.
     func declare(in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_independent")
         for name in names.sorted() {
@@ -37,7 +35,6 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
         }
     }
 
-    /// Whether no table is declared.
     var isNone: Bool { names.isEmpty }
 
     /// Returns whether a table is declared, ignoring case as SQLite does.

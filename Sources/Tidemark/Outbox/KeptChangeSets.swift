@@ -49,7 +49,6 @@ struct KeptChangeSets {
         try prune()
     }
 
-    /// Deletes the oldest kept change sets beyond the limits.
     private func prune() throws {
         try db.cachedStatement(
             sql: """
@@ -76,7 +75,6 @@ struct KeptChangeSets {
         let first: String
         var again: String { planted(PlantedBug.offersUnderNewIDs) ? idOfferedAgain(present) : idOfferedAgain(first) }
 
-        /// Whether a server knows the change set.
         func isKnown(by ids: Set<String>) -> Bool {
             if planted(PlantedBug.offersUnderNewIDs) { return ids.contains(present) || ids.contains(again) }
             return ids.contains(first) || ids.contains(again)

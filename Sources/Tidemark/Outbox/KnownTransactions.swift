@@ -12,10 +12,8 @@ package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
     /// All captured changes are one transaction of the engine.
     static let all = KnownTransactions(isAll: true)
 
-    /// Makes an empty list.
     package init() { self.init(isAll: false) }
 
-    /// Makes a list of transactions, in order.
     package init(arrayLiteral ranges: ClosedRange<Int64>...) {
         self.init(isAll: false)
         self.ranges = ranges

@@ -11,9 +11,7 @@ struct MoveForward {
     let db: Database
     let schema: SyncSchema
 
-    /// Moves the change sets after the number `last`.
-    ///
-    /// - Returns: The lowest number of a moved or new change set.
+    /// Moves the change sets after `last`, and returns the lowest number of a moved or new change set.
     func run(after last: Int64) throws -> Int64 {
         let ids = try String.fetchAll(
             db, sql: "SELECT id FROM tidemark_changeset WHERE seq > ? ORDER BY seq", arguments: [last])

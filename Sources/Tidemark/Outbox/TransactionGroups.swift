@@ -103,7 +103,6 @@ struct TransactionGroups {
             })
     }
 
-    /// A query for the records of the captured changes.
     private var touched: String {
         let union = "\nUNION ALL "
         let tables = schema.tables.map { table -> String in

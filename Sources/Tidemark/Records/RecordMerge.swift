@@ -48,9 +48,7 @@ public struct RecordMerge<Record: FetchableRecord & TableRecord>: RecordMerging 
 }
 
 extension SyncEngine {
-    /// Orders merges by their tables.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if two merge one table.
+    /// Orders merges by their tables; throws `invalidArgument` if two merge one table.
     static func byTable(_ merges: [any RecordMerging]) throws(TidemarkError) -> [String: any RecordMerging] {
         var byTable: [String: any RecordMerging] = [:]
         for merge in merges where byTable.updateValue(merge, forKey: merge.table) != nil {

@@ -13,7 +13,6 @@ struct RepairRows {
     let now: String
     /// Whether an id may stand for another record than before.
     let hasOtherHistory: Bool
-    /// Parks edits that no trigger captured.
     let uncaptured: UncapturedEdits
     /// The possible reasons why a row differs from the server's.
     let suspicion: UncapturedEdits.Suspicion
@@ -73,7 +72,6 @@ struct RepairRows {
         try db.execute(sql: "UPDATE temp.tidemark_staged SET operation = 'create' WHERE ord = 0")
     }
 
-    /// Refuses rows outside the requested ranges.
     private func refuseRowsOutside(_ ranges: [KeyRange]) throws {
         try RangeFingerprints(db, schema: file.schema).load(ranges)
         let row = try Row.fetchOne(
@@ -179,9 +177,7 @@ struct RepairRows {
 }
 
 extension DatabaseError {
-    /// Whether a row collides with another one that has the same key or unique value.
-    ///
-    /// It excludes rows that a trigger of the app refuses.
+    /// Whether a row collides with one of the same key or unique value; not one that a trigger of the app refuses.
     var isCollision: Bool {
         [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
             extendedResultCode)

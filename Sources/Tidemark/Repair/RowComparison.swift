@@ -14,7 +14,6 @@ import TidemarkSQL
 /// Rows can be compared at one revision only. If the zone commits meanwhile, ``isBehind`` is set: the
 /// device applies the new revisions and continues with the same ranges.
 package struct RowComparison: Sendable {
-    /// A request to send, and its ranges.
     package struct Question: Sendable {
         let zone: String
         /// The request, JSON.
@@ -64,9 +63,7 @@ package struct RowComparison: Sendable {
 
     // MARK: Requests
 
-    /// Builds the next request, about the confirmed rows.
-    ///
-    /// The caller must not be in a transaction.
+    /// Builds the next request, about the confirmed rows; the caller must not be in a transaction.
     mutating func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws
         -> Question
     {
@@ -124,8 +121,6 @@ package struct RowComparison: Sendable {
 
     // MARK: Answers
 
-    /// Applies an answer.
-    ///
     /// The caller must not be in a transaction.
     mutating func apply(
         _ body: [UInt8], to question: Question, in db: Database, environment: SyncEngine.Environment,
@@ -188,12 +183,9 @@ package struct RowComparison: Sendable {
         return outcome.events
     }
 
-    /// Refuses to delete most records only because the server lacks them.
+    /// Throws `massDeletion` if most records would go only because the server lacks them; the caller rolls back.
     ///
-    /// It permits the deletion if the file's stored fingerprint agrees with the server: then the
-    /// records were inserted without the triggers.
-    ///
-    /// - Throws: `massDeletion`; the caller must then roll back its transaction.
+    /// It permits that if the stored fingerprint is the server's: then they were inserted without the triggers.
     private func refuseMassDeletion(_ rows: RepairRows, unless confirmed: Fingerprint?) throws {
         guard replaces, !acceptsDeletion else { return }
         let expected = ConfirmedRows(db: rows.db, file: rows.file).expectedFingerprint

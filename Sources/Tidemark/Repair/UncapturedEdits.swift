@@ -29,7 +29,6 @@ struct UncapturedEdits {
         /// Edits that no trigger captured.
         case edits
 
-        /// Returns whether a differing record can be an edit here.
         func isEdit(_ difference: Verification.Record.Difference) -> Bool {
             switch self {
             case .none: false
@@ -316,12 +315,9 @@ struct UncapturedEdits {
         ])
     }
 
-    /// Moves the found records to the conflicts, at most ``recordsMax`` to one, parents first.
+    /// Moves the found records to conflicts, at most ``recordsMax`` to one, parents first; returns the last one.
     ///
-    /// It adds them to the conflict `current`, if that has room for them. So the edits that one
-    /// comparison finds stay together.
-    ///
-    /// - Returns: The conflict of the last record, and an event for each new conflict.
+    /// It first fills `current` if that has room for all, so that the edits of one comparison stay together.
     func park(extending current: String? = nil) throws -> (id: String?, events: [DeviceEvent]) {
         try runPlanted(PlantedBug.dropsUncapturedEdits, in: db)
         var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
@@ -343,9 +339,7 @@ struct UncapturedEdits {
         return (current, events)
     }
 
-    /// Lets a conflict wait for older ones with new rows to which its rows refer.
-    ///
-    /// A decision there can give the new row another number, or drop it.
+    /// Lets a conflict wait for older ones, whose decisions may give a new row another number, or drop it.
     private func wait(_ id: String) throws {
         for table in schema.tables {
             for reference in table.references where reference.columns.count == 1 {

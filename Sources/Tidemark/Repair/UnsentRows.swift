@@ -10,7 +10,6 @@ struct UnsentRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Returns the rows, by table and id.
     func find() throws -> [Verification.Record] {
         try tables.flatMap { table in
             try String.fetchAll(

@@ -31,9 +31,7 @@ package struct DeviceFile: Sendable {
     let served: String?
     /// The local and the zone's schema that the bookkeeping was last adapted to.
     let fitted: (local: String?, served: String?)
-    /// The renames that the app declares.
     let renames: String?
-    /// Which confirmed values the file lacks.
     let lack: Lack
     /// Whether the file lacks confirmed values and needs a snapshot.
     var isStale: Bool { lack != .nothing }
@@ -59,9 +57,7 @@ package struct DeviceFile: Sendable {
         case columns = 2
     }
 
-    /// Reads a device's file.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file has not joined a server, or its bookkeeping is unreadable.
+    /// Throws if the file has not joined a server, or its bookkeeping is unreadable.
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
             let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
@@ -120,9 +116,7 @@ package struct DeviceFile: Sendable {
         ).execute(arguments: [device.uuidString.lowercased(), server, zone, user])
     }
 
-    /// Makes the file a user's own, for ever.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/accountMismatch`` if it is another user's; nothing was changed.
+    /// Makes the file a user's own, for ever; throws `accountMismatch` if it is another user's, and changes nothing.
     static func bind(to user: String, in db: Database) throws {
         try db.execute(sql: "UPDATE tidemark_device SET user = ?1 WHERE coalesce(user, ?1) = ?1", arguments: [user])
         guard db.changesCount == 0 else { return }
@@ -142,9 +136,7 @@ package struct DeviceFile: Sendable {
         return result
     }
 
-    /// Stores the time of the server's last answer, at most once a minute.
-    ///
-    /// So a sync without news writes nothing, and the disk has nothing to flush.
+    /// Stores the time of the last answer, once a minute at most: a sync without news writes and flushes nothing.
     static func storeContact(_ now: Date, in db: Database) throws {
         try db.cachedStatement(
             sql: "UPDATE tidemark_device SET contact = ?1 WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1"

@@ -17,9 +17,7 @@ struct DeviceObjects {
         case afterRows
     }
 
-    /// The kind of file.
     enum Kind {
-        /// A device's.
         case device
         /// An ordinary SQLite file without bookkeeping.
         case copy
@@ -38,9 +36,7 @@ struct DeviceObjects {
         CREATE TABLE IF NOT EXISTS tidemark_function (name TEXT PRIMARY KEY) WITHOUT ROWID;
         """
 
-    /// Tries the objects out beside the tables of a file.
-    ///
-    /// `indexes` are the statements of the tables' indexes that the file gets later.
+    /// Tries the objects out beside the file's tables; `indexes` are statements of indexes that it gets later.
     init(_ objects: FileObjects, schema: SyncSchema, indexes: [String] = [], as kind: Kind = .device, in db: Database)
         throws
     {
