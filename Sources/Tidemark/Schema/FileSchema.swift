@@ -44,7 +44,6 @@ struct FileSchema: Sendable {
         problems += try ShadowTriggers.problems(in: db).map { TidemarkError($0) }
     }
 
-    /// Compares tables with a zone's.
     init(local: [SyncedTable], served: String, renames: [ColumnRename]) throws {
         let zone = try SchemaText.decode(served)
         let comparison = SchemaComparison(local: local, served: zone, renames: renames)
@@ -70,7 +69,6 @@ struct FileSchema: Sendable {
         throw problem
     }
 
-    /// Decodes a stored ``localText``.
     static func tables(_ text: String) throws -> [SyncedTable] {
         try JSONDecoder().decode([SyncedTable].self, from: Data(text.utf8))
     }
@@ -93,7 +91,6 @@ enum Renames {
 }
 
 extension TidemarkError {
-    /// Makes the error of a device's file that cannot sync because of a problem.
     fileprivate init(_ problem: SchemaProblem) {
         self.init(
             .unsyncableSchema, "\(problem.table) \(problem.reason).",

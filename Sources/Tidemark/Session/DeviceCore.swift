@@ -18,7 +18,6 @@ package struct DeviceCore: Sendable {
 
     /// A request of a round, with the state needed to apply its response.
     package struct Outgoing: Sendable {
-        /// The zone.
         package let zone: String
         /// The request as JSON; empty after the shell has sent it.
         package private(set) var body: [UInt8]
@@ -28,17 +27,14 @@ package struct DeviceCore: Sendable {
         package var pushedAnswer: [UInt8]?
         /// The file's revision when the request was built; a response for another revision is not applied.
         package let revision: Int64
-        /// The ids of the change sets in the request.
         package let changeSets: [String]
         /// The change sets that no earlier request had.
         var freshChangeSets: Set<String> = []
         /// Whether the server may answer these change sets with the new ids alone.
         let takesIds: Bool
-        /// The exchange that the request belongs to.
         let exchange: Exchange
         /// Whether the server has confirmed the sent fingerprint for the rows of this revision.
         let isConfirmed: Bool
-        /// Whether the shell sends a conditional GET.
         var sendsConditionalGet: Bool { conditionalGet != nil && pushedAnswer == nil }
         /// Whether the request is a conditional GET or already has its response.
         var isSettled: Bool { conditionalGet != nil || pushedAnswer != nil }
@@ -53,14 +49,11 @@ package struct DeviceCore: Sendable {
 
     /// The conditional GET that a settled device sends instead of a whole request.
     package struct ConditionalGet: Hashable, Sendable {
-        /// The device's id.
         package let device: String
-        /// The tag of the device's rows.
         package let tag: ZoneTag
         /// The JSON response that "not modified" stands for.
         package let nothingNew: [UInt8]
 
-        /// Makes a conditional GET.
         package init(device: String, tag: ZoneTag, nothingNew: [UInt8]) {
             self.device = device
             self.tag = tag
@@ -77,7 +70,6 @@ package struct DeviceCore: Sendable {
         /// A question about another history.
         case question
 
-        /// Returns whether the file is still in the exchange.
         func isOpen(_ laps: Laps) -> Bool {
             switch self {
             case .lap(let lap): laps.isOpen(lap)
@@ -164,8 +156,6 @@ package struct DeviceCore: Sendable {
         return DeltaBase(epoch: epoch, revision: file.revision, schema: schema)
     }
 
-    /// Builds the conditional GET for a device with nothing to send.
-    ///
     /// It omits the overruled-value cursor; a server that still has such notes asks for the whole request.
     private func conditionalGet(_ file: DeviceFile, epoch: String, fingerprint: Fingerprint?) -> ConditionalGet? {
         guard let schema = file.tables.servedHash, let fingerprint else { return nil }
@@ -200,12 +190,8 @@ package struct DeviceCore: Sendable {
             zone: file.zone, body: Array(body.utf8), conditionalGet: nil, revision: file.revision, changeSets: [],
             takesIds: false, exchange: .question, isConfirmed: false)
     }
-}
 
-extension DeviceCore {
-    /// Applies a response in a transaction of its own and calls `finally` last in it.
-    ///
-    /// The caller must not be in a transaction.
+    /// Applies a response in a transaction of its own, not in the caller's, and calls `finally` last in it.
     func apply(
         _ answer: [UInt8], to outgoing: Outgoing, in db: Database, boundaries: KnownTransactions,
         comparesFingerprint: Bool, consent: MassDeletion.Consent, now: Date, newID: @escaping () -> UUID,
@@ -237,10 +223,7 @@ extension DeviceCore {
         return applied
     }
 
-    /// Adopts the zone's schema in a transaction of its own.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the response is no schema, or when the file's
-    ///   tables and the zone's cannot sync; the outbox is kept.
+    /// Adopts the zone's schema in a transaction; throws if it is none or does not fit, and keeps the outbox.
     static func take(
         schema answer: [UInt8], in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws {
@@ -258,9 +241,7 @@ extension DeviceCore {
         }
     }
 
-    /// Gives the file a new identity, because the server knows the old one as another user's.
-    ///
-    /// The acknowledged change sets are that user's, so the device does not offer them again.
+    /// Gives the file a new identity, but does not offer the acknowledged change sets, which are another user's, again.
     func renewIdentity(in db: Database, newID: () -> UUID) throws {
         try db.inTransaction(.immediate) {
             try Laps.renew(newID: newID, in: db)
@@ -279,9 +260,7 @@ extension DeviceCore {
         }
     }
 
-    /// Parks the change set that caused an error.
-    ///
-    /// It removes the change set's effects from the tables and replays the other pending changes.
+    /// Parks the change set that caused an error: removes its effects from the tables, and replays the others.
     static func park(
         _ error: TidemarkError, in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws -> [DeviceEvent] {

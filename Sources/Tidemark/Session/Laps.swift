@@ -22,7 +22,6 @@ struct Laps: Hashable, Sendable {
     /// How many requests with different change sets may go unanswered.
     static let openMax = 16
 
-    /// The `lap` member of a request.
     struct Lap {
         let last: String?
         let open: [String]
@@ -35,7 +34,6 @@ struct Laps: Hashable, Sendable {
         }
     }
 
-    /// Reads the laps of a device's file.
     init(_ db: Database) throws {
         last = try String.fetchOne(db.cachedStatement(sql: "SELECT lap FROM tidemark_device"))
         open = try String.fetchAll(
@@ -51,9 +49,7 @@ struct Laps: Hashable, Sendable {
     /// Returns whether the answer to a request is still missing.
     func isOpen(_ lap: String) -> Bool { open.contains(lap) }
 
-    /// Begins a request.
-    ///
-    /// With `isRetry`, it contains nothing that the last unanswered request did not.
+    /// Begins a request; with `isRetry`, it contains nothing that the last unanswered request did not.
     mutating func begin(isRetry: Bool, newID: () -> UUID, in db: Database) throws -> Lap {
         if !isRetry || open.isEmpty {
             open.append(newID().uuidString.lowercased())

@@ -9,14 +9,11 @@ struct ListeningPace: Sendable {
     private var requestedPause = Duration.zero
     /// The longest pause that the device chooses by itself.
     static let pauseMax = Duration.seconds(60)
-    /// The number of events after which a connection counts as good.
-    ///
-    /// A proxy may deliver the first events and then cut every connection.
+    /// The number of events after which a connection counts as good: a proxy may cut each one after the first events.
     private static let goodEventsMin = 3
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
 
-    /// Records an event.
     mutating func recordEvent(_ event: PushEvent) {
         eventCount += 1
         if eventCount >= Self.goodEventsMin { failures = 0 }

@@ -23,9 +23,7 @@ extension SyncEngine {
         }
     }
 
-    /// Drains captured changes if another connection has committed since the last poll.
-    ///
-    /// - Returns: Whether anything was captured.
+    /// Drains captured changes if another connection has committed since the last poll; returns whether there were any.
     @discardableResult package func takeOutsideCommits() async throws -> Bool {
         let lastVersion = lastDataVersion
         let commits = commits
@@ -41,7 +39,6 @@ extension SyncEngine {
         return isTaken
     }
 
-    /// Drains captured changes in a transaction of its own.
     private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws -> Bool {
         guard try hasCaptured(db) else { return false }
         var isTaken = false

@@ -18,9 +18,7 @@ package struct Pace: Sendable {
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
 
-    /// The shortest time between a round and the next one for a hint.
-    ///
-    /// It bounds the rounds while a zone changes all the time.
+    /// The shortest time between a round and the next one for a hint: it bounds the rounds of a busy zone.
     static let hintGap = Duration.milliseconds(250)
 
     /// Makes a pace that pauses for `interval` after a success and for `first` after the first failure.
@@ -29,7 +27,6 @@ package struct Pace: Sendable {
         self.first = first
     }
 
-    /// Records a successful round.
     package mutating func recordSuccess() {
         failures = 0
         requestedPause = .zero

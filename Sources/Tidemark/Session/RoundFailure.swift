@@ -23,9 +23,7 @@ import TidemarkSQL
 /// | an answer that cannot be applied | the same request again; the second time, a snapshot |
 /// | any other | the sync ends with it |
 extension SyncRound {
-    /// Decides what an error means for the sync.
-    ///
-    /// - Throws: The error, when it ends the sync.
+    /// Decides what an error means for the sync, and throws it if that ends the sync.
     package mutating func handle(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
         -> [DeviceEvent]
     {
@@ -166,9 +164,7 @@ extension SyncRound {
         try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
-    /// Divides a change set that is too large, if other programs made it.
-    ///
-    /// - Returns: Whether it has parts; they are sent next.
+    /// Divides a change set that is too large, if other programs made it; returns whether it has parts to send.
     private func divideLarge(_ error: TidemarkError, in db: Database) throws -> Bool {
         guard error.code == .tooLarge, error.place.key == nil, let id = error.place.id else { return false }
         var isDivided = false
@@ -182,7 +178,6 @@ extension SyncRound {
         return isDivided
     }
 
-    /// Parks the change set that the error names.
     private func park(_ error: TidemarkError, in db: Database) throws -> [DeviceEvent] {
         var error = error
         let large = DivideLargeSet(db: db, schema: try DeviceFile(db).schema, limits: core.limits)

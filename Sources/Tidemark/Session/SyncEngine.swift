@@ -66,7 +66,6 @@ public actor SyncEngine {
 
     // MARK: State: touched on the actor only
 
-    /// The round in flight.
     private var inFlight: Task<Void, any Error>?
     /// Whether the round in flight asks the server, so that later callers can join it.
     private var isAsking = false
@@ -78,9 +77,7 @@ public actor SyncEngine {
     private(set) var roundsDone = 0
     /// The error of the last round; nil if it succeeded.
     var lastFailure: TidemarkError?
-    /// The background loop.
     var loop: Task<Void, Never>?
-    /// The connection on which the server announces new revisions.
     var listening: Task<Void, Never>?
     /// The reason why the engine sends nothing for a while.
     var obstacle = Obstacle()
@@ -173,8 +170,6 @@ public actor SyncEngine {
         try await sync(acceptingMassDeletion: acceptingMassDeletion, pushedChange: nil)
     }
 
-    /// Syncs once, optionally with a change that the server pushed.
-    ///
     /// With `pushedChange`, the engine does not ask the server for newer changes.
     package func sync(acceptingMassDeletion: Bool = false, pushedChange: PushedChange?) async throws {
         try refusePause()
@@ -274,12 +269,9 @@ public actor SyncEngine {
         }
     }
 
-    /// Whether a round runs now.
     var hasRound: Bool { !running.isEmpty }
 
-    /// Cancels the rounds that run now, and waits until none holds the file.
-    ///
-    /// A cancelled round gives the file's lock back before it ends.
+    /// Cancels the rounds that run now, and waits until each has given the file's lock back.
     func endRounds() async {
         for round in running { round.cancel() }
         // The callers of the rounds get the errors.

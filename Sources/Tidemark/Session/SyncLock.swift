@@ -14,15 +14,12 @@ struct SyncLock: Sendable {
     /// The length of a lease in seconds; the device renews it while a snapshot arrives.
     static let lease: TimeInterval = 60
 
-    /// Makes a lock with an owner of its own.
     init(_ environment: SyncEngine.Environment) {
         owner = environment.newID().uuidString.lowercased()
         self.environment = environment
     }
 
-    /// Takes or renews the lock, inside the caller's transaction.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` if another owner has it.
+    /// Takes or renews the lock, in the caller's transaction; throws `syncInProgress` if another owner has it.
     func take(_ db: Database) throws {
         try refuseOthers(db)
         try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)").execute(arguments: [
@@ -37,9 +34,7 @@ struct SyncLock: Sendable {
         ])
     }
 
-    /// Checks that no other owner has the lock, and writes nothing.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` if one has.
+    /// Throws `syncInProgress` if another owner has the lock, and writes nothing.
     func refuseOthers(_ db: Database) throws {
         let now = environment.now()
         if let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")),
@@ -57,7 +52,6 @@ struct SyncLock: Sendable {
         }
     }
 
-    /// Releases the lock if this owner has it.
     func release(_ db: Database) throws {
         try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(arguments: [owner])
     }
