@@ -15,9 +15,7 @@ struct TokenExchange: Sendable {
 
     private struct Question: Encodable { let device: String }
 
-    /// Exchanges a token.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that the server does not accept.
+    /// Throws ``TidemarkCore/ErrorCode/signInNeeded`` for a token that the server does not accept.
     func run(_ token: String, device: String) async throws -> TokenKeeper.NewToken {
         let exchange = HTTPExchange(
             address: address, tokens: ProvidedTokens { _ in token }, tls: tls, responseBytesMax: Self.answerBytesMax)

@@ -36,7 +36,6 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     /// The reason why the engine sends nothing now; nil if there is none, and without an engine.
     public internal(set) var obstacle: SyncObstacle?
 
-    /// Reads the status of a file.
     init(_ db: Database) throws {
         let file = try DeviceFile(db)
         server = file.server

@@ -33,10 +33,7 @@ final class LatestValues<Value: Sendable>: Sendable {
         self.read = read
     }
 
-    /// Returns the value now, or waits for a change and returns the value then.
-    ///
-    /// - Returns: The value; nil at the end of the stream.
-    /// - Throws: An error of the file.
+    /// Returns the value now, or waits for a change and returns the value then; nil at the end of the stream.
     func next() async throws -> Value? {
         if let count = place.withLock(\.count), try await !change(after: count) { return nil }
         guard !Task.isCancelled else { return nil }

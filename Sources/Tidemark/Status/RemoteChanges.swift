@@ -50,9 +50,7 @@ public struct RemoteChanges: Hashable, Sendable {
 }
 
 extension RemoteChanges {
-    /// Reads the changes from the staged change sets with these numbers.
-    ///
-    /// The last change of a record counts.
+    /// Reads the changes from the staged change sets with these numbers; the last change of a record counts.
     init(revision: Int64, stagedAs ords: [Int], in db: Database) throws {
         let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
         let staged = """
@@ -76,7 +74,6 @@ extension RemoteChanges {
 }
 
 extension RemoteChanges.Table {
-    /// Names the records of one table.
     fileprivate init(naming rows: [Row]) throws {
         let keys = try rows.map {
             (key: RecordKey(json: try $0.value("key")), isDeleted: try $0.value("is_deleted") as Bool)

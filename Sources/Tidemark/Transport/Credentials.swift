@@ -80,12 +80,8 @@ public struct Credentials: Sendable {
     private init(source: Source) { self.source = source }
 
     /// Whether each request has a token, so that the device refuses an unsafe address at once.
-    var isAlwaysSent: Bool {
-        guard case .provided = source else { return false }
-        return true
-    }
+    var isAlwaysSent: Bool { if case .provided = source { true } else { false } }
 
-    /// Returns the source of tokens for a server.
     func source(for address: ServerAddress, exchange: @escaping TokenKeeper.Exchange) -> any TokenSource {
         switch source {
         case .none: NoTokens()

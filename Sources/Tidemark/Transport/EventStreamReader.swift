@@ -26,7 +26,6 @@ struct EventStreamReader {
     private var hasFields = false
     private var followsReturn = false
 
-    /// Parses the next bytes and returns the items that they complete.
     mutating func parse(_ bytes: some Sequence<UInt8>) throws(TooLong) -> [Item] {
         var items: [Item] = []
         for byte in bytes {

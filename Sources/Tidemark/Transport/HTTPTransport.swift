@@ -52,7 +52,6 @@ public struct HTTPTransport: Transport {
         self.snapshotBytesMax = snapshotBytesMax
     }
 
-    /// Returns the transport with the name of the device in each request.
     func named(_ name: String?) -> HTTPTransport {
         var named = self
         named.exchange.deviceName = name

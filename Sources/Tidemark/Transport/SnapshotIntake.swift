@@ -39,7 +39,6 @@ final class SnapshotIntake {
         if head.status == .partialContent { try resume(head) } else { try await restart(head) }
     }
 
-    /// Decompresses and writes the next bytes.
     func write(_ piece: ByteBuffer) async throws {
         received += Int64(piece.readableBytes)
         guard received <= total ?? .max else { throw address.foreign("more than it announced") }

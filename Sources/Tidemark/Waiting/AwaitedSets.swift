@@ -15,12 +15,9 @@ struct AwaitedSets: Sendable {
     /// The ids whose refusal ends the wait.
     private var decisive: Set<String> = []
 
-    /// Awaits nothing.
     init() {}
 
-    /// Finds the change sets of a record, or of all records.
-    ///
-    /// The caller has drained the captured changes, because these have no change set yet.
+    /// Finds the change sets of a record, or of all; the caller has drained the captured changes, which have none yet.
     init(of record: RecordName?, in db: Database) throws {
         self.record = record
         let all = try String.fetchAll(db, sql: "SELECT id FROM tidemark_changeset ORDER BY seq")
@@ -36,9 +33,7 @@ struct AwaitedSets: Sendable {
         if own.isEmpty { decisive = Set(try Self.conflicts(of: record, in: db)) }
     }
 
-    /// Reads what has become of the change sets.
-    ///
-    /// - Returns: At the end, a revision of the zone that has them all.
+    /// Reads what has become of the change sets; at the end, a revision of the zone that has them all.
     mutating func look(in db: Database) throws -> Look<Int64> {
         try awaitMerged(in: db)
         let parked = try String.fetchAll(

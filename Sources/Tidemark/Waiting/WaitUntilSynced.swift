@@ -42,9 +42,7 @@ extension SyncEngine {
         _ record: Record, within limit: Duration? = nil
     ) async throws -> Receipt { try await waitForServer(within: limit) { try RecordName(of: record, in: $0) } }
 
-    /// Reads a record's name as people write it, such as `player/7`; see ``RecordName``.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` or ``TidemarkCore/ErrorCode/invalidKey``.
+    /// Reads a record's name as people write it, such as `player/7`; throws `unknownTable` or `invalidKey`.
     package func recordName(_ path: String) async throws -> RecordName {
         try await database.typingStorage {
             try await database.read { try RecordName(path: path, in: DeviceFile($0).schema) }
