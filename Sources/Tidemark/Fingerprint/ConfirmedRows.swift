@@ -11,7 +11,6 @@ import TidemarkSQL
 struct ConfirmedRows {
     let db: Database
     let file: DeviceFile
-
     /// The stored fingerprint; nil if it covers other columns, tables differ from the zone's, or rebuilt ones wait.
     var expectedFingerprint: Fingerprint? { file.rebuilt == nil ? servedFingerprint : nil }
 

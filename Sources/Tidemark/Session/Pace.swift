@@ -17,7 +17,6 @@ package struct Pace: Sendable {
     static let accessPause = Duration.seconds(300)
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
-
     /// The shortest time between a round and the next one for a hint: it bounds the rounds of a busy zone.
     static let hintGap = Duration.milliseconds(250)
 

@@ -10,7 +10,6 @@ internal import TidemarkGzip
 struct HTTPExchange: Sendable {
     /// The largest error answer that the device reads, in bytes.
     private static let errorBytesMax = 1 << 20
-
     /// The process's connections for requests, for its whole life: one for each file that syncs at the same time.
     private static let client = makeClient(connectionsMax: 64)
     /// The process's connections for events, separate so that listeners do not block requests.
