@@ -85,8 +85,8 @@ struct AnswerCheck {
 
     /// Reads the members of the change sets; a wrongly typed value leaves its column NULL and sets `wrong`.
     private func readMembers() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_answered
                 SELECT ord, max(value) FILTER (WHERE name = 'id' AND type = 'text'),
                     max(value) FILTER (WHERE name = 'revision' AND typeof(value) = 'integer'),
@@ -97,8 +97,7 @@ struct AnswerCheck {
                         WHEN 'conflict' THEN type NOT IN ('true', 'false')
                         WHEN 'reasons' THEN type <> 'array' END), 0)
                 FROM temp.tidemark_staged_member WHERE tbl IS NULL GROUP BY ord
-                """
-        ).execute()
+                """)
     }
 
     private func checkMembers() throws {

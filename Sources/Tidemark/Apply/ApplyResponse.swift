@@ -55,9 +55,7 @@ struct ApplyResponse {
             applied.events = try rewrite(answered, envelope: envelope, check: check, newID: newID)
         }
         if envelope.maxRevision != requested {
-            try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
-                envelope.maxRevision
-            ])
+            try db.execute(cached: "UPDATE tidemark_state SET revision = ?", arguments: [envelope.maxRevision])
         }
         let drawn = DrawnIDs(db: db, schema: file.schema)
         try drawn.store(envelope.lent)

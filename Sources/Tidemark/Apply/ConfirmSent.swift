@@ -47,8 +47,8 @@ struct ConfirmSent {
 
     /// Lists the records of the sent change sets; `waits` marks pending edits, `became` is the row before the first.
     private func fillConfirmedTable() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_confirmed (tbl, key, was, waits, became)
                 WITH sent (seq) AS MATERIALIZED (\(Self.answeredSeqs)),
                     record (tbl, key, next) AS (
@@ -66,28 +66,25 @@ struct ConfirmSent {
                 LEFT JOIN tidemark_base AS base ON base.tbl = record.tbl AND base.key = record.key
                 LEFT JOIN tidemark_outbox AS pending
                     ON pending.seq = record.next AND pending.tbl = record.tbl AND pending.key = record.key
-                """
-        ).execute()
+                """)
     }
 
     private func updateBases() throws {
         let records = "SELECT tbl, key FROM temp.tidemark_confirmed"
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_base SET image = (
                     SELECT confirmed.became FROM temp.tidemark_confirmed AS confirmed
                     WHERE confirmed.tbl = tidemark_base.tbl AND confirmed.key = tidemark_base.key)
                 WHERE (tbl, key) IN (\(records) WHERE waits)
-                """
-        ).execute()
-        try db.cachedStatement(sql: "DELETE FROM tidemark_base WHERE (tbl, key) IN (\(records) WHERE NOT waits)")
-            .execute()
+                """)
+        try db.execute(cached: "DELETE FROM tidemark_base WHERE (tbl, key) IN (\(records) WHERE NOT waits)")
     }
 
     private func removeFromOutbox() throws {
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
         for table in ["outbox", "after", "wire_rest", "changeset"] {
-            try db.cachedStatement(sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.answeredSeqs))").execute()
+            try db.execute(cached: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.answeredSeqs))")
         }
         try runPlanted(PlantedBug.acknowledgesNewerEdits, in: db)
     }

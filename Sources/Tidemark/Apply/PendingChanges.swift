@@ -47,19 +47,17 @@ struct PendingChanges {
     func refreshBase() throws {
         guard try !isEmpty else { return }
         try Outbox.deleteUnusedBases(in: db)
-        try db.cachedStatement(
-            sql: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
-        ).execute()
+        try db.execute(
+            cached: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox")
         for table in schema.tables {
             let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "app_row.")
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE tidemark_base SET image = (
                         SELECT \(object) FROM main.\(SQLText.name(table.name)) AS app_row
                         WHERE \(KeySQL.match(table, key: "tidemark_base.key", alias: "app_row.")))
                     WHERE tbl = ?
-                    """
-            ).execute(arguments: [table.name])
+                    """, arguments: [table.name])
         }
     }
 
@@ -99,14 +97,13 @@ struct PendingChanges {
         let parts = sets.indices.map { StagedPurpose.replayPart.number($0) }
         for (part, seq) in zip(parts, sets) {
             for table in ["cell", "delta"] {
-                try db.cachedStatement(
-                    sql: """
+                try db.execute(
+                    cached: """
                         DELETE FROM temp.tidemark_staged_\(table)
                         WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
-                        """
-                ).execute(arguments: [part])
+                        """, arguments: [part])
             }
-            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(arguments: [part])
+            try db.execute(cached: "DELETE FROM temp.tidemark_staged WHERE ord = ?", arguments: [part])
             try StagedImages.stage(
                 "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq],
                 hasDeltas: true, ord: part, in: db)

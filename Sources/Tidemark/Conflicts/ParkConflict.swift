@@ -66,8 +66,8 @@ struct ParkConflict {
     /// This is the record before its first pending change. `tidemark_base` may be newer, because rows arrive while
     /// edits are pending. The row after an earlier refused change set exists only on this device, so it is no base.
     private func storeAuthorsBase(_ ids: [String]) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_outbox SET before = (
                     SELECT first_entry.before FROM tidemark_outbox AS first_entry
                     WHERE first_entry.tbl = tidemark_outbox.tbl AND first_entry.key = tidemark_outbox.key
@@ -78,8 +78,7 @@ struct ParkConflict {
                     FROM json_each(?) AS parked_id
                     JOIN tidemark_changeset AS changeset ON changeset.id = parked_id.value
                     JOIN tidemark_outbox AS entry ON entry.seq = changeset.seq)
-                """
-        ).execute(arguments: ["[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
+                """, arguments: ["[" + ids.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
     }
 
     /// Parks records that an accepted change set created but its answer, staged as `ord`, lacks.
@@ -121,8 +120,8 @@ struct ParkConflict {
     }
 
     private func move(_ id: String, reasons: String, truth ord: Int?) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons, after, merges)
                 SELECT changeset.id, ?2, ?3, (
                         SELECT json_group_array(dependency.id) FROM tidemark_after AS dependency
@@ -130,10 +129,9 @@ struct ParkConflict {
                     changeset.merges
                 FROM tidemark_changeset AS changeset
                 WHERE changeset.id = ?1
-                """
-        ).execute(arguments: [id, now, reasons])
-        try db.cachedStatement(
-            sql: """
+                """, arguments: [id, now, reasons])
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, entry.tbl, entry.key, entry.operation, entry.before, entry.attributes,
                     CASE WHEN ?2 IS NULL THEN base.image ELSE (
@@ -143,8 +141,7 @@ struct ParkConflict {
                 JOIN tidemark_changeset AS changeset USING (seq)
                 LEFT JOIN tidemark_base AS base ON base.tbl = entry.tbl AND base.key = entry.key
                 WHERE changeset.id = ?1
-                """
-        ).execute(arguments: [id, ord])
+                """, arguments: [id, ord])
         try storeBlockingRecords(id, reasons: reasons, truth: ord)
         try runPlanted(PlantedBug.losesConflictRecords, in: db)
         try Outbox.remove(id, in: db)
@@ -152,15 +149,14 @@ struct ParkConflict {
 
     /// Stores other records that the reasons name, for instance the one that already has a unique value.
     private func storeBlockingRecords(_ id: String, reasons: String, truth ord: Int?) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO tidemark_conflict_record (id, tbl, key, operation, theirs)
                 SELECT ?1, staged.tbl, staged.key, 'unchanged', json_remove(staged.attributes, '$.revision')
                 FROM json_each(?2) AS reason
                 JOIN temp.tidemark_staged AS staged
                     ON staged.tbl = reason.value ->> '$.table' AND staged.key = reason.value -> '$.key'
                 WHERE staged.ord = ?3 AND staged.operation = 'update'
-                """
-        ).execute(arguments: [id, reasons, ord])
+                """, arguments: [id, reasons, ord])
     }
 }

@@ -136,13 +136,12 @@ package struct ResolveConflict {
         guard !dependents.isEmpty else { return }
         let list = "[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"
         for decision in outcome {
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE tidemark_conflict_record AS parked
                     SET base = (\(Images.current(decision.table, key: "?2")))
                     WHERE tbl = ?1 AND key = ?2 AND id IN (SELECT value FROM json_each(?3))
-                    """
-            ).execute(arguments: [decision.table.name, decision.key, list])
+                    """, arguments: [decision.table.name, decision.key, list])
         }
     }
 

@@ -21,8 +21,8 @@ struct ReplacedRows {
     func keep(stagedAs ord: Int, of tables: [SyncedTable]) throws {
         for table in tables {
             let isHere = "app_row.\(SQLText.name(table.key[0])) IS NOT NULL"
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO tidemark_replaced (tbl, key, since, mine, base, asked)
                     SELECT staged.tbl, staged.key, state.revision, iif(\(isHere), \(image(table)), NULL),
                         iif(\(isHere), NULL, '{}'), NOT \(isHere)
@@ -32,8 +32,7 @@ struct ReplacedRows {
                         ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
                     WHERE staged.ord = ? AND staged.tbl = ? AND (\(isHere) OR staged.operation = 'update')
                     ON CONFLICT (tbl, key) DO UPDATE SET asked = 0, base = NULL WHERE mine IS NOT NULL
-                    """
-            ).execute(arguments: [ord, table.name])
+                    """, arguments: [ord, table.name])
         }
     }
 
@@ -60,7 +59,7 @@ struct ReplacedRows {
 
     /// Forgets the rows that were kept at a revision, because they were as the server had confirmed them.
     func forget(keptAt revision: Int64) throws {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_replaced WHERE since = ?").execute(arguments: [revision])
+        try db.execute(cached: "DELETE FROM tidemark_replaced WHERE since = ?", arguments: [revision])
     }
 
     func forgetAll() throws { try db.execute(sql: "DELETE FROM tidemark_replaced") }
@@ -140,8 +139,9 @@ struct ReplacedRows {
     }
 
     private func store(_ base: String?, for question: HistoryQuestion) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_replaced SET asked = 1, base = ? WHERE tbl = ? AND key = ?")
-            .execute(arguments: [base, question.table, question.key])
+        try db.execute(
+            cached: "UPDATE tidemark_replaced SET asked = 1, base = ? WHERE tbl = ? AND key = ?",
+            arguments: [base, question.table, question.key])
     }
 
     // MARK: Conflicts

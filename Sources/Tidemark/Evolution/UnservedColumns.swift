@@ -18,7 +18,7 @@ struct UnservedColumns {
 
     /// Saves the columns of all records, or of those with pending changes.
     func save(all: Bool) throws {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_held").execute()
+        try db.execute(cached: "DELETE FROM temp.tidemark_held")
         for (table, columns) in tables {
             let match = KeySQL.match(table, key: "base.key", alias: "app_row.")
             let filter = all ? "" : "JOIN tidemark_base AS base ON base.tbl = ?1 AND \(match)"

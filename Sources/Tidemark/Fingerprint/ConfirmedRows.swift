@@ -65,23 +65,22 @@ struct ConfirmedRows {
     }
 
     func store(_ fingerprint: Fingerprint?) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_device SET fingerprint = ?1, fingerprint_shape = ?2
                 WHERE fingerprint IS NOT ?1 OR fingerprint_shape IS NOT ?2
-                """
-        ).execute(arguments: [fingerprint?.hex, layoutHash])
+                """, arguments: [fingerprint?.hex, layoutHash])
     }
 
     /// Stores the time of a check of all rows, to the minute.
     func recordCheck(_ now: Date) throws {
-        try db.cachedStatement(
-            sql: "UPDATE tidemark_device SET checked = ?1 WHERE checked IS NULL OR abs(?1 - checked) >= 60"
-        ).execute(arguments: [Int64(now.timeIntervalSince1970)])
+        try db.execute(
+            cached: "UPDATE tidemark_device SET checked = ?1 WHERE checked IS NULL OR abs(?1 - checked) >= 60",
+            arguments: [Int64(now.timeIntervalSince1970)])
     }
 
     /// Requires a check of all rows at the next sync; they count as unconfirmed until the server has the fingerprint.
-    func requireCheck() throws { try db.cachedStatement(sql: "UPDATE tidemark_device SET checked = NULL").execute() }
+    func requireCheck() throws { try db.execute(cached: "UPDATE tidemark_device SET checked = NULL") }
 
     // MARK: Private
 

@@ -45,12 +45,11 @@ struct DrawnIDs {
                 throw AnswerCheck.inapplicable("It lends ids in an unknown form.", place: .init(table: table))
             }
             let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO tidemark_lent (tbl, ids) VALUES (?, ?)
                     ON CONFLICT (tbl) DO UPDATE SET ids = excluded.ids
-                    """
-            ).execute(arguments: [table, "[\(list)]"])
+                    """, arguments: [table, "[\(list)]"])
         }
     }
 
@@ -282,16 +281,13 @@ struct DrawnIDs {
 
     private func move(_ table: SyncedTable, to sequence: Int64, used: Int64, from state: State) throws {
         if used != state.used {
-            try db.cachedStatement(sql: "UPDATE tidemark_lent SET used = ? WHERE tbl = ?").execute(arguments: [
-                used, table.name,
-            ])
+            try db.execute(cached: "UPDATE tidemark_lent SET used = ? WHERE tbl = ?", arguments: [used, table.name])
         }
         guard sequence != state.sequence else { return }
-        try db.cachedStatement(
-            sql: state.sequence == nil
+        try db.execute(
+            cached: state.sequence == nil
                 ? "INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)"
-                : "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
-        ).execute(arguments: [sequence, table.name])
+                : "UPDATE sqlite_sequence SET seq = ? WHERE name = ?", arguments: [sequence, table.name])
     }
 
     /// A random start of temporary ids above an id: room for 2^20 records, and 2^32 starts.

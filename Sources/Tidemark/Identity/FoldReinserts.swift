@@ -24,9 +24,7 @@ struct FoldReinserts {
         for table in tables where table.keyKind == .integer && !table.hasRowidKey {
             try noteDrawnIDs(table)
             let isFound = try find(table)
-            try db.cachedStatement(sql: "DELETE FROM tidemark_named WHERE tbl = ? AND drawn = 0").execute(arguments: [
-                table.name
-            ])
+            try db.execute(cached: "DELETE FROM tidemark_named WHERE tbl = ? AND drawn = 0", arguments: [table.name])
             guard isFound else { continue }
             hasAny = true
             try ConnectionFlag.withNewStatements(db) {
@@ -43,15 +41,14 @@ struct FoldReinserts {
     /// Notes the former temporary ids that SQLite has drawn for new rows.
     private func noteDrawnIDs(_ table: SyncedTable) throws {
         let newID = "captured.\(SQLText.name("new_" + table.key[0]))"
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO tidemark_named (tbl, id, drawn)
                 SELECT mapping.tbl, mapping.temporary, 1
                 FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
                 CROSS JOIN tidemark_idmap AS mapping ON mapping.tbl = ? AND mapping.temporary = \(newID)
                 WHERE captured.kind = 'insert' AND \(newID) >= \(TemporaryID.reservedMin)
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
     }
 
     /// Lists the new rows in `temp.tidemark_assigned`, each with the record.
@@ -59,9 +56,9 @@ struct FoldReinserts {
         let key = SQLText.name(table.key[0])
         let name = SQLText.name(table.name)
         let newID = "captured.\(SQLText.name("new_" + table.key[0]))"
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_assigned
                 SELECT DISTINCT mapping.tbl, mapping.temporary, mapping.permanent
                 FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
@@ -71,8 +68,7 @@ struct FoldReinserts {
                 CROSS JOIN tidemark_named AS named
                     ON named.tbl = mapping.tbl AND named.id = mapping.temporary AND named.drawn = 0
                 WHERE captured.kind = 'insert' AND \(newID) >= \(TemporaryID.reservedMin)
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
         return db.changesCount > 0
     }
 

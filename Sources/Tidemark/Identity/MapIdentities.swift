@@ -24,9 +24,9 @@ struct MapIdentities {
     /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as `ords`.
     func assign(_ ords: [Int]) throws -> [AssignedID] {
         guard !ords.isEmpty else { return [] }
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO temp.tidemark_assigned
                 SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent
                 FROM (
@@ -37,8 +37,7 @@ struct MapIdentities {
                     WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.old_key IS NOT NULL
                         AND synced_table.kind = 'integer'
                     ORDER BY staged.rec)
-                """
-        ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
+                """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         return try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"))
             .map {
                 try AssignedID(
@@ -49,24 +48,22 @@ struct MapIdentities {
     /// Stores the assigned ids in the map, and writes them to pending changes and conflicts.
     func rewriteAll(_ assigned: [AssignedID]) throws -> [DeviceEvent] {
         guard !assigned.isEmpty else { return [] }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO main.tidemark_idmap
                 SELECT tbl, temporary, permanent FROM temp.tidemark_assigned
-                """
-        ).execute()
+                """)
         try runPlanted(PlantedBug.dropsIdMap, in: db)
         if planted(PlantedBug.keepsTemporaryIdsInOutbox) { return [] }
         // The device may have offered a lost record again under a new temporary id. Then older temporary
         // ids of the record must lead to the permanent one, too.
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_idmap SET permanent = assigned.permanent
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = tidemark_idmap.tbl AND assigned.temporary = tidemark_idmap.permanent
                     AND tidemark_idmap.permanent NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
-                """
-        ).execute()
+                """)
         try rewriteAssigned()
         try rewriteOwnReferences()
         return Dictionary(grouping: assigned, by: \.table).sorted { $0.key < $1.key }.map {
@@ -87,14 +84,13 @@ struct MapIdentities {
     }
 
     private func rewriteAssigned(in holder: String, where condition: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE OR REPLACE \(holder) SET key = CAST(assigned.permanent AS TEXT)
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = \(holder).tbl AND \(holder).key = CAST(assigned.temporary AS TEXT)
                     AND \(condition)
-                """
-        ).execute()
+                """)
         for table in schema.tables { try rewriteReferences(of: table, in: holder, where: condition) }
     }
 
@@ -148,13 +144,12 @@ struct MapIdentities {
     private func rewrite(
         _ member: String, path: String, parent: String, table: SyncedTable, in holder: String, where condition: String
     ) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, assigned.permanent)
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = ?2 AND \(holder).tbl = ?3
                     AND assigned.temporary = \(holder).\(member) ->> ?1 AND \(condition)
-                """
-        ).execute(arguments: [path, parent, table.name])
+                """, arguments: [path, parent, table.name])
     }
 }

@@ -32,26 +32,24 @@ struct RenameRows {
         guard !targets.isEmpty else { return }
         let sorted = targets.sorted { $0.key < $1.key }
         let values = sorted.map { "\(SQLText.name($0.key)) = \($0.value.value)" }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
                 SET \(values.joined(separator: ", "))
                 FROM (SELECT DISTINCT key FROM tidemark_outbox WHERE tbl = ?) AS entry
                 WHERE \(KeySQL.match(table, key: "entry.key", alias: "app_row."))
                     AND (\(sorted.map(\.value.isOld).joined(separator: " OR ")))
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
     }
 
     private func renameKeys(of table: SyncedTable) throws {
         let key = SQLText.name(table.key[0])
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
                 SET \(key) = assigned.permanent
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = ? AND app_row.\(key) = assigned.temporary
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
     }
 }

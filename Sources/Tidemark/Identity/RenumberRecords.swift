@@ -11,14 +11,13 @@ struct RenumberRecords {
 
     /// Takes new ids for a query's records, `tbl` and `id`; false if it has none, throws if the table has no id left.
     func assign(_ records: String, arguments: StatementArguments = []) throws -> Bool {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
+        try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
         // Until the ids are known, `permanent` is the record's number.
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_assigned
                 SELECT tbl, id, row_number() OVER (PARTITION BY tbl ORDER BY abs(id)) - 1 FROM (\(records))
-                """
-        ).execute(arguments: arguments)
+                """, arguments: arguments)
         guard db.changesCount > 0 else { return false }
         let drawn = DrawnIDs(db: db, schema: schema)
         let counts = try Row.fetchAll(
@@ -26,14 +25,13 @@ struct RenumberRecords {
         for row in counts {
             guard let table = try schema.byName[row.value("tbl")] else { continue }
             let runs = try drawn.take(row.value("records"), of: table).map(\.json).joined(separator: ",")
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE temp.tidemark_assigned
                     SET permanent = \(DrawnIDs.Run.idSQL(number: "permanent"))
                     FROM json_each(?) AS run
                     WHERE tbl = ? AND permanent BETWEEN run.value ->> 0 AND run.value ->> 1
-                    """
-            ).execute(arguments: ["[\(runs)]", table.name])
+                    """, arguments: ["[\(runs)]", table.name])
         }
         return true
     }

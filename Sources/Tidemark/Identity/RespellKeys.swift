@@ -14,10 +14,10 @@ struct RespellKeys {
 
     /// Applies the spellings of accepted change sets, which are staged as `ords`; the caller maps ids first.
     func run(_ ords: [Int]) throws {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_respelled").execute()
+        try db.execute(cached: "DELETE FROM temp.tidemark_respelled")
         guard !ords.isEmpty else { return }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO temp.tidemark_respelled
                 SELECT created.tbl, entry.key, created.key
                 FROM (
@@ -34,8 +34,7 @@ struct RespellKeys {
                     AND entry.operation = 'create' AND entry.key <> created.key
                 WHERE CASE WHEN tidemark_refusal(created.sent) IS NULL
                     THEN tidemark_canonical(created.sent) = entry.key END
-                """
-        ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
+                """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         guard db.changesCount > 0 else { return }
         for holder in MapIdentities.holders { try rewriteKeys(in: holder) }
         for table in schema.tables {
@@ -58,13 +57,12 @@ struct RespellKeys {
         """
 
     private func rewriteKeys(in holder: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE OR REPLACE \(holder) SET key = respelled.new
                 FROM temp.tidemark_respelled AS respelled
                 WHERE respelled.tbl = \(holder).tbl AND \(holder).key = respelled.old
-                """
-        ).execute()
+                """)
     }
 
     /// Returns the columns of a table that refer to a key that is no integer id.
@@ -84,15 +82,14 @@ struct RespellKeys {
         }
         for (member, path) in members {
             let changed = "json_set(\(member), ?1, respelled.new ->> '$')"
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE OR REPLACE \(holder)
                     SET \(member) = \(member == "key" ? "tidemark_canonical(\(changed))" : changed)
                     FROM temp.tidemark_respelled AS respelled
                     WHERE respelled.tbl = ?2 AND \(holder).tbl = ?3
                         AND \(holder).\(member) ->> ?1 = respelled.old ->> '$'
-                    """
-            ).execute(arguments: [path, parent, table.name])
+                    """, arguments: [path, parent, table.name])
         }
     }
 

@@ -17,8 +17,8 @@ struct Deltas {
             for column in schema.addingColumns(of: table.name).sorted() {
                 let path = SQLText.literal(MemberSQL.path(column))
                 let delta = "((attributes ->> \(path)) - (before ->> \(path)))"
-                try db.cachedStatement(
-                    sql: """
+                try db.execute(
+                    cached: """
                         UPDATE temp.tidemark_reduced
                         SET attributes = json_set(attributes, \(path), json_object('$add', \(delta)))
                         WHERE tbl = ?
@@ -26,8 +26,7 @@ struct Deltas {
                             AND json_type(attributes, \(path)) = 'integer'
                             AND json_type(before, \(path)) = 'integer'
                             AND typeof(\(delta)) = 'integer'
-                        """
-                ).execute(arguments: [table.name])
+                        """, arguments: [table.name])
             }
         }
     }

@@ -15,8 +15,8 @@ struct Dependencies {
     /// Stores the dependencies of all change sets from `first` on.
     func store(from first: Int64) throws {
         if planted(PlantedBug.forgetsDependencies) { return }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
                 SELECT pending.seq, earlier_set.id
                 FROM tidemark_outbox AS pending
@@ -24,8 +24,7 @@ struct Dependencies {
                     SELECT max(earlier.seq) FROM tidemark_outbox AS earlier
                     WHERE earlier.tbl = pending.tbl AND earlier.key = pending.key AND earlier.seq < pending.seq)
                 WHERE pending.seq >= ?
-                """
-        ).execute(arguments: [first])
+                """, arguments: [first])
         let tablesWithWrites = try tables(from: first, "<> 'delete'")
         for child in schema.tables where tablesWithWrites.contains(child.name) {
             for reference in child.references { try storeParents(first, child: child, reference: reference) }
@@ -123,8 +122,8 @@ struct Dependencies {
     /// stops SQLite from using an index that covers more than the new rows. It also removes a column's
     /// affinity from a name, which would prevent the lookup by index.
     private func store(_ first: Int64, later: String, earlier: String, isIndexed: Bool) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 WITH later AS MATERIALIZED (SELECT DISTINCT * FROM (\(later))),
                     earlier AS \(isIndexed ? "NOT MATERIALIZED" : "MATERIALIZED") (\(earlier))
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
@@ -132,8 +131,7 @@ struct Dependencies {
                 FROM later
                 CROSS JOIN earlier ON earlier.name = later.name AND earlier.seq < later.seq
                 CROSS JOIN tidemark_changeset AS changeset ON changeset.seq = earlier.seq
-                """
-        ).execute(arguments: [first])
+                """, arguments: [first])
     }
 }
 

@@ -11,7 +11,7 @@ enum DeviceClock {
 
     /// Stores the clock, which never goes back.
     static func store(_ clock: HybridClock, in db: Database) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET time = max(time, ?)").execute(arguments: [clock.last])
+        try db.execute(cached: "UPDATE tidemark_device SET time = max(time, ?)", arguments: [clock.last])
     }
 
     /// Moves the clock beyond the times of the staged answer, so that later edits get later times.

@@ -22,14 +22,14 @@ struct DivideRecords {
     /// Whether a new parent and its children may be in different parts, the parent's earlier.
     var putsParentsFirst = false
 
-    func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
+    func clear() throws { try db.execute(cached: "DELETE FROM temp.tidemark_division") }
 
     /// Replaces the records by those of a query: table, key, operation, base, changed columns and group, in order.
     func fill(with selection: String, arguments: StatementArguments) throws {
         try clear()
-        try db.cachedStatement(
-            sql: "INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp) \(selection)"
-        ).execute(arguments: arguments)
+        try db.execute(
+            cached: "INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp) \(selection)",
+            arguments: arguments)
     }
 
     /// Numbers the parts of each group in `temp.tidemark_division`, from 0, by their first records.
@@ -110,14 +110,13 @@ struct DivideRecords {
             }
             if part > 0 { list.append("[\(num),\(part)]") }
         }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE temp.tidemark_division
                 SET part = entry.value ->> 1
                 FROM json_each(?) AS entry
                 WHERE num = entry.value ->> 0
-                """
-        ).execute(arguments: ["[\(list.joined(separator: ","))]"])
+                """, arguments: ["[\(list.joined(separator: ","))]"])
         return counts.filter { $0.value > 1 }
     }
 

@@ -156,47 +156,43 @@ struct DrainCapture {
         try runPlanted(PlantedBug.thawsSentSets, in: db)
         let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
             separator: ",")
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_group").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_group")
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_group (last, part, id, time, outside)
                 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
                 FROM json_each(?)
-                """
-        ).execute(arguments: ["[\(list)]"])
+                """, arguments: ["[\(list)]"])
         // The first group that ends at or after a change. The parts of a group share its end, so it is looked up first.
         let last = "(SELECT min(last) FROM temp.tidemark_group WHERE last >= reduced.seq)"
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_changeset (id, time, epoch)
                 SELECT new_set.id, new_set.time, device.epoch
                 FROM temp.tidemark_group AS new_set
                 CROSS JOIN tidemark_device AS device
                 WHERE new_set.last IN (SELECT \(last) FROM temp.tidemark_reduced AS reduced)
                 ORDER BY new_set.last, new_set.part
-                """
-        ).execute()
-        try db.cachedStatement(
-            sql: """
+                """)
+        try db.execute(
+            cached: """
                 UPDATE temp.tidemark_group
                 SET seq = (
                     SELECT seq FROM tidemark_changeset AS changeset WHERE changeset.id = tidemark_group.id)
-                """
-        ).execute()
+                """)
         try storeOutsideIDs()
         let part = """
             coalesce((
                 SELECT division.part FROM temp.tidemark_division AS division
                 WHERE division.tbl = reduced.tbl AND division.key = reduced.key), 0)
             """
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
                 SELECT (SELECT seq FROM temp.tidemark_group WHERE last = \(last) AND part = \(part)),
                     tbl, key, operation, before, attributes, base
                 FROM temp.tidemark_reduced AS reduced
-                """
-        ).execute()
+                """)
         // The confirmed row is the row before the first pending change.
         try db.cachedStatement(
             sql:
@@ -206,15 +202,13 @@ struct DrainCapture {
 
     /// Stores the ids of change sets of unknown transactions, while these are pending or parked.
     private func storeOutsideIDs() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_outside
                 WHERE id NOT IN (SELECT id FROM tidemark_changeset)
                     AND id NOT IN (SELECT id FROM tidemark_conflict)
-                """
-        ).execute()
-        try db.cachedStatement(
-            sql: "INSERT INTO tidemark_outside SELECT id FROM temp.tidemark_group WHERE outside AND seq IS NOT NULL"
-        ).execute()
+                """)
+        try db.execute(
+            cached: "INSERT INTO tidemark_outside SELECT id FROM temp.tidemark_group WHERE outside AND seq IS NOT NULL")
     }
 }

@@ -14,8 +14,8 @@ struct KeptChangeSets {
     ///
     /// A change set that exceeds the limit by itself is not kept and displaces no other.
     func keepAccepted(epoch: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO tidemark_kept (id, first, epoch, revision, time, bytes)
                 SELECT id, first, ?1, revision, time, size FROM (
                     SELECT *, row_number() OVER newest AS place, sum(size) OVER newest AS total FROM (
@@ -32,10 +32,9 @@ struct KeptChangeSets {
                 )
                 WHERE place <= ?2 AND total <= ?3
                 ORDER BY seq
-                """
-        ).execute(arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
-        try db.cachedStatement(
-            sql: """
+                """, arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_kept_record (number, tbl, key, operation, before, attributes)
                 SELECT kept_set.number, pending.tbl, pending.key, pending.operation, pending.before,
                     pending.attributes
@@ -44,28 +43,25 @@ struct KeptChangeSets {
                 JOIN tidemark_changeset AS changeset USING (id)
                 JOIN tidemark_outbox AS pending USING (seq)
                 WHERE NOT answered.conflict
-                """
-        ).execute()
+                """)
         try prune()
     }
 
     private func prune() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_kept WHERE number <= (
                     SELECT max(number) FROM (
                         SELECT number, row_number() OVER newest AS place, sum(bytes) OVER newest AS total
                         FROM tidemark_kept WINDOW newest AS (ORDER BY number DESC))
                     WHERE place > ? OR total > ?)
-                """
-        ).execute(arguments: [limits.keptChangeSetsMax, limits.keptBytesMax])
+                """, arguments: [limits.keptChangeSetsMax, limits.keptBytesMax])
         guard db.changesCount > 0 else { return }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_kept_record
                 WHERE number < (SELECT coalesce(min(number), 9223372036854775807) FROM tidemark_kept)
-                """
-        ).execute()
+                """)
     }
 
     /// The ids of one kept change set: as its author made it, and as the device offers it after a server has lost it.

@@ -10,19 +10,18 @@ enum Outbox {
                 db.cachedStatement(sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"), arguments: [id])
         else { return }
         try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
-        try db.cachedStatement(sql: "DELETE FROM tidemark_outbox WHERE seq = ?").execute(arguments: [seq])
-        try db.cachedStatement(sql: "DELETE FROM tidemark_after WHERE seq = ?").execute(arguments: [seq])
+        try db.execute(cached: "DELETE FROM tidemark_outbox WHERE seq = ?", arguments: [seq])
+        try db.execute(cached: "DELETE FROM tidemark_after WHERE seq = ?", arguments: [seq])
     }
 
     /// Deletes the bases of records without pending changes.
     static func deleteUnusedBases(in db: Database) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_base
                 WHERE NOT EXISTS (
                     SELECT 1 FROM tidemark_outbox AS pending
                     WHERE pending.tbl = tidemark_base.tbl AND pending.key = tidemark_base.key)
-                """
-        ).execute()
+                """)
     }
 }

@@ -25,5 +25,5 @@ enum WireText {
 
     static func deleteOverflow(where condition: String = "true", arguments: StatementArguments = [], in db: Database)
         throws
-    { try db.cachedStatement(sql: "DELETE FROM tidemark_wire_rest WHERE \(condition)").execute(arguments: arguments) }
+    { try db.execute(cached: "DELETE FROM tidemark_wire_rest WHERE \(condition)", arguments: arguments) }
 }

@@ -75,8 +75,8 @@ struct UncapturedEdits {
             ORDER BY entry.seq DESC
             LIMIT 1
             """
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
                 SELECT ?, \(name), pending_row.key, 'update', pending_row.image,
                     json_group_object(cell.key, json(pending_row.own -> cell.fullkey)), pending_row.image
@@ -99,8 +99,7 @@ struct UncapturedEdits {
                             SELECT 1 FROM \(entry) AND json_type(entry.attributes, cell.fullkey) IS NOT NULL)
                         ELSE json_type(pending_row.image, cell.fullkey) IS NOT NULL END
                 GROUP BY pending_row.key
-                """
-        ).execute(arguments: [place])
+                """, arguments: [place])
     }
 
     /// The condition under which a value is the sum of an integer and pending deltas.
@@ -166,8 +165,8 @@ struct UncapturedEdits {
     }
 
     private func findDeletionsOverPending(_ table: SyncedTable, _ place: Int) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, theirs)
                 SELECT ?1, base.tbl, base.key, 'delete', base.image, base.image
                 FROM tidemark_base AS base
@@ -178,8 +177,7 @@ struct UncapturedEdits {
                     AND NOT EXISTS (
                         SELECT 1 FROM tidemark_outbox AS entry
                         WHERE entry.tbl = base.tbl AND entry.key = base.key AND entry.operation = 'delete')
-                """
-        ).execute(arguments: [place, table.name])
+                """, arguments: [place, table.name])
     }
 
     // MARK: Replaced rows
@@ -188,16 +186,15 @@ struct UncapturedEdits {
     func keepRows(stagedAs ord: Int) throws {
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
         for table in schema.tables {
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO temp.tidemark_previous (tbl, key, image, operation)
                     SELECT staged.tbl, staged.key, \(image(table)), staged.operation
                     FROM temp.tidemark_staged AS staged
                     JOIN main.\(SQLText.name(table.name)) AS app_row
                         ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
                     WHERE staged.ord = ? AND staged.tbl = ?
-                    """
-            ).execute(arguments: [ord, table.name])
+                    """, arguments: [ord, table.name])
         }
     }
 
@@ -237,8 +234,8 @@ struct UncapturedEdits {
         if case .same = since { hasBase = true }
         for (place, table) in schema.tables.enumerated() {
             let mayBeNew = !hasBase && table.keyKind == .integer
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
                     SELECT ?1, compared.tbl, compared.key, iif(compared.isNew AND NOT compared.isDeleted, 'create', 'update'),
                         iif(?3, compared.theirs, NULL), compared.mine, compared.theirs
@@ -260,8 +257,7 @@ struct UncapturedEdits {
                         WHERE kept.image IS NOT kept.theirs
                     ) AS compared
                     WHERE compared.isNew OR compared.mine <> '{}'
-                    """
-            ).execute(arguments: [place, table.name, hasBase, mayBeNew])
+                    """, arguments: [place, table.name, hasBase, mayBeNew])
             if case .same(withDeletions: true) = since { try findDeletions(table, place) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
@@ -324,9 +320,9 @@ struct UncapturedEdits {
         var events: [DeviceEvent] = []
         while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
             let target = id ?? newID().uuidString.lowercased()
-            try db.cachedStatement(
-                sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
-            ).execute(arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
+            try db.execute(
+                cached: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
+                arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
             if db.changesCount > 0 { events.append(.conflict(target)) }
             if planted(PlantedBug.parksEditsTwice) { try copy(to: "\(target) again") }
             try move(to: target)
@@ -346,8 +342,8 @@ struct UncapturedEdits {
                 guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else {
                     continue
                 }
-                try db.cachedStatement(
-                    sql: """
+                try db.execute(
+                    cached: """
                         UPDATE tidemark_conflict AS waiting
                         SET after = (
                             SELECT json_group_array(before.id)
@@ -363,32 +359,29 @@ struct UncapturedEdits {
                                     AND older.id IN (\(Conflict.Reason.uncapturedIDs))
                             ) AS before)
                         WHERE id = ?1
-                        """
-                ).execute(arguments: [id, parent.name, MemberSQL.path(reference.columns[0]), table.name])
+                        """, arguments: [id, parent.name, MemberSQL.path(reference.columns[0]), table.name])
             }
         }
     }
 
     private func move(to id: String) throws {
         try copy(to: id)
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM temp.tidemark_found
                 WHERE (tbl, key) IN (SELECT tbl, key FROM tidemark_conflict_record WHERE id = ?)
-                """
-        ).execute(arguments: [id])
+                """, arguments: [id])
     }
 
     private func copy(to id: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, tbl, key, operation, base, mine, theirs
                 FROM temp.tidemark_found
                 ORDER BY place, length(key), key
                 LIMIT ?2 - (SELECT count(*) FROM tidemark_conflict_record WHERE id = ?1)
-                """
-        ).execute(arguments: [id, Self.recordsMax])
+                """, arguments: [id, Self.recordsMax])
     }
 
     /// Whether a conflict has room for the found records, and has none of them already.

@@ -111,9 +111,9 @@ package struct DeviceFile: Sendable {
     /// Writes the device's identity into a file, once.
     static func enrol(device: UUID, server: String, zone: String, user: String? = nil, in db: Database) throws {
         try db.execute(sql: DeviceTables.sql + CaptureTables.commonSQL)
-        try db.cachedStatement(
-            sql: "INSERT INTO tidemark_device (id, device, server, zone, user) VALUES (1, ?, ?, ?, ?)"
-        ).execute(arguments: [device.uuidString.lowercased(), server, zone, user])
+        try db.execute(
+            cached: "INSERT INTO tidemark_device (id, device, server, zone, user) VALUES (1, ?, ?, ?, ?)",
+            arguments: [device.uuidString.lowercased(), server, zone, user])
     }
 
     /// Makes the file a user's own, for ever; throws `accountMismatch` if it is another user's, and changes nothing.
@@ -128,18 +128,18 @@ package struct DeviceFile: Sendable {
     /// Runs `body` with capture switched off, because it writes the server's rows, not edits.
     static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
         if !planted(PlantedBug.capturesWhatItApplies) {
-            try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
+            try db.execute(cached: "UPDATE tidemark_state SET applying = 1")
         }
         let result = try body()
         try CaptureTables.forgetNotes(in: db)
-        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
+        try db.execute(cached: "UPDATE tidemark_state SET applying = 0")
         return result
     }
 
     /// Stores the time of the last answer, once a minute at most: a sync without news writes and flushes nothing.
     static func storeContact(_ now: Date, in db: Database) throws {
-        try db.cachedStatement(
-            sql: "UPDATE tidemark_device SET contact = ?1 WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1"
-        ).execute(arguments: [Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60))])
+        try db.execute(
+            cached: "UPDATE tidemark_device SET contact = ?1 WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1",
+            arguments: [Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60))])
     }
 }

@@ -77,8 +77,6 @@ struct Laps: Hashable, Sendable {
 
     private func write(_ db: Database) throws {
         let list = "[" + open.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET lap = ?, open_laps = ?").execute(arguments: [
-            last, list,
-        ])
+        try db.execute(cached: "UPDATE tidemark_device SET lap = ?, open_laps = ?", arguments: [last, list])
     }
 }

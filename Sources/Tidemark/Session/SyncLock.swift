@@ -22,16 +22,14 @@ struct SyncLock: Sendable {
     /// Takes or renews the lock, in the caller's transaction; throws `syncInProgress` if another owner has it.
     func take(_ db: Database) throws {
         try refuseOthers(db)
-        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)").execute(arguments: [
-            owner, environment.process, until,
-        ])
+        try db.execute(
+            cached: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)",
+            arguments: [owner, environment.process, until])
     }
 
     /// Renews the lock if this owner still has it.
     func renew(_ db: Database) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_lock SET until = ? WHERE owner = ?").execute(arguments: [
-            until, owner,
-        ])
+        try db.execute(cached: "UPDATE tidemark_lock SET until = ? WHERE owner = ?", arguments: [until, owner])
     }
 
     /// Throws `syncInProgress` if another owner has the lock, and writes nothing.
@@ -53,7 +51,7 @@ struct SyncLock: Sendable {
     }
 
     func release(_ db: Database) throws {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(arguments: [owner])
+        try db.execute(cached: "DELETE FROM tidemark_lock WHERE owner = ?", arguments: [owner])
     }
 
     /// The end of a lease that begins now.
