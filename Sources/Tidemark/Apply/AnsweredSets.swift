@@ -112,7 +112,6 @@ private struct AnswerMembers {
 struct AnsweredSets {
     /// The device's own change sets that became revisions.
     let accepted: [(ord: Int, id: String, revision: Int64)]
-    /// The device's own change sets that were refused.
     let refused: [(ord: Int, id: String)]
     /// The change sets to apply, in revision order: all after the device's revision.
     let stream: [Int]

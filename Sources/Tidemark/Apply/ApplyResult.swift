@@ -20,6 +20,5 @@ package struct ApplyResult: Sendable {
     var isInSync: Bool { !hasMore && !hasPending && !isStale && !hasRebuilt }
     /// Whether the device has the server's latest rows, to compare rebuilt tables with.
     var canCompareRebuilt: Bool { hasRebuilt && !hasMore && !isStale }
-    /// Whether the device parked a refused change set.
     var hasConflicts: Bool { events.contains { event in if case .conflict = event { true } else { false } } }
 }

@@ -58,7 +58,6 @@ struct OmittedRecords {
         return Record(table: table, key: key, values: values.merging(keyValues) { $1 })
     }
 
-    /// Describes each reference from one of `children` to one of `parents`.
     private func links(from children: [Record], to parents: [Record]) -> [String] {
         guard !parents.isEmpty else { return [] }
         var parentsByTarget: [[String]: [[DatabaseValue]: Record]] = [:]

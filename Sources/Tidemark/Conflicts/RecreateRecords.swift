@@ -82,7 +82,6 @@ struct RecreateRecords {
         }
     }
 
-    /// Whether the device has drawn an id from those that it was lent.
     private func isDrawn(_ id: Int64, _ table: SyncedTable) throws -> Bool {
         guard table.isAutoincrement, !planted(PlantedBug.renumbersOntoRows) else { return false }
         return try DrawnIDs.wasDrawn(id, from: table, in: db)

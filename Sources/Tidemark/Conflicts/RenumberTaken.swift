@@ -129,6 +129,5 @@ struct RenumberTaken {
 }
 
 extension Conflict {
-    /// Whether the change set was refused only because an earlier one was.
     fileprivate var waitsForPredecessors: Bool { reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue } }
 }

@@ -21,9 +21,7 @@ struct UnseenRows {
         var adds = false
     }
 
-    /// Whether a change of a conflict meets a present row that differs from its base, and no policy lets both stand.
-    ///
-    /// New records do not count, because the device gives them ids that are free.
+    /// Whether a change meets a row other than its base, and no policy lets both stand; new records get free ids.
     func wouldBeOverwritten(by conflict: String) throws -> Bool {
         if planted(PlantedBug.remakesOverUnseenRows) { return false }
         let rows = try Row.fetchAll(

@@ -115,7 +115,6 @@ struct FitSchema {
             arguments: [tables.localText, served])
     }
 
-    /// Stores which confirmed values the file lacks after the step.
     private func storeLack(_ step: SchemaStep) throws {
         // The values of a column that was dropped and comes back were never in the side table.
         if !step.addedTables.isEmpty || !step.addedColumns.isEmpty {

@@ -37,7 +37,6 @@ struct UnknownValues {
                 """, arguments: [ord])
     }
 
-    /// Replaces all values by those of the attached snapshot.
     func replaceFromSnapshot() throws {
         try db.execute(sql: "DELETE FROM tidemark_unknown")
         for table in schema.tables {

@@ -181,9 +181,7 @@ struct DrawnIDs {
                     """), arguments: [table, table]) ?? false
     }
 
-    /// Whether the device may have drawn an id from ids that it was lent, now or formerly.
-    ///
-    /// Without AUTOINCREMENT a plain `INSERT` draws the id above the highest row, which any device may have.
+    /// Whether the device may have drawn an id that it was lent; without AUTOINCREMENT, SQLite may have drawn any id.
     static func wasDrawn(_ id: Int64, from table: SyncedTable, in db: Database) throws -> Bool {
         guard table.isAutoincrement else { return true }
         let row = try Row.fetchOne(

@@ -77,7 +77,6 @@ struct MapIdentities {
         for holder in holders { try rewriteAssigned(in: holder, where: "true") }
     }
 
-    /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some conflicts.
     func rewriteAssigned(inConflicts ids: [String]) throws {
         let list = ids.map { SQLText.literal($0) }.joined(separator: ", ")
         try rewriteAssigned(in: "tidemark_conflict_record", where: "id IN (\(list))")

@@ -13,8 +13,7 @@ struct NumberNewRows {
 
     /// Renumbers the new rows in `temp.tidemark_reduced`, in the tables, and in the captured changes.
     ///
-    /// `first` is the number of the first captured change that `temp.tidemark_reduced` combines. Later changes of
-    /// a row name it by the same number.
+    /// `first` is the first captured change of `temp.tidemark_reduced`; later changes of a row have the same number.
     func run(from first: Int64) throws {
         let tables = schema.tables.filter(\.hasRowidKey)
         guard !tables.isEmpty else { return }

@@ -5,11 +5,7 @@ import TidemarkCore
 ///
 /// The file stores the counter, so it survives restarts, and two processes get different ids.
 public enum TemporaryIDs {
-    /// Returns the next id.
-    ///
-    /// Call it inside a write.
-    ///
-    /// - Throws: `DatabaseError` if the file has no Tidemark tables.
+    /// Returns the next id, inside a write; throws `DatabaseError` if the file has no Tidemark tables.
     public static func next(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(db.cachedStatement(sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"))
             ?? -1

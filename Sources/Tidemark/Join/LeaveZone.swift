@@ -77,7 +77,6 @@ struct LeaveZone {
             Dictionary(reasons, uniquingKeysWith: { first, _ in first }))
     }
 
-    /// Parks the values of columns that the zone does not have.
     private func parkOwnColumns(_ schema: SyncSchema) throws -> [DeviceEvent] {
         let id = newID().uuidString.lowercased()
         var count = 0

@@ -56,7 +56,6 @@ struct OfferAgain {
         return offer
     }
 
-    /// Restores the server's rows.
     func restoreRows() throws {
         guard try db.tableExists("tidemark_offered", in: "temp") else { return }
         try StagedImages.stage(
@@ -212,9 +211,7 @@ struct OfferAgain {
             arguments: try [table.name, row.value("key") as String, row.value("current") as String?])
     }
 
-    /// Applies a change set so that later ones are compared with its result.
-    ///
-    /// If it violates a constraint, for instance because a unique value is in use, the server decides.
+    /// Applies a change set, so that later ones are compared with its result; if it does not fit, the server decides.
     private func applyToRows(_ seq: Int64) throws {
         let ord = StagedPurpose.offered.number(Int(truncatingIfNeeded: seq))
         do {

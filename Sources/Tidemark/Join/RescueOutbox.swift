@@ -21,7 +21,6 @@ struct RescueOutbox {
     /// The tables that a rescue can do without.
     private static let optional = ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary"]
 
-    /// Returns the server and zone that a damaged file has joined.
     static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
         var configuration = Configuration()
         configuration.readonly = true

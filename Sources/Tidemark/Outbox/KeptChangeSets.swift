@@ -10,9 +10,7 @@ struct KeptChangeSets {
     let db: Database
     let limits: Limits
 
-    /// Keeps the accepted change sets of the staged answer, which are about to leave the outbox.
-    ///
-    /// A change set that exceeds the limit by itself is not kept and displaces no other.
+    /// Keeps the accepted change sets of the staged answer; one above the limit is not kept and displaces no other.
     func keepAccepted(epoch: String) throws {
         try db.execute(
             cached: """
@@ -84,7 +82,6 @@ struct KeptChangeSets {
         }
     }
 
-    /// Returns the ids to ask a server about.
     static func idsToRecall(in db: Database) throws -> [String] {
         try ids(in: db).flatMap { $0.present == $0.first ? [$0.first, $0.again] : [$0.first, $0.present] }
     }

@@ -26,9 +26,7 @@ struct TransactionGroups {
         let isOutside: Bool
     }
 
-    /// Returns the groups in a captured range, in runs.
-    ///
-    /// No two groups of a run share a record, so the run can be reduced at once.
+    /// Returns the groups in runs: no two groups of a run share a record, so the run can be reduced at once.
     func runs(in range: ClosedRange<Int64>, boundaries: KnownTransactions) throws -> [[Group]] {
         let ends = boundaries.ends(in: range)
         let knownEnds = boundaries.knownEnds(among: ends)

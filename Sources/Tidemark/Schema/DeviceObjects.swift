@@ -109,9 +109,7 @@ struct DeviceObjects {
     /// Creates all objects in a new file: call it before and after its rows are written.
     func create(_ moment: Moment) throws { try create(objects.objects, moment) }
 
-    /// Follows the zone from its former objects, in a file that has rows.
-    ///
-    /// Objects that the zone no longer has go, unless the program has made them anew.
+    /// Follows the zone in a file that has rows: former objects go, unless the program has made them anew.
     static func follow(_ schema: SyncSchema, from old: FileObjects, sharesAllColumns: Bool, in db: Database) throws {
         let new = schema.objects
         for object in old.objects.reversed() where !new.objects.contains(object) { try drop(object, in: db) }

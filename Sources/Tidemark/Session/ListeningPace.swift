@@ -23,7 +23,6 @@ struct ListeningPace: Sendable {
         requestPause(.milliseconds(milliseconds ?? 0))
     }
 
-    /// Records a refusal, and the seconds that the server told the device to wait.
     mutating func recordRefusal(retryAfterSeconds: Int?) { requestPause(.seconds(retryAfterSeconds ?? 0)) }
 
     /// Records the end of a connection, or a failed one, and returns the pause before the next.

@@ -31,7 +31,6 @@ package struct Pace: Sendable {
         requestedPause = .zero
     }
 
-    /// Records a failed round, and the seconds that the server told the device to wait.
     package mutating func recordFailure(retryAfterSeconds: Int? = nil) {
         failures = min(failures + 1, Self.failuresMax)
         let seconds = min(max(retryAfterSeconds ?? 0, 0), Int(Self.requestedPauseMax / .seconds(1)))

@@ -61,7 +61,6 @@ extension SyncEngine {
         commits.signal.advance()
     }
 
-    /// Records a success, or other credentials.
     func clearObstacle() {
         let former = obstacle.stage
         lastFailure = nil

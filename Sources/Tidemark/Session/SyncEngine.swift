@@ -292,12 +292,10 @@ public actor SyncEngine {
         try await database.typingStorage { try await database.read { try SyncEngine.conflicts(in: $0) } }
     }
 
-    /// Returns the deleted records of a conflict that ``Resolution/retry`` would create again.
+    /// Returns the deleted records of a conflict, by its id or number, that ``Resolution/retry`` would create again.
     ///
     /// In tables with integer ids, they would get new ids.
     ///
-    /// - Parameter conflict: The conflict's id, or its number.
-    /// - Returns: The records, as ``conflicts()`` returns them.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict.
     public func madeAnew(byRetrying conflict: Conflict.ID) async throws -> [Conflict.Record] {
         try await database.typingStorage {
@@ -326,16 +324,9 @@ public actor SyncEngine {
         try await resolve(conflict.id, resolution, seen: .shown(conflict), takenIDs: takenIDs)
     }
 
-    /// Resolves a conflict as it was when the device parked it.
+    /// Resolves a conflict, by its id or number, as it was when the device parked it.
     ///
-    /// As with the conflict that the app has shown. It is refused if the server's records have changed since.
-    ///
-    /// - Parameters:
-    ///   - conflict: The conflict's id, or its number.
-    ///   - resolution: The version to keep.
-    ///   - takenIDs: What becomes of new records whose number another record has.
-    /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
-    /// - Throws: As with the conflict that the app has shown.
+    /// As with the conflict that the app has shown, but it is refused if the server's records have changed since.
     @discardableResult public func resolve(
         _ conflict: Conflict.ID, with resolution: Resolution, takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] { try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs) }

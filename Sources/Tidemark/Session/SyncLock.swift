@@ -54,7 +54,6 @@ struct SyncLock: Sendable {
         try db.execute(cached: "DELETE FROM tidemark_lock WHERE owner = ?", arguments: [owner])
     }
 
-    /// The end of a lease that begins now.
     private var until: Int64 { Self.milliseconds(environment.now().addingTimeInterval(Self.lease)) }
 
     private static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }

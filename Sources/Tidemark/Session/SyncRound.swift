@@ -41,7 +41,6 @@ package struct SyncRound: Sendable {
     var snapshotsTaken = 0
     /// The file's revision when the server last required a snapshot of a later one.
     var revisionBehind: Int64?
-    /// The number of answers that could not be applied.
     var inapplicableAnswers = 0
     private var isCatchingUp = false
     private var bound = RoundBound()
@@ -76,7 +75,6 @@ package struct SyncRound: Sendable {
     let purpose: Purpose
     /// The change that the server pushed; it can answer only the first request.
     private var pushedChange: PushedChange?
-    /// Whether a settled device may send a conditional GET.
     var sendsConditionalGet: Bool
     /// The outcome of the conditional GET; nil until then.
     var conditionalGetOutcome: ConditionalGetPolicy.Outcome?

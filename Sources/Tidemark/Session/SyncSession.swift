@@ -17,7 +17,6 @@ struct SyncSession: Sendable {
     /// The engine's record of conditional GETs, kept across syncs.
     let conditionalGetPolicy: Remembered<ConditionalGetPolicy>
     let meter: DownloadMeter
-    /// The change that the server pushed without a request.
     var pushedChange: PushedChange?
 
     /// Runs steps until the round is finished; returns the result of the row comparison, nil if there was none.

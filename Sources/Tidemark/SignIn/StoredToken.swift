@@ -28,7 +28,7 @@ public struct StoredToken: Hashable, Sendable, Codable {
     /// The shortest life that the device assumes, in milliseconds: a day, because two clocks measure it.
     static let lifeMin: Int64 = 86_400_000
 
-    /// Whether the last third of the token's life has begun, or all of it seems over, at milliseconds since 1970.
+    /// Whether the last third of the token's life has begun, or all seems over, at a time in milliseconds since 1970.
     func isAgeing(at time: Int64) -> Bool {
         let (life, overflows) = expires.subtractingReportingOverflow(issued)
         let (age, isFar) = time.subtractingReportingOverflow(issued)

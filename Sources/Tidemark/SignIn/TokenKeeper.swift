@@ -100,7 +100,6 @@ final class TokenKeeper: TokenSource {
 
     // MARK: Sign-out
 
-    /// The user of the stored token; nil without one.
     func user() throws -> String? { try store.token(of: address.origin)?.user }
     func isSignedIn() throws -> Bool { try store.token(of: address.origin) != nil }
 

@@ -17,7 +17,6 @@ protocol TokenSource: Sendable {
 ///
 /// No process replaces the token before ``end()``.
 final class TokenLease: Sendable {
-    /// The token; nil for a request without one.
     let token: String?
     private let lock: TokenLock?
 

@@ -12,10 +12,6 @@ public struct RecordName: Hashable, Sendable {
     public let key: RecordKey
 
     /// Creates a name.
-    ///
-    /// - Parameters:
-    ///   - table: The table.
-    ///   - key: The key.
     public init(_ table: String, _ key: RecordKey) {
         self.table = table
         self.key = key

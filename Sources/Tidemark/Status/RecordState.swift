@@ -21,7 +21,6 @@ public enum RecordState: Hashable, Sendable {
     /// Whether the server has all changes.
     public var isSynced: Bool { if case .synced = self { true } else { false } }
 
-    /// Whether a change is on its way to the server.
     var isInOutbox: Bool {
         switch self {
         case .waiting, .sending: true
@@ -32,12 +31,8 @@ public enum RecordState: Hashable, Sendable {
 
 /// The state of one record.
 extension SyncEngine {
-    /// Returns the state of a record.
+    /// Returns the state of a record, named by any of its ids; it reads the file and writes nothing.
     ///
-    /// It reads the file and writes nothing.
-    ///
-    /// - Parameter record: The name of the record, with any of its ids.
-    /// - Returns: The state.
     /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``, or an error of the file.
     public func state(of record: RecordName) async throws -> RecordState {
         try await state { try record.require(in: $0) }

@@ -36,10 +36,7 @@ public struct Credentials: Sendable {
     /// No token is sent.
     public static let none = Credentials(source: .none)
 
-    /// The same token with every request.
-    ///
-    /// - Returns: Credentials that never change.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if the text cannot be a bearer token.
+    /// The same token with every request; throws `invalidArgument` if the text cannot be a bearer token.
     public static func token(_ token: String) throws(TidemarkError) -> Credentials {
         try check(token)
         return Credentials(source: .provided { _ in token })
@@ -95,7 +92,6 @@ public struct Credentials: Sendable {
         }
     }
 
-    /// Returns the token of the app's function; nil if there is none.
     private static func token(for need: Need, _ provide: @Sendable (Need) async throws -> String?) async throws
         -> String?
     {

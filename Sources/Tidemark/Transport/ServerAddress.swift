@@ -13,7 +13,6 @@ struct ServerAddress: Hashable, Sendable {
     /// Scheme, host and port, in lower case: the part of the URL to which a token belongs.
     let origin: String
 
-    /// Validates a URL that a person typed.
     init(_ url: String) throws(TidemarkError) {
         let parts = URLComponents(string: url)
         guard let parts, let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme) else {
