@@ -63,10 +63,9 @@ public struct DeviceFileJoin: Sendable {
 
     /// Downloads the snapshot and creates a file to ship inside an app.
     ///
-    /// The file has no identity yet and can be read from a read-only folder. A ``SyncEngine`` that
-    /// opens a copy makes it a device of its own, which fetches only newer revisions. If this function
-    /// fails or is cancelled, it leaves no file.
-    /// `path` and `progress` are as in ``join(path:progress:)``.
+    /// The file has no identity yet and can be read from a read-only folder. A ``SyncEngine`` that opens a copy makes
+    /// it a device of its own, which fetches only newer revisions. If this function fails or is cancelled, it leaves no
+    /// file. `path` and `progress` are as in ``join(path:progress:)``.
     public func ship(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> DeviceStatus
     {
@@ -92,9 +91,8 @@ public struct DeviceFileJoin: Sendable {
 
     /// Downloads the snapshot and creates an ordinary SQLite file, which can be served as a new history.
     ///
-    /// It contains the zone's tables with their indexes and rows, and no bookkeeping. If this function
-    /// fails or is cancelled, it leaves no file.
-    /// `path` and `progress` are as in ``join(path:progress:)``.
+    /// It contains the zone's tables with their indexes and rows, and no bookkeeping. If this function fails or is
+    /// cancelled, it leaves no file. `path` and `progress` are as in ``join(path:progress:)``.
     public func copy(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> PlainCopy
     {
