@@ -83,7 +83,8 @@ struct ApplyResponse {
             try check.checkNewIDs()
             events += try write(answered, envelope, parking: uncaptured)
             events += try settle(answered)
-            events += try parkOverruled(envelope, newID: newID)
+            events += try OverruledValues(db: db, now: Timestamp.text(now)).park(
+                notes: envelope.overruled, after: file.overruled, newID: newID)
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: file.schema).settle()
@@ -240,10 +241,5 @@ struct ApplyResponse {
         if !answered.accepted.isEmpty { try runPlanted(PlantedBug.acknowledgesNewerEdits, in: db) }
         events += try parking.park(answered.refused, in: file.schema)
         return events
-    }
-
-    private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [DeviceEvent] {
-        try OverruledValues(db: db, now: Timestamp.text(now)).park(
-            notes: envelope.overruled, after: file.overruled, newID: newID)
     }
 }

@@ -39,7 +39,7 @@ struct MergeConflicts {
         for conflict in try Conflict.all(db) where conflict.kind == .refused {
             guard let parked = try candidate(conflict) else { continue }
             guard parked.merges < limits.mergesMax, try merge(conflict) else {
-                try requireDecision(parked.id)
+                try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [parked.id])
                 continue
             }
             try ResolveConflict.forget(parked.id, in: db)
@@ -70,10 +70,6 @@ struct MergeConflicts {
                     JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value)
                 """, arguments: [conflict.id])
         return try row.map { try Parked(id: $0.value("id"), merges: $0.value("merges")) }
-    }
-
-    private func requireDecision(_ id: String) throws {
-        try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [id])
     }
 
     /// Merges one conflict, whole or not at all.

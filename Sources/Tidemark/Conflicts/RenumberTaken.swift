@@ -47,7 +47,9 @@ struct RenumberTaken {
         for conflict in parked {
             let taken = try takenRecords(conflict)
             // Each change set that depends on a renumbered one waits for nothing but that.
-            let follows = conflict.after.contains(where: outcome.ids.contains) && conflict.waitsForPredecessors
+            let follows =
+                conflict.after.contains(where: outcome.ids.contains)
+                && conflict.reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue }
             guard !taken.isEmpty || follows else { continue }
             // The verdict may be older than the rows: others have changed records and taken more ids since.
             guard try !UnseenRows(db: db, schema: schema).wouldBeOverwritten(by: conflict.id),
@@ -126,8 +128,4 @@ struct RenumberTaken {
         try renumbering.renameParked(from: conflict)
         return try renumbering.events()
     }
-}
-
-extension Conflict {
-    fileprivate var waitsForPredecessors: Bool { reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue } }
 }

@@ -40,7 +40,7 @@ struct JudgeAfterReset {
                     continue
                 }
                 let id: String = try row.value("id")
-                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 let rule = try ConflictRule(rawValue: row.value("rule")) ?? .changed
                 reasons[id] = try "[\(reason(rule, table: table, key: row.value("key")).json)]"
             }
@@ -49,14 +49,14 @@ struct JudgeAfterReset {
         for table in schema.tables {
             for row in try parents?.changeSetsWithChangedParent(in: table) ?? [] {
                 let id: String = try row.value("id")
-                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 reasons[id] = try "[\(reason(.changed, table: table, key: row.value("key")).json)]"
             }
         }
         for table in schema.tables {
             for row in try deletionsOverUnseenChildren(of: table) {
                 let id: String = try row.value("id")
-                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 reasons[id] = try "[\(reason(.referenced, table: table, key: row.value("key")).json)]"
             }
         }
@@ -145,11 +145,6 @@ struct JudgeAfterReset {
                     ORDER BY pending.seq
                     """, arguments: [parent.name, firstWaiting, child.name])
         }
-    }
-
-    private func isWaiting(_ id: String) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
-            ?? false
     }
 
     /// Stores the current records in parked change sets, in those of their records for which the SQL condition holds.

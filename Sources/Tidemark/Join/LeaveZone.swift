@@ -40,7 +40,9 @@ struct LeaveZone {
                 try pending.replay()
                 guard !mayHideEdits else { return }
                 events += try parkOwnColumns(file.schema)
-                try removeRows(file.schema)
+                for table in file.schema.tables.reversed() {
+                    try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
+                }
             }
             if !mayHideEdits { try forgetHistory() }
             events.append(.accessEnded(zone: file.zone, isEmptied: !mayHideEdits))
@@ -100,10 +102,6 @@ struct LeaveZone {
             sql: "INSERT INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
             arguments: [id, Timestamp.text(now), "[\(Conflict.Reason.forbidden.json)]"])
         return [.conflict(id)]
-    }
-
-    private func removeRows(_ schema: SyncSchema) throws {
-        for table in schema.tables.reversed() { try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))") }
     }
 
     private func forgetHistory() throws {

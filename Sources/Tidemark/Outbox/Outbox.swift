@@ -3,6 +3,11 @@ import TidemarkCore
 
 /// Operations on whole change sets of the outbox.
 enum Outbox {
+    static func contains(_ id: String, in db: Database) throws -> Bool {
+        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
+            ?? false
+    }
+
     /// Removes a change set that has its verdict.
     static func remove(_ id: String, in db: Database) throws {
         guard

@@ -40,7 +40,9 @@ extension SyncEngine {
     }
 
     private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws -> Bool {
-        guard try hasCaptured(db) else { return false }
+        let hasCaptured = try Bool.fetchOne(
+            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)"))
+        guard hasCaptured == true else { return false }
         var isTaken = false
         try db.inTransaction(.immediate) {
             let file = try DeviceFile(db)
@@ -53,10 +55,6 @@ extension SyncEngine {
             return .commit
         }
         return isTaken
-    }
-
-    private static func hasCaptured(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")) ?? false
     }
 
     /// Divides a parked change set of other programs into independent parts.

@@ -77,7 +77,7 @@ extension SyncRound {
         case .permanent where outgoing == nil && Self.codesBeforeSending.contains(error.code):
             // A pending change set cannot be sent: the zone dropped its table, or a value is too large.
             if try divideLarge(error, in: db) { return [] }
-            if let id = error.place.id, try isWaiting(id, in: db) { return try park(error, in: db) }
+            if let id = error.place.id, try Outbox.contains(id, in: db) { return try park(error, in: db) }
             guard error.code == .tooLarge else { throw error }
             // The rollback of the request undid the drain that made this change set. Drain again.
             try drain(db)
@@ -153,11 +153,6 @@ extension SyncRound {
         throw TidemarkError(
             .fileDamaged, "The file is damaged, so no answer can be applied: \(report).",
             fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
-    }
-
-    private func isWaiting(_ id: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
-            ?? false
     }
 
     private func drain(_ db: Database) throws {
