@@ -105,11 +105,9 @@ struct ApplyResponse {
         guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint, answered.foreign.isEmpty,
             answered.refused.isEmpty, answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
         else { throw AnswerCheck.inapplicable("it has only ids, but the request needs rows.") }
-        var events: [DeviceEvent]?
-        try DeviceFile.whileApplying(db) {
-            events = try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
+        return try DeviceFile.whileApplying(db) {
+            try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
         }
-        return events
     }
 
     private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, parking uncaptured: UncapturedEdits) throws

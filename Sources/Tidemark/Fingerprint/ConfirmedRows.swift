@@ -82,8 +82,6 @@ struct ConfirmedRows {
     /// Requires a check of all rows at the next sync; they count as unconfirmed until the server has the fingerprint.
     func requireCheck() throws { try db.execute(cached: "UPDATE tidemark_device SET checked = NULL") }
 
-    // MARK: Private
-
     /// Identifies the columns and order that row fingerprints cover.
     private var layoutHash: String { ContentHash.of(file.schema.shape) }
 

@@ -223,8 +223,6 @@ struct DrawnIDs {
         }
     }
 
-    // MARK: Private
-
     /// Moves the counter of negative temporary ids below the negative ids that the zone adopted.
     private func skipAdoptedIDs() throws {
         guard let lowestID = schema.tables.map(\.lowestID).min(), lowestID < 0 else { return }

@@ -274,8 +274,6 @@ package struct SyncRound: Sendable {
     /// Ends the round early and releases the lock, so that other processes can sync at once.
     package mutating func end(in db: Database) throws { try lock.release(db) }
 
-    // MARK: Private
-
     /// Adapts the bookkeeping if the app altered its tables while the engine was open.
     private func fitIfNeeded(_ db: Database) throws {
         guard FitSchema.isNeeded(try DeviceFile(db)) else { return }
