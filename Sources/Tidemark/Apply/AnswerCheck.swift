@@ -51,8 +51,7 @@ struct AnswerCheck {
     /// Checks that no record has the ids of the new records, while the tables hold the confirmed rows.
     func checkNewIDs() throws {
         let tables = try String.fetchSet(
-            db.cachedStatement(sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"),
-            arguments: [requested])
+            db, cached: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1", arguments: [requested])
         for table in schema.tables where tables.contains(table.name) {
             try refuse(
                 "A new record gets the id of another one.",
@@ -281,7 +280,7 @@ struct AnswerCheck {
     }
 
     private func refuse(_ reason: String, sql: String, arguments: StatementArguments = []) throws {
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return }
+        guard let row = try Row.fetchOne(db, cached: sql, arguments: arguments) else { return }
         throw Self.inapplicable(
             reason, place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key")))
     }

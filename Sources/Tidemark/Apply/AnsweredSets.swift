@@ -122,14 +122,14 @@ struct AnsweredSets {
     /// Sorts the staged change sets after ``AnswerCheck`` validated them; throws if a revision is missing.
     init(after requested: Int64, through last: Int64, in db: Database) throws {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT answered.ord, answered.revision, answered.id, answered.conflict,
-                        changeset.seq IS NOT NULL AS own
-                    FROM temp.tidemark_answered AS answered
-                    LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
-                    ORDER BY answered.ord
-                    """))
+            db,
+            cached: """
+                SELECT answered.ord, answered.revision, answered.id, answered.conflict,
+                    changeset.seq IS NOT NULL AS own
+                FROM temp.tidemark_answered AS answered
+                LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                ORDER BY answered.ord
+                """)
         var accepted: [(ord: Int, id: String, revision: Int64)] = []
         var refused: [(ord: Int, id: String)] = []
         var stream: [Int] = []

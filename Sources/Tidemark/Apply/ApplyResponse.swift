@@ -64,8 +64,7 @@ struct ApplyResponse {
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
         if applied.settledCount > 0 { applied.events.insert(.sent(changeSets: applied.settledCount), at: 0) }
-        applied.hasPending =
-            try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")) ?? false
+        applied.hasPending = try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false
         return applied
     }
 
@@ -209,14 +208,14 @@ struct ApplyResponse {
     private func concurrentEditEvents(_ answered: AnsweredSets) throws -> [DeviceEvent] {
         let list = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         return try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT base.tbl, base.key, max(staged.operation = 'delete') AS deleted
-                    FROM tidemark_base AS base
-                    JOIN temp.tidemark_staged AS staged ON staged.tbl = base.tbl AND staged.key = base.key
-                    WHERE staged.ord IN (SELECT value FROM json_each(?))
-                    GROUP BY base.tbl, base.key
-                    """), arguments: [list]
+            db,
+            cached: """
+                SELECT base.tbl, base.key, max(staged.operation = 'delete') AS deleted
+                FROM tidemark_base AS base
+                JOIN temp.tidemark_staged AS staged ON staged.tbl = base.tbl AND staged.key = base.key
+                WHERE staged.ord IN (SELECT value FROM json_each(?))
+                GROUP BY base.tbl, base.key
+                """, arguments: [list]
         ).map { row in
             let record = RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
             return .changedWhileEdited(record, isDeleted: try row.value("deleted"))

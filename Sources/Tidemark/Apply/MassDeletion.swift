@@ -63,7 +63,7 @@ struct MassDeletion: Error, Sendable {
     /// Finds one in a staged change set, while the tables hold the confirmed rows; this device's own do not count.
     static func find(stagedAs ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
         let stagedCount = try Int.fetchOne(
-            db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'"),
+            db, cached: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'",
             arguments: [ord])
         guard let stagedCount, stagedCount > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in

@@ -10,11 +10,11 @@ struct PendingChanges {
     private var isEmpty: Bool {
         get throws {
             try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)
-                            AND NOT EXISTS (SELECT 1 FROM tidemark_outbox)
-                        """)) ?? true
+                db,
+                cached: """
+                    SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)
+                        AND NOT EXISTS (SELECT 1 FROM tidemark_outbox)
+                    """) ?? true
         }
     }
 
@@ -68,7 +68,7 @@ struct PendingChanges {
     }
 
     private func replayAll() throws {
-        let sets = try Int64.fetchAll(db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq"))
+        let sets = try Int64.fetchAll(db, cached: "SELECT seq FROM tidemark_changeset ORDER BY seq")
         do {
             try db.inSavepoint {
                 try replay(sets, ord: StagedPurpose.replay.ord)
@@ -119,8 +119,7 @@ struct PendingChanges {
             for reference in table.references {
                 for sql in [orphanSQL(table, reference), abandonedSQL(table, reference)] {
                     guard let sql else { continue }
-                    let isBroken = try Bool.fetchOne(
-                        db.cachedStatement(sql: "SELECT EXISTS (\(sql))"), arguments: [ord])
+                    let isBroken = try Bool.fetchOne(db, cached: "SELECT EXISTS (\(sql))", arguments: [ord])
                     guard isBroken == true else { continue }
                     throw DatabaseError(resultCode: .SQLITE_CONSTRAINT_FOREIGNKEY)
                 }

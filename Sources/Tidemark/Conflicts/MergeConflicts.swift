@@ -54,8 +54,7 @@ struct MergeConflicts {
 
     private func hasCandidates() throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE kind = 'refused' AND NOT asks)")) ?? false
+            db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE kind = 'refused' AND NOT asks)") ?? false
     }
 
     /// Returns the conflict if it waits for a merge function and no predecessor of it is parked.

@@ -53,7 +53,7 @@ struct OmittedRecords {
 
     private func record(_ table: SyncedTable, key: String, values: [String: DatabaseValue]) throws -> Record {
         let parts = table.key.indices.map { KeySQL.part(table, $0, of: "?1") }
-        let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT \(parts.joined(separator: ", "))"), arguments: [key])
+        let row = try Row.fetchOne(db, cached: "SELECT \(parts.joined(separator: ", "))", arguments: [key])
         let keyValues = table.key.enumerated().map { ($1, (row?[$0] as DatabaseValue?) ?? .null) }
         return Record(table: table, key: key, values: values.merging(keyValues) { $1 })
     }

@@ -15,11 +15,11 @@ struct OverruledValues {
     /// Parks the overruled values of an accepted change set, staged as `ord`.
     func park(fromSet ord: Int, id: String) throws -> [DeviceEvent] {
         let records = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT value FROM temp.tidemark_staged_member
-                    WHERE ord = ? AND name = 'overruled' AND type = 'array'
-                    """), arguments: [ord])
+            db,
+            cached: """
+                SELECT value FROM temp.tidemark_staged_member
+                WHERE ord = ? AND name = 'overruled' AND type = 'array'
+                """, arguments: [ord])
         guard let records, !planted(PlantedBug.dropsValuesInVain) else { return [] }
         return try park(records, id: id)
     }

@@ -19,7 +19,7 @@ struct ParkConflict {
     func park(_ refused: [(ord: Int, id: String)], in schema: SyncSchema) throws -> [DeviceEvent] {
         guard !refused.isEmpty else { return [] }
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT ord, coalesce(reasons, '[]') FROM temp.tidemark_answered WHERE conflict"))
+            db, cached: "SELECT ord, coalesce(reasons, '[]') FROM temp.tidemark_answered WHERE conflict")
         let reasonsByOrd = try Dictionary(
             rows.map { try ($0.value(0) as Int, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
         let reasonsByID = refused.map { ($0.id, reasonsByOrd[$0.ord] ?? "[]") }
@@ -38,21 +38,21 @@ struct ParkConflict {
     private func park(_ reasons: [String: String], truths: [String: Int]) throws -> [DeviceEvent] {
         guard !reasons.isEmpty else { return [] }
         let all = try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH RECURSIVE parked (id) AS (
-                        SELECT value FROM json_each(?1)
-                        UNION
-                        SELECT changeset.id
-                        FROM parked
-                        JOIN tidemark_after AS dependency ON dependency.id = parked.id
-                        JOIN tidemark_changeset AS changeset USING (seq)
-                    )
+            db,
+            cached: """
+                WITH RECURSIVE parked (id) AS (
+                    SELECT value FROM json_each(?1)
+                    UNION
                     SELECT changeset.id
-                    FROM tidemark_changeset AS changeset
-                    JOIN parked USING (id)
-                    ORDER BY changeset.seq
-                    """), arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
+                    FROM parked
+                    JOIN tidemark_after AS dependency ON dependency.id = parked.id
+                    JOIN tidemark_changeset AS changeset USING (seq)
+                )
+                SELECT changeset.id
+                FROM tidemark_changeset AS changeset
+                JOIN parked USING (id)
+                ORDER BY changeset.seq
+                """, arguments: ["[" + reasons.keys.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
         try storeAuthorsBase(all)
         for id in all {
             let reason = reasons[id] ?? "[\(Conflict.Reason.predecessor.json)]"
@@ -96,8 +96,7 @@ struct ParkConflict {
                 WHERE staged.ord = ?2 AND staged.tbl = entry.tbl AND staged.key = entry.key
                     AND staged.operation <> 'delete')
             """
-        let names = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT DISTINCT entry.tbl \(missing)"), arguments: [id, ord])
+        let names = try String.fetchSet(db, cached: "SELECT DISTINCT entry.tbl \(missing)", arguments: [id, ord])
         guard !names.isEmpty else { return [] }
         for table in schema.tables where names.contains(table.name) {
             missing += """

@@ -16,8 +16,7 @@ struct PresentRecords {
         self.db = db
         self.schema = schema
         let names = try String.fetchSet(
-            db.cachedStatement(
-                sql: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record"))
+            db, cached: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record")
         let tables = try schema.tables.filter { names.contains($0.name) }.map { table in
             let keys = "SELECT key FROM tidemark_conflict_record WHERE tbl = \(SQLText.literal(table.name))"
             return (table.name, try ReduceCapture.firstStates(of: table, among: keys, in: db))
@@ -34,7 +33,7 @@ struct PresentRecords {
 
     func versions(of key: String, in table: SyncedTable) throws -> Versions {
         let row = try Row.fetchOne(
-            db.cachedStatement(sql: Self.versionsSQL(table, keys: "SELECT ?2 AS key")), arguments: [table.name, key])
+            db, cached: Self.versionsSQL(table, keys: "SELECT ?2 AS key"), arguments: [table.name, key])
         return try row.map { try versions($0, in: table) } ?? Versions()
     }
 
@@ -81,12 +80,11 @@ struct PresentRecords {
     }
 
     private func parkedImages() throws -> [RecordName: Versions] {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_conflict_record"))
+        let names = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM tidemark_conflict_record")
         var images: [RecordName: Versions] = [:]
         for table in schema.tables where names.contains(table.name) {
             let keys = "SELECT DISTINCT key FROM tidemark_conflict_record WHERE tbl = ?1 AND json_valid(key)"
-            let rows = try Row.fetchAll(
-                db.cachedStatement(sql: Self.versionsSQL(table, keys: keys)), arguments: [table.name])
+            let rows = try Row.fetchAll(db, cached: Self.versionsSQL(table, keys: keys), arguments: [table.name])
             for row in rows {
                 images[RecordName(table.name, RecordKey(json: try row.value("key")))] = try versions(row, in: table)
             }

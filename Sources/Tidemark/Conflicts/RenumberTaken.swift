@@ -30,10 +30,10 @@ struct RenumberTaken {
     /// Whether a change set is parked because of an id that another record has.
     static func mayBeNeeded(in db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql:
-                    "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE reasons LIKE '%\"\(ConflictRule.exists.rawValue)\"%')"
-            )) ?? false
+            db,
+            cached:
+                "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE reasons LIKE '%\"\(ConflictRule.exists.rawValue)\"%')"
+        ) ?? false
     }
 
     /// Renumbers records of all parked change sets that wait for nothing else; the caller does not enforce references.

@@ -29,11 +29,11 @@ struct RowValues {
     func current(_ table: SyncedTable, key: String) throws -> [String: DatabaseValue]? {
         let columns = (table.valueColumns.isEmpty ? table.columns : table.valueColumns).map(\.name)
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT \(SQLText.names(columns)) FROM main.\(SQLText.name(table.name))
-                    WHERE \(KeySQL.match(table, key: "?1"))
-                    """), arguments: [key])
+            db,
+            cached: """
+                SELECT \(SQLText.names(columns)) FROM main.\(SQLText.name(table.name))
+                WHERE \(KeySQL.match(table, key: "?1"))
+                """, arguments: [key])
         guard let row else { return nil }
         return table.valueColumns.reduce(into: [:]) { $0[$1.name] = row[$1.name] as DatabaseValue }
     }

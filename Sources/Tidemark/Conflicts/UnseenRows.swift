@@ -25,12 +25,12 @@ struct UnseenRows {
     func wouldBeOverwritten(by conflict: String) throws -> Bool {
         if planted(PlantedBug.remakesOverUnseenRows) { return false }
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl, key, operation, base, coalesce(mine, '{}') AS mine
-                    FROM tidemark_conflict_record
-                    WHERE id = ? AND operation IN ('update', 'delete')
-                    """), arguments: [conflict])
+            db,
+            cached: """
+                SELECT tbl, key, operation, base, coalesce(mine, '{}') AS mine
+                FROM tidemark_conflict_record
+                WHERE id = ? AND operation IN ('update', 'delete')
+                """, arguments: [conflict])
         guard !rows.isEmpty else { return false }
         let present = try PresentRecords(db: db, schema: schema)
         return try rows.contains { row in
@@ -93,11 +93,11 @@ struct UnseenRows {
     /// So a person decides about one conflict of a record after another, with a sync between them.
     func isOwnWork(_ present: String?, of key: String, in table: SyncedTable, since seen: String?) throws -> Bool {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT operation, before, attributes FROM tidemark_kept_record
-                    WHERE tbl = ? AND key = ? ORDER BY number
-                    """), arguments: [table.name, key])
+            db,
+            cached: """
+                SELECT operation, before, attributes FROM tidemark_kept_record
+                WHERE tbl = ? AND key = ? ORDER BY number
+                """, arguments: [table.name, key])
         var image = seen
         var hasWork = false
         for row in rows {

@@ -70,12 +70,12 @@ struct ReplacedRows {
     func question(zone: String) throws -> HistoryQuestion? {
         for table in schema.tables {
             let row = try Row.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT kept.key, kept.since FROM (\(comparedRows(table))) AS kept
-                        WHERE NOT kept.asked AND (kept.mine IS NULL OR kept.mine IS NOT kept.theirs)
-                        LIMIT 1
-                        """))
+                db,
+                cached: """
+                    SELECT kept.key, kept.since FROM (\(comparedRows(table))) AS kept
+                    WHERE NOT kept.asked AND (kept.mine IS NULL OR kept.mine IS NOT kept.theirs)
+                    LIMIT 1
+                    """)
             guard let row else { continue }
             let key: String = try row.value("key")
             return HistoryQuestion(

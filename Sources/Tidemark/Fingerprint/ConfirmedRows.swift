@@ -86,9 +86,7 @@ struct ConfirmedRows {
     private var layoutHash: String { ContentHash.of(file.schema.shape) }
 
     private var hasWaitingRecords: Bool {
-        get throws {
-            try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_base)")) ?? false
-        }
+        get throws { try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_base)") ?? false }
     }
 
     private func isDue(_ limits: Limits, now: Date) throws -> Bool {
@@ -97,11 +95,11 @@ struct ConfirmedRows {
             guard remainingRows >= 0 else { break }
             remainingRows -=
                 try Int.fetchOne(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT count(*) FROM (
-                                SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)
-                            """), arguments: [remainingRows + 1]) ?? 0
+                    db,
+                    cached: """
+                        SELECT count(*) FROM (
+                            SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)
+                        """, arguments: [remainingRows + 1]) ?? 0
         }
         guard remainingRows < 0, let lastCheck = file.checked else { return true }
         // The age is negative after a clock was set back; then the check is due as well.
@@ -112,7 +110,7 @@ struct ConfirmedRows {
     /// Returns the pause between two checks, in seconds: a larger file takes longer to check.
     private func pause(_ limits: Limits) throws -> Int64 {
         let bytes = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"))
+            db, cached: "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
         let pause = (bytes ?? 0) / Int64(limits.fingerprintBytesPerSecond)
         return min(max(pause, 60), Int64(limits.fingerprintIntervalSeconds))
     }

@@ -23,7 +23,7 @@ struct DrawnIDs {
     @discardableResult func settle(newID: () -> UUID) throws -> [String] {
         try skipAdoptedIDs()
         // The drain compares captured ids with where the sequence stood.
-        let captured = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture"))
+        let captured = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM tidemark_capture")
         return try schema.tables.filter { $0.isAutoincrement && !captured.contains($0.name) }.filter {
             try !settle($0, newID: newID)
         }.map(\.name)
@@ -37,7 +37,7 @@ struct DrawnIDs {
     /// Stores the ids of an answer, a JSON object of tables; throws if a table's ids are none that a server lends.
     func store(_ lent: String) throws {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT key AS tbl, type, value AS ids FROM json_each(?)"), arguments: [lent])
+            db, cached: "SELECT key AS tbl, type, value AS ids FROM json_each(?)", arguments: [lent])
         for row in rows {
             let table: String = try row.value("tbl")
             let ids = try row.value("type") == "array" ? Self.decode(row.value("ids"), in: db) : nil
@@ -147,18 +147,18 @@ struct DrawnIDs {
             let place = ids.first(where: { $0.contains(next) }), sequence > place.end(of: next)
         else { return nil }
         let last = try Int64.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    WITH drawn (id) AS (
-                        SELECT DISTINCT \(SQLText.name("new_" + table.key[0]))
-                        FROM \(SQLText.name(CaptureTables.shadow(table)))
-                        WHERE kind = 'insert' AND \(SQLText.name("new_" + table.key[0])) > ?1
-                    ), step (id, length) AS (
-                        SELECT id, id - lag(id, 1, ?1) OVER (ORDER BY id) FROM drawn
-                    )
-                    SELECT max(id) FROM drawn
-                    WHERE id < coalesce((SELECT min(id) FROM step WHERE length > ?2), \(TemporaryID.reservedMin))
-                    """), arguments: [state.used, max(1, place.width / 4)])
+            db,
+            cached: """
+                WITH drawn (id) AS (
+                    SELECT DISTINCT \(SQLText.name("new_" + table.key[0]))
+                    FROM \(SQLText.name(CaptureTables.shadow(table)))
+                    WHERE kind = 'insert' AND \(SQLText.name("new_" + table.key[0])) > ?1
+                ), step (id, length) AS (
+                    SELECT id, id - lag(id, 1, ?1) OVER (ORDER BY id) FROM drawn
+                )
+                SELECT max(id) FROM drawn
+                WHERE id < coalesce((SELECT min(id) FROM step WHERE length > ?2), \(TemporaryID.reservedMin))
+                """, arguments: [state.used, max(1, place.width / 4)])
         let end = place.end(of: next)
         guard let last, last > end else { return nil }
         return Overdrawn(table: table, ids: end + 1...last, lent: ids)
@@ -173,12 +173,12 @@ struct DrawnIDs {
     /// Whether a plain `INSERT` into a table draws a permanent id.
     static func drawsPermanentIDs(_ table: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT seq < \(TemporaryID.reservedMin - 1)
-                    FROM sqlite_sequence
-                    WHERE name = ? AND EXISTS (SELECT 1 FROM tidemark_lent WHERE tbl = ? AND ids <> '[]')
-                    """), arguments: [table, table]) ?? false
+            db,
+            cached: """
+                SELECT seq < \(TemporaryID.reservedMin - 1)
+                FROM sqlite_sequence
+                WHERE name = ? AND EXISTS (SELECT 1 FROM tidemark_lent WHERE tbl = ? AND ids <> '[]')
+                """, arguments: [table, table]) ?? false
     }
 
     /// Whether the device may have drawn an id that it was lent; without AUTOINCREMENT, SQLite may have drawn any id.
@@ -200,7 +200,7 @@ struct DrawnIDs {
             return false
         }
         let sequence = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = ?"), arguments: [table.name])
+            db, cached: "SELECT seq FROM sqlite_sequence WHERE name = ?", arguments: [table.name])
         return sequence ?? 0 < id
     }
 
@@ -240,14 +240,14 @@ struct DrawnIDs {
 
     private func state(of table: SyncedTable) throws -> State {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT lent.ids, coalesce(lent.used, -1) AS used,
-                        (SELECT seq FROM sqlite_sequence WHERE name = ?1) AS seq,
-                        (SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))) AS top
-                    FROM (SELECT 1)
-                    LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
-                    """), arguments: [table.name])
+            db,
+            cached: """
+                SELECT lent.ids, coalesce(lent.used, -1) AS used,
+                    (SELECT seq FROM sqlite_sequence WHERE name = ?1) AS seq,
+                    (SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))) AS top
+                FROM (SELECT 1)
+                LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
+                """, arguments: [table.name])
         return try State(
             lent: (row?.value("ids") as String?).flatMap { try Self.decode($0, in: db) },
             used: row?.value("used") ?? -1, sequence: row?.value("seq"),
@@ -302,11 +302,11 @@ struct DrawnIDs {
     private static func decode(_ json: String, in db: Database) throws -> [LentIDs]? {
         guard json != "[]" else { return [] }
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS stride, value ->> 3 AS width
-                    FROM (SELECT iif(type = 'array', value, '[]') AS value FROM json_each(?) LIMIT \(regionsMax + 1))
-                    """), arguments: [json])
+            db,
+            cached: """
+                SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS stride, value ->> 3 AS width
+                FROM (SELECT iif(type = 'array', value, '[]') AS value FROM json_each(?) LIMIT \(regionsMax + 1))
+                """, arguments: [json])
         let ids = rows.compactMap { row in
             let numbers = ["first", "last", "stride", "width"].compactMap { name -> Int64? in
                 guard case .int64(let number) = (row[name] as DatabaseValue).storage else { return nil }

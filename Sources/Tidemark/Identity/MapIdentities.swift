@@ -38,11 +38,9 @@ struct MapIdentities {
                         AND synced_table.kind = 'integer'
                     ORDER BY staged.rec)
                 """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
-        return try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"))
-            .map {
-                try AssignedID(
-                    table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
-            }
+        return try Row.fetchAll(db, cached: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned").map {
+            try AssignedID(table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
+        }
     }
 
     /// Stores the assigned ids in the map, and writes them to pending changes and conflicts.

@@ -12,7 +12,7 @@ struct RenameRows {
 
     /// Writes the ids of `temp.tidemark_assigned`; throws `DatabaseError` if another row already has an id.
     func run() throws {
-        let parents = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_assigned"))
+        let parents = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM temp.tidemark_assigned")
         guard !parents.isEmpty else { return }
         for table in schema.tables { try renameReferences(of: table, to: parents) }
         for table in schema.tables where parents.contains(table.name) { try renameKeys(of: table) }

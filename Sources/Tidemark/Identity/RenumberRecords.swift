@@ -65,18 +65,18 @@ struct RenumberRecords {
     /// Writes the ids to a conflict and its dependents; in others a former id may stand for the record that has it now.
     func renameParked(from conflict: String) throws {
         let conflicts = try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH RECURSIVE depending (id) AS (
-                        SELECT ?1
-                        UNION
-                        SELECT parked.id
-                        FROM depending
-                        JOIN tidemark_conflict AS parked
-                        JOIN json_each(parked.after) AS predecessor ON predecessor.value = depending.id
-                    )
-                    SELECT id FROM depending
-                    """), arguments: [conflict])
+            db,
+            cached: """
+                WITH RECURSIVE depending (id) AS (
+                    SELECT ?1
+                    UNION
+                    SELECT parked.id
+                    FROM depending
+                    JOIN tidemark_conflict AS parked
+                    JOIN json_each(parked.after) AS predecessor ON predecessor.value = depending.id
+                )
+                SELECT id FROM depending
+                """, arguments: [conflict])
         try MapIdentities(db: db, schema: schema).rewriteAssigned(inConflicts: conflicts)
         try forgetTheirs()
     }

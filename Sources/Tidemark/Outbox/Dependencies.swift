@@ -44,30 +44,29 @@ struct Dependencies {
                 guard let parent = schema.byName[reference.parent] else { return nil }
                 let name = ReferenceName(child, reference, to: parent)
                 return try Int64.fetchOne(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT min(child_entry.seq)
-                            FROM (
-                                SELECT \(name.inParent { "attributes -> \($0)" }) AS name
-                                FROM tidemark_outbox
-                                WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
-                            ) AS parent_entry
-                            JOIN (
-                                SELECT seq, \(name.inChild { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
-                                FROM tidemark_outbox
-                                WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation <> 'delete'
-                            ) AS child_entry ON child_entry.name = parent_entry.name
-                            JOIN tidemark_changeset AS changeset
-                                ON changeset.seq = child_entry.seq AND changeset.wire IS NULL
-                            """), arguments: [seq])
+                    db,
+                    cached: """
+                        SELECT min(child_entry.seq)
+                        FROM (
+                            SELECT \(name.inParent { "attributes -> \($0)" }) AS name
+                            FROM tidemark_outbox
+                            WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
+                        ) AS parent_entry
+                        JOIN (
+                            SELECT seq, \(name.inChild { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
+                            FROM tidemark_outbox
+                            WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation <> 'delete'
+                        ) AS child_entry ON child_entry.name = parent_entry.name
+                        JOIN tidemark_changeset AS changeset
+                            ON changeset.seq = child_entry.seq AND changeset.wire IS NULL
+                        """, arguments: [seq])
             }
         }.min()
     }
 
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
-            db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"),
+            db, cached: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)",
             arguments: [first])
     }
 

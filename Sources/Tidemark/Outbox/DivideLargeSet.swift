@@ -33,8 +33,7 @@ struct DivideLargeSet {
 
     /// Whether other programs made a change set.
     static func isOutside(_ id: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)"), arguments: [id])
+        try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)", arguments: [id])
             ?? false
     }
 

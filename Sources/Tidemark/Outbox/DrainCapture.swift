@@ -99,9 +99,7 @@ struct DrainCapture {
     }
 
     private func capturedTables() throws -> [SyncedTable] {
-        try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture")).compactMap {
-            schema.byName[$0]
-        }
+        try String.fetchAll(db, cached: "SELECT DISTINCT tbl FROM tidemark_capture").compactMap { schema.byName[$0] }
     }
 
     /// Gives new records other ids if SQLite drew theirs beyond this device's place.

@@ -45,11 +45,11 @@ struct FoldRewrites {
         guard table.keyKind == .integer, !references.contains(where: { $0.parent == table.name }) else { return false }
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let isWritten = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'delete')
-                        AND EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'insert')
-                    """))
+            db,
+            cached: """
+                SELECT EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'delete')
+                    AND EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'insert')
+                """)
         guard isWritten == true else { return false }
         return try hasAllColumns(table) && !isReferenced(table)
     }
@@ -57,20 +57,18 @@ struct FoldRewrites {
     /// Whether every row of a table is new.
     private func isRewritten(_ table: SyncedTable) throws -> Bool {
         let created = try Int.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'"),
+            db, cached: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'",
             arguments: [table.name])
         guard let created, created > 0 else { return false }
         // Counts one row more at most: a large table has others.
         let rows = try Int.fetchOne(
-            db.cachedStatement(sql: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)"),
+            db, cached: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)",
             arguments: [created + 1])
         return rows == created
     }
 
     private func hasAllColumns(_ table: SyncedTable) throws -> Bool {
-        let columns = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"), arguments: [table.name])
+        let columns = try String.fetchSet(db, cached: "SELECT name FROM pragma_table_info(?)", arguments: [table.name])
         let declared = table.hasRowidKey ? table.valueColumns : table.columns
         return !columns.isEmpty && columns.isSuperset(of: declared.map { name($0.name, in: table) })
     }
@@ -78,12 +76,12 @@ struct FoldRewrites {
     /// Whether any table of the file refers to a table, also one that does not sync.
     private func isReferenced(_ table: SyncedTable) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (
-                        SELECT 1 FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name) AS reference
-                        WHERE child.type = 'table' AND lower(reference."table") = lower(?))
-                    """), arguments: [table.name]) ?? true
+            db,
+            cached: """
+                SELECT EXISTS (
+                    SELECT 1 FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name) AS reference
+                    WHERE child.type = 'table' AND lower(reference."table") = lower(?))
+                """, arguments: [table.name]) ?? true
     }
 
     private func name(_ column: String, in table: SyncedTable) -> String { columnNames[table.name]?[column] ?? column }

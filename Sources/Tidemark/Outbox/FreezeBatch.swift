@@ -56,11 +56,11 @@ extension FreezeChangeSets {
     /// Returns the tables of the change sets' records, parents first.
     private func touchedTables(_ batch: Batch) throws -> [SyncedTable] {
         let first = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl, min(seq) FROM tidemark_outbox WHERE seq BETWEEN ? AND ?
-                    GROUP BY tbl ORDER BY 2, 1
-                    """), arguments: batch.seqs)
+            db,
+            cached: """
+                SELECT tbl, min(seq) FROM tidemark_outbox WHERE seq BETWEEN ? AND ?
+                GROUP BY tbl ORDER BY 2, 1
+                """, arguments: batch.seqs)
         let tables = schema.tables + schema.difference.unknownTables
         let touched = try Set(first.map { try $0.value(0) as String })
         let names = Set(tables.map(\.name))
@@ -122,12 +122,12 @@ extension FreezeChangeSets {
     /// Returns the dependencies of change sets as JSON, by sequence number.
     private func after(_ batch: Batch) throws -> [Int64: String] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT seq, json_group_array(id)
-                    FROM (SELECT seq, id FROM tidemark_after WHERE seq BETWEEN ? AND ? ORDER BY seq, id)
-                    GROUP BY seq
-                    """), arguments: batch.seqs)
+            db,
+            cached: """
+                SELECT seq, json_group_array(id)
+                FROM (SELECT seq, id FROM tidemark_after WHERE seq BETWEEN ? AND ? ORDER BY seq, id)
+                GROUP BY seq
+                """, arguments: batch.seqs)
         return try Dictionary(
             rows.map { try ($0.value(0) as Int64, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
     }

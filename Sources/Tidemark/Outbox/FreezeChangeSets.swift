@@ -66,15 +66,15 @@ struct FreezeChangeSets {
 
     private func waiting(_ countMax: Int) throws -> [Waiting] {
         try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT seq, id, epoch, time, wire, (
-                        SELECT sum(length(text)) FROM tidemark_wire_rest AS piece
-                        WHERE piece.seq = changeset.seq) AS overflow
-                    FROM tidemark_changeset AS changeset
-                    ORDER BY seq
-                    LIMIT ?
-                    """), arguments: [countMax]
+            db,
+            cached: """
+                SELECT seq, id, epoch, time, wire, (
+                    SELECT sum(length(text)) FROM tidemark_wire_rest AS piece
+                    WHERE piece.seq = changeset.seq) AS overflow
+                FROM tidemark_changeset AS changeset
+                ORDER BY seq
+                LIMIT ?
+                """, arguments: [countMax]
         ).map { row in
             let wire = try (row.value("wire") as String?).map {
                 try Wire(beginning: $0, overflow: row.value("overflow") ?? 0)

@@ -25,7 +25,7 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
     private init(names: Set<String>) { self.names = names }
 
     init(declaredIn db: Database) throws {
-        names = try String.fetchSet(db.cachedStatement(sql: "SELECT tbl FROM tidemark_independent"))
+        names = try String.fetchSet(db, cached: "SELECT tbl FROM tidemark_independent")
     }
 
     func declare(in db: Database) throws {

@@ -12,7 +12,7 @@ enum Outbox {
     static func remove(_ id: String, in db: Database) throws {
         guard
             let seq = try Int64.fetchOne(
-                db.cachedStatement(sql: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq"), arguments: [id])
+                db, cached: "DELETE FROM tidemark_changeset WHERE id = ? RETURNING seq", arguments: [id])
         else { return }
         try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
         try db.execute(cached: "DELETE FROM tidemark_outbox WHERE seq = ?", arguments: [seq])

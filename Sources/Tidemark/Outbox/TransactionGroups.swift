@@ -71,30 +71,30 @@ struct TransactionGroups {
     private func reach(_ ends: [Int64]) throws -> [Int: Reach] {
         let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH touch (segment, tbl, key, kind) AS MATERIALIZED (
-                        SELECT * FROM (
-                            SELECT sum(kind IS NULL) OVER (ORDER BY seq, kind IS NULL ROWS UNBOUNDED PRECEDING),
-                                tbl, key, kind
-                            FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
-                        ) WHERE kind IS NOT NULL
-                    ), record (tbl, key, segment, is_created, is_deleted, previous) AS (
-                        SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
-                            lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
-                        FROM touch GROUP BY tbl, key, segment
-                    )
-                    SELECT segment, min(back) AS back, max(other) AS previous FROM (
-                        SELECT segment, iif(previous = segment - 1, previous, NULL) AS back,
-                            iif(previous < segment - 1, previous, NULL) AS other
-                        FROM record WHERE previous IS NOT NULL
-                        UNION ALL
-                        SELECT deletion.segment, creation.segment, NULL
-                        FROM record AS deletion
-                        JOIN record AS creation USING (tbl, key)
-                        WHERE deletion.is_deleted AND creation.is_created AND creation.segment < deletion.segment
-                    ) GROUP BY segment
-                    """), arguments: [list])
+            db,
+            cached: """
+                WITH touch (segment, tbl, key, kind) AS MATERIALIZED (
+                    SELECT * FROM (
+                        SELECT sum(kind IS NULL) OVER (ORDER BY seq, kind IS NULL ROWS UNBOUNDED PRECEDING),
+                            tbl, key, kind
+                        FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
+                    ) WHERE kind IS NOT NULL
+                ), record (tbl, key, segment, is_created, is_deleted, previous) AS (
+                    SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
+                        lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
+                    FROM touch GROUP BY tbl, key, segment
+                )
+                SELECT segment, min(back) AS back, max(other) AS previous FROM (
+                    SELECT segment, iif(previous = segment - 1, previous, NULL) AS back,
+                        iif(previous < segment - 1, previous, NULL) AS other
+                    FROM record WHERE previous IS NOT NULL
+                    UNION ALL
+                    SELECT deletion.segment, creation.segment, NULL
+                    FROM record AS deletion
+                    JOIN record AS creation USING (tbl, key)
+                    WHERE deletion.is_deleted AND creation.is_created AND creation.segment < deletion.segment
+                ) GROUP BY segment
+                """, arguments: [list])
         return try Dictionary(
             uniqueKeysWithValues: rows.map { row in
                 try (row.value("segment") as Int, Reach(back: row.value("back"), previous: row.value("previous")))

@@ -154,14 +154,14 @@ struct RepairRows {
     private func columns(_ mine: String?, _ theirs: String?) throws -> [String] {
         guard let mine, let theirs else { return [] }
         return try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT mine.key
-                    FROM json_each(?) AS mine
-                    JOIN json_each(?) AS theirs ON theirs.key = mine.key
-                    WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
-                    ORDER BY mine.key
-                    """), arguments: [mine, theirs])
+            db,
+            cached: """
+                SELECT mine.key
+                FROM json_each(?) AS mine
+                JOIN json_each(?) AS theirs ON theirs.key = mine.key
+                WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
+                ORDER BY mine.key
+                """, arguments: [mine, theirs])
     }
 
     private func write() throws {

@@ -52,7 +52,7 @@ struct UncapturedEdits {
     /// The caller has drained captured changes, and rewinds next. A pending change that does not fit
     /// is not in the row; the row then has the values of the base.
     func parkOverPending() throws -> [DeviceEvent] {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
+        let names = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM tidemark_base")
         guard !names.isEmpty else { return [] }
         for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
             try findValuesOverPending(table, place)
@@ -318,7 +318,7 @@ struct UncapturedEdits {
         try runPlanted(PlantedBug.dropsUncapturedEdits, in: db)
         var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
         var events: [DeviceEvent] = []
-        while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
+        while try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)") == true {
             let target = id ?? newID().uuidString.lowercased()
             try db.execute(
                 cached: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
@@ -387,12 +387,12 @@ struct UncapturedEdits {
     /// Whether a conflict has room for the found records, and has none of them already.
     private func hasRoom(_ id: String) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT count(*) < ?2 AND count(found.key) = 0
-                    FROM tidemark_conflict_record AS record
-                    LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
-                    WHERE record.id = ?1
-                    """), arguments: [id, Self.recordsMax]) ?? false
+            db,
+            cached: """
+                SELECT count(*) < ?2 AND count(found.key) = 0
+                FROM tidemark_conflict_record AS record
+                LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
+                WHERE record.id = ?1
+                """, arguments: [id, Self.recordsMax]) ?? false
     }
 }

@@ -60,7 +60,7 @@ package struct DeviceFile: Sendable {
     /// Throws if the file has not joined a server, or its bookkeeping is unreadable.
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
-            let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
+            let row = try Row.fetchOne(db, cached: "SELECT * FROM tidemark_device")
         else { throw try Self.noDevice(db) }
         device = try row.value("device")
         server = try row.value("server")
@@ -74,7 +74,7 @@ package struct DeviceFile: Sendable {
         fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
         fingerprintShape = try row.value("fingerprint_shape")
         checked = try row.value("checked")
-        let revision = try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state"))
+        let revision = try Int64.fetchOne(db, cached: "SELECT revision FROM tidemark_state")
         // Without that row the triggers capture nothing, and no revision can be stored.
         let range = 0...TemporaryID.reservedMax
         guard let revision, [revision, overruled].allSatisfy(range.contains),

@@ -23,14 +23,14 @@ struct FileSchema: Sendable {
     /// Reads the file's tables, limited to the zone's tables after the first snapshot.
     init(served: String?, renames: String?, in db: Database) throws {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT group_concat(sql, char(10)) FILTER (
-                            WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'),
-                        count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name),
-                        count(*) FILTER (WHERE sql LIKE 'CREATE VIRTUAL %')
-                    FROM main.sqlite_master
-                    """))
+            db,
+            cached: """
+                SELECT group_concat(sql, char(10)) FILTER (
+                        WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'),
+                    count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name),
+                    count(*) FILTER (WHERE sql LIKE 'CREATE VIRTUAL %')
+                FROM main.sqlite_master
+                """)
         let local: String? = try row?.value(0)
         self = try SchemaMemo.schema(for: [served, renames, local]) {
             let introspection = try SchemaIntrospection(db)

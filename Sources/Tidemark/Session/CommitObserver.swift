@@ -60,7 +60,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     /// Reads the file, because SQLite reuses the numbers of a failed statement without an event; nil if there is none.
     private func lastCaptured(_ db: Database) -> Int64? {
-        do { return try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")) } catch {
+        do { return try Int64.fetchOne(db, cached: "SELECT max(seq) FROM tidemark_capture") } catch {
             // A missing boundary combines adjacent transactions. The next sync reports the error.
             return nil
         }

@@ -169,7 +169,7 @@ package struct DeviceCore: Sendable {
     /// Returns whether the outbox holds a frozen change set that the server has not acknowledged.
     func hasFrozen(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)")) ?? false
+            db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)") ?? false
     }
 
     /// Builds the request that precedes a snapshot: it asks which of this device's change sets the server knows.

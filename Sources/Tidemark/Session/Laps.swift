@@ -35,10 +35,9 @@ struct Laps: Hashable, Sendable {
     }
 
     init(_ db: Database) throws {
-        last = try String.fetchOne(db.cachedStatement(sql: "SELECT lap FROM tidemark_device"))
+        last = try String.fetchOne(db, cached: "SELECT lap FROM tidemark_device")
         open = try String.fetchAll(
-            db.cachedStatement(
-                sql: "SELECT open_lap.value FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap"))
+            db, cached: "SELECT open_lap.value FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap")
     }
 
     /// Whether a request may contain change sets that no earlier one had.

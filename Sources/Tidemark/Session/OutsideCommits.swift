@@ -40,8 +40,7 @@ extension SyncEngine {
     }
 
     private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws -> Bool {
-        let hasCaptured = try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)"))
+        let hasCaptured = try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
         guard hasCaptured == true else { return false }
         var isTaken = false
         try db.inTransaction(.immediate) {

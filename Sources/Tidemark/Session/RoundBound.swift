@@ -36,11 +36,11 @@ struct RoundBound: Sendable {
 
     private static func waiting(in db: Database) throws -> Mark {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT (SELECT min(seq) FROM tidemark_changeset),
-                        (SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_changeset')
-                    """))
+            db,
+            cached: """
+                SELECT (SELECT min(seq) FROM tidemark_changeset),
+                    (SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_changeset')
+                """)
         return .waiting(oldest: try row?.value(0), latest: try row?.value(1))
     }
 }

@@ -35,7 +35,7 @@ struct SyncLock: Sendable {
     /// Throws `syncInProgress` if another owner has the lock, and writes nothing.
     func refuseOthers(_ db: Database) throws {
         let now = environment.now()
-        if let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")),
+        if let row = try Row.fetchOne(db, cached: "SELECT owner, process, until FROM tidemark_lock"),
             try row.value("owner") as String != owner
         {
             let process = try row.value("process") as Int32

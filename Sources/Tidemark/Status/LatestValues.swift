@@ -66,9 +66,7 @@ final class LatestValues<Value: Sendable>: Sendable {
 
     /// The writer's connection sees the version change with the commits of all other connections only.
     private func dataVersion() async throws -> Int64? {
-        try await database.writeWithoutTransaction { db in
-            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
-        }
+        try await database.writeWithoutTransaction { db in try Int64.fetchOne(db, cached: "PRAGMA data_version") }
     }
 }
 

@@ -119,8 +119,7 @@ private struct StateView {
     func state(of key: String) throws -> RecordState? {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?"),
+            db, cached: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?",
             arguments: [key])
         guard let row else { return try isCaptured(key) ? .waiting(since: nil) : nil }
         switch try row.value(0) as String {
@@ -135,7 +134,7 @@ private struct StateView {
     private func isCaptured(_ key: String) throws -> Bool {
         let isKey = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
         return try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))"),
+            db, cached: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))",
             arguments: StatementArguments(CanonicalJSON.parts(of: key))) ?? false
     }
 }

@@ -58,14 +58,13 @@ extension RemoteChanges {
             WHERE ord IN (SELECT value FROM json_each(?)) GROUP BY tbl, key
             """
         // One more than an event names shows that there are too many.
-        let rows = try Row.fetchAll(db.cachedStatement(sql: "\(staged) LIMIT \(Self.namesMax + 1)"), arguments: [list])
+        let rows = try Row.fetchAll(db, cached: "\(staged) LIMIT \(Self.namesMax + 1)", arguments: [list])
         self.revision = revision
         if rows.count <= Self.namesMax {
             tables = try Dictionary(grouping: rows) { try $0.value("tbl") as String }.mapValues(Table.init(naming:))
         } else {
             let counts = try Row.fetchAll(
-                db.cachedStatement(sql: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl"),
-                arguments: [list])
+                db, cached: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl", arguments: [list])
             tables = try counts.reduce(into: [:]) {
                 $0[try $1.value("tbl") as String] = Table(records: try $1.value("records"), written: [], deleted: [])
             }
