@@ -21,7 +21,6 @@ extension SyncAccount {
         return zone
     }
 
-    /// Stops a file's sync and closes its database.
     func close(_ file: AccountRegistry.File) async throws {
         guard let zone = zones.removeValue(forKey: file.name) else { return }
         zone.transport.connect(nil)

@@ -9,7 +9,6 @@ import TidemarkCore
 extension SyncAccount {
     /// The longest pause between two rounds of a zone; hints and edits start them earlier.
     static let roundInterval = Duration.seconds(3_600)
-
     /// A stream of the lists of the user's zones: one after each change that the device learns of.
     public nonisolated var zoneLists: AsyncStream<[ZoneSummary]> { lists.stream() }
 
@@ -85,7 +84,6 @@ extension SyncAccount {
         list.zones.map { $0.kind == .private ? ZoneSummary($0, zone: Self.privateZone) : $0 }
     }
 
-    /// Passes a revision on to the zone that is open, if it is.
     private func hear(_ revision: ZoneRevision) {
         let isPrivate = list.zones.contains { $0.zone == revision.zone && $0.kind == .private }
         let name = isPrivate ? Self.privateZone : revision.zone
@@ -133,7 +131,6 @@ extension SyncAccount {
         }
     }
 
-    /// Refreshes the list; the timer tries again if it fails.
     private func refreshQuietly() async {
         // The next look at the list reports the same failure to its pace.
         try? await refreshList()

@@ -6,9 +6,7 @@ internal import TidemarkCore
 /// It is the file `account.json` in the folder of the files, and holds no token. Each change of it is one
 /// durable step: after a crash the account is in the stage before or after.
 struct AccountRegistry: Hashable, Sendable, Codable {
-    /// A file of the folder.
     struct File: Hashable, Sendable, Codable {
-        /// The name in the folder.
         let name: String
         /// The zone, as the file names it: `~` for the user's private one.
         let zone: String
@@ -18,17 +16,13 @@ struct AccountRegistry: Hashable, Sendable, Codable {
 
     /// The server's scheme, host and port.
     let origin: String
-    /// The stage.
     var stage = AccountStage.nobody
-    /// The files in use.
     var files: [File] = []
     /// The names of files to remove.
     var discarded: [String] = []
 
-    /// Returns the file of a user, or nobody's file, for a zone.
     func file(of user: String?, zone: String) -> File? { files.first { $0.user == user && $0.zone == zone } }
 
-    /// Makes a file a user's own.
     mutating func give(_ file: File, to user: String) {
         files = files.map { other in
             var other = other
@@ -37,7 +31,6 @@ struct AccountRegistry: Hashable, Sendable, Codable {
         }
     }
 
-    /// Takes a file out of use.
     mutating func discard(_ file: File) {
         files.removeAll { $0 == file }
         discarded.append(file.name)
@@ -49,9 +42,7 @@ struct AccountRegistry: Hashable, Sendable, Codable {
 
     private static func file(in folder: String) -> PrivateFile { PrivateFile(path: "\(folder)/\(name)") }
 
-    /// Reads the registry of a folder, which is made if it is missing.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` for a folder of another server, or one that is damaged.
+    /// Reads the registry of a folder, which is made if missing; throws if it is damaged or another server's.
     init(folder: String, address: ServerAddress) throws(TidemarkError) {
         let file = Self.file(in: folder)
         try file.makeFolder()
@@ -73,7 +64,6 @@ struct AccountRegistry: Hashable, Sendable, Codable {
 
     private init(origin: String) { self.origin = origin }
 
-    /// Stores the registry durably.
     func store(in folder: String) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]

@@ -102,7 +102,6 @@ extension SyncAccount {
         }
     }
 
-    /// Finishes a sign-out that has begun.
     func finishLeaving(tellsServer: Bool) async throws {
         guard case .leaving(let user, let removesFiles) = registry.stage, let stage = registry.stage.after(.ended)
         else { return }

@@ -21,7 +21,6 @@ enum AccountStage: Hashable, Sendable, Codable {
     /// The user is signing out.
     case leaving(user: String, removesFiles: Bool)
 
-    /// An event of an account.
     enum Event: Hashable, Sendable {
         /// The server has named the user of the credentials.
         case signedIn(user: String)

@@ -10,20 +10,11 @@ public struct AccountZone: Sendable {
     public let database: DatabasePool
     /// The sync of the database.
     public let sync: SyncEngine
-
     let file: AccountRegistry.File
     let transport: AccountTransport
+}
 
-    init(
-        zone: String, database: DatabasePool, sync: SyncEngine, file: AccountRegistry.File, transport: AccountTransport
-    ) {
-        self.zone = zone
-        self.database = database
-        self.sync = sync
-        self.file = file
-        self.transport = transport
-    }
-
+extension AccountZone {
     /// Describes the same zone, whose file has become a user's.
     init(_ zone: AccountZone, file: AccountRegistry.File) {
         self.init(zone: zone.zone, database: zone.database, sync: zone.sync, file: file, transport: zone.transport)

@@ -6,23 +6,15 @@ public import TidemarkCore
 /// Each function asks the server and throws ``TidemarkCore/TidemarkError``, for instance
 /// ``TidemarkCore/ErrorCode/signInNeeded``.
 extension SyncAccount {
-    /// Returns the zones of the user.
-    ///
-    /// - Parameter kind: The kind of the zones; nil for all.
-    /// - Returns: The zones, with their latest revisions.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// Returns the zones of the user with their latest revisions: of one kind, or, with nil, all.
     public func zones(_ kind: ZoneKind? = nil) async throws -> [ZoneSummary] {
         try await refreshList()
         return shownZones.filter { kind == nil || $0.kind == kind }
     }
 
-    /// Makes a shared zone, which the user owns.
+    /// Makes a shared zone with a title for people, which the user owns, and returns its name, to open it.
     ///
     /// If its answer is lost, the next call with the same title returns the zone that the lost one made.
-    ///
-    /// - Parameter title: The zone's name for people.
-    /// - Returns: The zone's name, to open it.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
     public func createZone(title: String) async throws -> String {
         let request = unansweredCreations[title] ?? newID().uuidString.lowercased()
         unansweredCreations[title] = request
@@ -36,23 +28,16 @@ extension SyncAccount {
         try await requireSession().retitle(zone, title)
     }
 
-    /// Makes an invitation to a zone; only owners may.
+    /// Makes an invitation to a zone for people with a role; only owners may.
     ///
-    /// - Parameters:
-    ///   - zone: The zone.
-    ///   - role: The role of those who accept it.
-    ///   - uses: How many people can accept it.
-    ///   - days: How long they can.
-    /// - Returns: The secret. Put it behind the `#` of a link, so that no server's log has it.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// So many people (`uses`) can accept it within so many days. It returns the secret: put it behind the `#` of a
+    /// link, so that no server's log has it.
     public func invite(to zone: String, as role: Role, uses: Int = 1, days: Int = 7) async throws -> String {
         try await requireSession().invite(to: zone, as: role, uses: uses, days: days)
     }
 
-    /// Accepts an invitation; again by the same user, it has the same result.
+    /// Accepts a secret, or a link that ends with `#` and the secret; again by the same user, it has the same result.
     ///
-    /// - Parameter invitation: The secret, or a link that ends with `#` and the secret.
-    /// - Returns: The zone and the role.
     /// - Throws: ``TidemarkCore/ErrorCode/invitationInvalid`` for one that is used up, revoked or over.
     public func accept(_ invitation: String) async throws -> Membership {
         try await requireSession().accept(invitation)

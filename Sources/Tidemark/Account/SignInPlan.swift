@@ -20,13 +20,11 @@ public enum EarlierEdits: Hashable, Sendable {
 /// | a file without edits | yes | `discard` |
 /// | a file with edits | yes | refused, `replace` or `setAside`, as the app says |
 ///
-/// `replace` is refused while the user's own file has edits, because they would be lost with it. A sign-in
-/// as another user is refused while edits of the former one wait, unless the app permits it; they stay in
-/// the former user's files.
+/// `replace` is refused while the user's own file has edits, because they would be lost with it. A sign-in as another
+/// user is refused while edits of the former one wait, unless the app permits it; they stay in the former user's files.
 enum SignInPlan: Hashable, Sendable {
     case goOn, adopt, discard, replace, setAside
 
-    /// The facts that decide.
     struct Facts: Hashable, Sendable {
         /// The edits of nobody's file; nil without such a file.
         var nobodysEdits: Int?
@@ -36,9 +34,7 @@ enum SignInPlan: Hashable, Sendable {
         var formerUsersEdits = 0
     }
 
-    /// Decides what a sign-in does.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/changesWait`` or ``TidemarkCore/ErrorCode/accountHasFile``.
+    /// Throws ``TidemarkCore/ErrorCode/changesWait`` or ``TidemarkCore/ErrorCode/accountHasFile``.
     init(_ facts: Facts, earlierEdits: EarlierEdits, despiteWaitingChanges: Bool) throws(TidemarkError) {
         guard facts.formerUsersEdits == 0 || despiteWaitingChanges else {
             throw Self.changesWait(
@@ -64,7 +60,6 @@ enum SignInPlan: Hashable, Sendable {
         }
     }
 
-    /// Returns the error for edits that the server does not have.
     static func changesWait(_ count: Int, fix: String) -> TidemarkError {
         TidemarkError(
             .changesWait,

@@ -91,7 +91,6 @@ public actor SyncAccount {
             merges: merges, checkpoint: {}, migrate: migrate)
     }
 
-    /// Opens the account of a folder, with a function that is called after each durable step.
     init(
         server: String, folder: URL, credentials: Credentials, name: String? = nil,
         certificateAuthorities: String? = nil, configuration: Configuration = Configuration(),
@@ -120,7 +119,6 @@ public actor SyncAccount {
 
     /// The user whose zones the app sees; nil while nobody has signed in.
     public var user: String? { registry.stage.user }
-
     /// Whether the user is signed in, so that the open zones sync.
     public var isSignedIn: Bool { session != nil }
 
@@ -150,13 +148,7 @@ public actor SyncAccount {
         }
     }
 
-    /// Removes a user's zone from this device, after the user has left it or deleted it.
-    ///
-    /// - Parameters:
-    ///   - zone: The zone.
-    ///   - despiteWaitingChanges: Whether to go on although the server lacks edits.
-    ///   - end: Ends the membership at the server.
-    /// - Throws: ``TidemarkCore/ErrorCode/changesWait``, or an error of the request.
+    /// Removes a zone from this device, after `end` has ended the membership at the server; throws `changesWait`.
     func remove(_ zone: String, despiteWaitingChanges: Bool, after end: @Sendable (HTTPTransport) async throws -> Void)
         async throws
     {
@@ -180,18 +172,14 @@ public actor SyncAccount {
 
     /// The open zones, also of users who are not signed in.
     var everyZone: [AccountZone] { Array(zones.values) }
-    /// The open zones of the user who is signed in.
     var openZones: [AccountZone] { zones.values.filter { $0.file.user == registry.stage.user } }
 
-    /// Returns the session of the user who is signed in.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded``.
+    /// Throws ``TidemarkCore/ErrorCode/signInNeeded`` if nobody is signed in.
     func requireSession() throws -> HTTPTransport {
         guard let session else { throw signInNeeded }
         return session
     }
 
-    /// Returns a random id.
     func newID() -> UUID { environment.newID() }
 
     /// Returns a zone's name in its file: `~` for the private one.

@@ -16,11 +16,7 @@ extension HTTPTransport {
         return try await get(Account.self, "me").user
     }
 
-    /// Returns the zones of the user.
-    ///
-    /// - Parameter kind: The kind of the zones; nil for all.
-    /// - Returns: The zones, with their latest revisions.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// Returns the zones of the user with their latest revisions: of one kind, or, with nil, all.
     @concurrent public func zones(kind: ZoneKind? = nil) async throws -> [ZoneSummary] {
         try await get(ZoneList.self, "zones" + (kind.map { "?kind=\($0.rawValue)" } ?? "")).zones
     }
@@ -40,13 +36,9 @@ extension HTTPTransport {
         }
     }
 
-    /// Makes a shared zone.
+    /// Makes a shared zone with a title for people, and returns its name.
     ///
-    /// - Parameters:
-    ///   - title: The zone's name for people.
-    ///   - request: An idempotency key: the server makes one zone for all requests with the same key.
-    /// - Returns: The zone's name.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// `request` is an idempotency key: the server makes one zone for all requests with the same key.
     @concurrent public func createZone(title: String, request: String) async throws -> String {
         struct Made: Decodable { let zone: String }
         let body = ["kind": ZoneKind.shared.rawValue, "title": title, "request": request]
@@ -81,15 +73,10 @@ extension HTTPTransport {
 
     // MARK: Invitations
 
-    /// Makes an invitation to a zone.
+    /// Makes an invitation to a zone for people with a role.
     ///
-    /// - Parameters:
-    ///   - zone: The zone.
-    ///   - role: The role of those who accept it.
-    ///   - uses: How many people can accept it.
-    ///   - days: How long they can.
-    /// - Returns: The secret, `tmi_…`. Put it behind the `#` of a link, so that no server's log has it.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// So many people (`uses`) can accept it within so many days. It returns the secret, `tmi_…`: put it behind the `#`
+    /// of a link, so that no server's log has it.
     @concurrent public func invite(to zone: String, as role: Role, uses: Int = 1, days: Int = 7) async throws -> String
     {
         struct Offer: Encodable {
@@ -102,11 +89,7 @@ extension HTTPTransport {
         return try await call(.POST, "\(Self.path(zone))/invitations", body: offer, as: Secret.self).invitation
     }
 
-    /// Accepts an invitation; again by the same user, it has the same result.
-    ///
-    /// - Parameter invitation: The secret, or a link that ends with `#` and the secret.
-    /// - Returns: The zone and the role.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// Accepts a secret, or a link that ends with `#` and the secret; again by the same user, it has the same result.
     @concurrent public func accept(_ invitation: String) async throws -> Membership {
         let secret = invitation.split(separator: "#").last.map(String.init) ?? ""
         return try await call(.POST, "invitations", body: ["invitation": secret], as: Membership.self)

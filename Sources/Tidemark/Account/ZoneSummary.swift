@@ -28,7 +28,6 @@ public struct ZoneSummary: Hashable, Sendable, Codable {
         revision = summary.revision
     }
 
-    /// The zone's latest revision in its history.
     var latest: ZoneRevision? {
         guard let epoch, let revision else { return nil }
         return ZoneRevision(zone: zone, epoch: epoch, revision: revision)

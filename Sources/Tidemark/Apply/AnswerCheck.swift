@@ -12,10 +12,8 @@ struct AnswerCheck {
     let schema: SyncSchema
     /// The device's revision at the time of the request.
     let requested: Int64
-    /// The ids of the change sets in the request.
     let requestIDs: [String]
 
-    /// Returns the error for an answer that cannot be applied.
     static func inapplicable(_ reason: String, place: TidemarkError.Place = .init()) -> TidemarkError {
         TidemarkError(
             .invalidResponse, "\(inapplicablePrefix): \(reason)",
@@ -24,7 +22,6 @@ struct AnswerCheck {
 
     private static let inapplicablePrefix = "The server's answer cannot be applied"
 
-    /// Whether an error says that an answer cannot be applied to this file.
     static func isInapplicable(_ error: TidemarkError) -> Bool {
         error.code == .invalidResponse && error.message.hasPrefix(inapplicablePrefix)
     }
@@ -34,17 +31,13 @@ struct AnswerCheck {
         [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_ERROR, .SQLITE_TOOBIG].contains(error.resultCode)
     }
 
-    /// Checks the staged change sets against each other, the outbox and the request.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Checks the staged change sets against each other, the outbox and the request; throws `invalidResponse`.
     func checkAnswer() throws {
         try checkChangeSets()
         try checkVerdicts()
     }
 
-    /// Runs the checks that do not depend on the request.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Runs the checks that do not depend on the request; throws `invalidResponse`.
     func checkChangeSets() throws {
         try readMembers()
         try checkMembers()
@@ -55,14 +48,10 @@ struct AnswerCheck {
         try checkRefusedRecords()
     }
 
-    /// Checks that no record has the ids of the new records, while the tables hold the confirmed
-    /// rows.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Checks that no record has the ids of the new records, while the tables hold the confirmed rows.
     func checkNewIDs() throws {
         let tables = try String.fetchSet(
-            db.cachedStatement(sql: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1"),
-            arguments: [requested])
+            db, cached: "\(Self.named) SELECT DISTINCT tbl FROM named WHERE revision > ?1", arguments: [requested])
         for table in schema.tables where tables.contains(table.name) {
             try refuse(
                 "A new record gets the id of another one.",
@@ -74,9 +63,7 @@ struct AnswerCheck {
                         ON \(KeySQL.match(table, key: "named.key", alias: "app_row."))
                     WHERE named.tbl = ?2 AND named.revision > ?1
                     LIMIT 1
-                    """,
-                arguments: [requested, table.name]
-            )
+                    """, arguments: [requested, table.name])
         }
     }
 
@@ -95,12 +82,10 @@ struct AnswerCheck {
         )
         """
 
-    /// Reads the members of the change sets in one pass.
-    ///
-    /// If a value has a type that the protocol does not allow, its column stays NULL and `wrong` is 1.
+    /// Reads the members of the change sets; a wrongly typed value leaves its column NULL and sets `wrong`.
     private func readMembers() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_answered
                 SELECT ord, max(value) FILTER (WHERE name = 'id' AND type = 'text'),
                     max(value) FILTER (WHERE name = 'revision' AND typeof(value) = 'integer'),
@@ -111,8 +96,7 @@ struct AnswerCheck {
                         WHEN 'conflict' THEN type NOT IN ('true', 'false')
                         WHEN 'reasons' THEN type <> 'array' END), 0)
                 FROM temp.tidemark_staged_member WHERE tbl IS NULL GROUP BY ord
-                """
-        ).execute()
+                """)
     }
 
     private func checkMembers() throws {
@@ -126,8 +110,7 @@ struct AnswerCheck {
                     OR NOT answered.conflict AND answered.revision IS NULL
                     OR answered.conflict AND answered.id IS NULL
                 LIMIT 1
-                """
-        )
+                """)
         try refuse(
             "A conflict has a reason with a form that the protocol does not allow.",
             sql: """
@@ -140,8 +123,7 @@ struct AnswerCheck {
                     OR coalesce(json_type(reason.value, '$.columns'), 'array') <> 'array'
                     ELSE 1 END
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkIDs() throws {
@@ -150,8 +132,7 @@ struct AnswerCheck {
             sql: """
                 SELECT max(ord) AS ord FROM temp.tidemark_answered WHERE id IS NOT NULL
                 GROUP BY id HAVING count(*) > 1 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkVerdicts() throws {
@@ -165,9 +146,7 @@ struct AnswerCheck {
                     OR (answered.conflict OR answered.revision <= ?1)
                         AND coalesce(answered.id, '') NOT IN (SELECT value FROM json_each(?2))
                 LIMIT 1
-                """,
-            arguments: [requested, "[" + requestIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"]
-        )
+                """, arguments: [requested, "[" + requestIDs.map { "\"\($0)\"" }.joined(separator: ",") + "]"])
     }
 
     /// Refuses temporary ids, which are below 0 or from 2^52 on and have no meaning on other devices.
@@ -182,8 +161,7 @@ struct AnswerCheck {
                 WHERE synced_table.kind = 'integer' AND NOT answered.conflict
                     AND CAST(staged.key AS INTEGER) NOT BETWEEN synced_table.lowest AND \(TemporaryID.permanentMax)
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkOldIDs() throws {
@@ -201,8 +179,7 @@ struct AnswerCheck {
                             iif(CAST(named.wire AS INTEGER) <= -\(TemporaryID.reservedMin),
                                 substr(named.wire, 2), NULL)))
                 LIMIT 1
-                """
-        )
+                """)
         // An update may name its record by an old id, too. The device must have that id in its map.
         try refuse(
             "An __oldId__ names another record.",
@@ -223,8 +200,7 @@ struct AnswerCheck {
                             AND mapping.temporary IN (
                                 CAST(staged.old_key AS INTEGER), CAST(substr(staged.old_key, 2) AS INTEGER)))
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func checkNewRecords() throws {
@@ -247,8 +223,7 @@ struct AnswerCheck {
                         WHERE named.seq = entry.seq AND named.tbl = entry.tbl
                             AND named.wire IN (entry.key, '-' || entry.key))
                 LIMIT 1
-                """
-        )
+                """)
         for pair in ["tbl, wire", "tbl, key"] {
             try refuse(
                 "Two new records share an id.",
@@ -259,8 +234,7 @@ struct AnswerCheck {
                     GROUP BY \(pair)
                     HAVING count(*) > 1
                     LIMIT 1
-                    """
-            )
+                    """)
         }
         try refuse(
             "A new record gets the id of another one.",
@@ -273,8 +247,7 @@ struct AnswerCheck {
                 JOIN temp.tidemark_answered AS answered ON answered.ord = staged.ord
                 WHERE NOT answered.conflict
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     /// Checks that a refusal is about the records of its change set, not about those of another one.
@@ -303,12 +276,11 @@ struct AnswerCheck {
                         FROM temp.tidemark_staged AS staged
                         WHERE staged.ord = answered.ord AND staged.tbl = entry.tbl AND staged.key = entry.key)
                 LIMIT 1
-                """
-        )
+                """)
     }
 
     private func refuse(_ reason: String, sql: String, arguments: StatementArguments = []) throws {
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: arguments) else { return }
+        guard let row = try Row.fetchOne(db, cached: sql, arguments: arguments) else { return }
         throw Self.inapplicable(
             reason, place: try .init(changeSet: row.value("ord"), table: row.value("tbl"), key: row.value("key")))
     }

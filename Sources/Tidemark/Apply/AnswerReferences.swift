@@ -10,21 +10,16 @@ struct AnswerReferences {
     let db: Database
     let schema: SyncSchema
 
-    /// Checks the records staged as `ord`, after the device wrote them and before it replays edits.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
+    /// Checks the records staged as `ord`, after they are written and before edits are replayed.
     func check(ord: Int) throws {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl, max(operation <> 'delete') AS written, max(operation = 'delete') AS deleted
-                    FROM temp.tidemark_staged
-                    WHERE ord = ?
-                    GROUP BY tbl
-                    """
-            ),
-            arguments: [ord]
-        )
+            db,
+            cached: """
+                SELECT tbl, max(operation <> 'delete') AS written, max(operation = 'delete') AS deleted
+                FROM temp.tidemark_staged
+                WHERE ord = ?
+                GROUP BY tbl
+                """, arguments: [ord])
         let writtenTables = try Set(rows.filter { try $0.value("written") }.map { try $0.value("tbl") as String })
         let deletedTables = try Set(rows.filter { try $0.value("deleted") }.map { try $0.value("tbl") as String })
         for table in schema.tables {
@@ -83,7 +78,7 @@ struct AnswerReferences {
     }
 
     private func refuse(_ table: SyncedTable, in sql: String, _ ord: Int) throws {
-        guard let row = try Row.fetchOne(db.cachedStatement(sql: sql), arguments: [ord]) else { return }
+        guard let row = try Row.fetchOne(db, cached: sql, arguments: [ord]) else { return }
         throw AnswerCheck.inapplicable(
             "A record would refer to a missing record.", place: try .init(table: table.name, key: row.value("key")))
     }

@@ -20,9 +20,7 @@ struct AnswerEnvelope {
     /// The offset of the change sets in the body.
     private let changeSets: Int
 
-    /// Reads and validates the envelope.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the body is no answer, or has another epoch.
+    /// Throws if the body is no answer, or has another epoch.
     init(_ body: [UInt8], file: DeviceFile, limits: Limits) throws(TidemarkError) {
         let members: AnswerMembers
         do throws(TidemarkError) {
@@ -56,9 +54,6 @@ struct AnswerEnvelope {
         fingerprint = members.fingerprint
     }
 
-    /// Stages the change sets.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse`.
     func stage(_ schema: SyncSchema, in db: Database) throws {
         do {
             try ChangeSetStaging.stage(body, at: changeSets, schema, unknownNames: .ignoreDropped, in: db)
@@ -117,31 +112,24 @@ private struct AnswerMembers {
 struct AnsweredSets {
     /// The device's own change sets that became revisions.
     let accepted: [(ord: Int, id: String, revision: Int64)]
-    /// The device's own change sets that were refused.
     let refused: [(ord: Int, id: String)]
     /// The change sets to apply, in revision order: all after the device's revision.
     let stream: [Int]
     /// The change sets of `stream` by other authors.
     let foreign: [Int]
-
-    /// Whether the answer has neither change sets nor verdicts.
     var isEmpty: Bool { stream.isEmpty && accepted.isEmpty && refused.isEmpty }
 
-    /// Sorts the staged change sets after ``AnswerCheck`` validated them.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `invalidResponse` if a revision is missing.
+    /// Sorts the staged change sets after ``AnswerCheck`` validated them; throws if a revision is missing.
     init(after requested: Int64, through last: Int64, in db: Database) throws {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT answered.ord, answered.revision, answered.id, answered.conflict,
-                        changeset.seq IS NOT NULL AS own
-                    FROM temp.tidemark_answered AS answered
-                    LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
-                    ORDER BY answered.ord
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT answered.ord, answered.revision, answered.id, answered.conflict,
+                    changeset.seq IS NOT NULL AS own
+                FROM temp.tidemark_answered AS answered
+                LEFT JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
+                ORDER BY answered.ord
+                """)
         var accepted: [(ord: Int, id: String, revision: Int64)] = []
         var refused: [(ord: Int, id: String)] = []
         var stream: [Int] = []

@@ -21,15 +21,11 @@ struct ApplyResponse {
     let now: Date
     /// Whether an answer is refused if the resulting fingerprint differs from the server's.
     var comparesFingerprint = true
-    /// The consent to a mass deletion.
     var consent = MassDeletion.Consent.none
 
-    /// Applies the answer to a request.
     func apply(
         _ body: [UInt8], to outgoing: DeviceCore.Outgoing, boundaries: KnownTransactions, newID: @escaping () -> UUID
-    )
-        throws -> ApplyResult
-    {
+    ) throws -> ApplyResult {
         let requested = outgoing.revision
         var laps = try Laps(db)
         guard file.revision == requested, outgoing.exchange.isOpen(laps) else {
@@ -59,9 +55,7 @@ struct ApplyResponse {
             applied.events = try rewrite(answered, envelope: envelope, check: check, newID: newID)
         }
         if envelope.maxRevision != requested {
-            try db.cachedStatement(sql: "UPDATE tidemark_state SET revision = ?").execute(arguments: [
-                envelope.maxRevision
-            ])
+            try db.execute(cached: "UPDATE tidemark_state SET revision = ?", arguments: [envelope.maxRevision])
         }
         let drawn = DrawnIDs(db: db, schema: file.schema)
         try drawn.store(envelope.lent)
@@ -70,17 +64,13 @@ struct ApplyResponse {
         if case .lap(let lap) = outgoing.exchange { try laps.finish(lap, in: db) }
         applied.settledCount = answered.accepted.count + answered.refused.count
         if applied.settledCount > 0 { applied.events.insert(.sent(changeSets: applied.settledCount), at: 0) }
-        applied.hasPending =
-            try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)")) ?? false
+        applied.hasPending = try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset)") ?? false
         return applied
     }
 
-    /// Rewinds, applies the change sets, settles verdicts and replays.
     private func rewrite(
         _ answered: AnsweredSets, envelope: AnswerEnvelope, check: AnswerCheck, newID: @escaping () -> UUID
-    )
-        throws -> [DeviceEvent]
-    {
+    ) throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
             let pending = PendingChanges(db: db, schema: file.schema)
@@ -92,7 +82,8 @@ struct ApplyResponse {
             try check.checkNewIDs()
             events += try write(answered, envelope, parking: uncaptured)
             events += try settle(answered)
-            events += try parkOverruled(envelope, newID: newID)
+            events += try OverruledValues(db: db, now: Timestamp.text(now)).park(
+                notes: envelope.overruled, after: file.overruled, newID: newID)
             try pending.refreshBase()
             try pending.replay()
             try OwnReferences(db: db, schema: file.schema).settle()
@@ -106,23 +97,18 @@ struct ApplyResponse {
         )
     }
 
-    /// Confirms that the server committed all sent change sets unchanged.
-    ///
-    /// - Returns: The events for the app; nil if the device needs the answer in full.
+    /// Confirms that all sent change sets were committed unchanged; nil if the device needs the answer in full.
     private func confirm(_ answered: AnsweredSets, envelope: AnswerEnvelope, outgoing: DeviceCore.Outgoing) throws
         -> [DeviceEvent]?
     {
         guard outgoing.takesIds, let fingerprint = envelope.fingerprint, comparesFingerprint, answered.foreign.isEmpty,
             answered.refused.isEmpty, answered.accepted.count == answered.stream.count, !answered.stream.isEmpty
         else { throw AnswerCheck.inapplicable("it has only ids, but the request needs rows.") }
-        var events: [DeviceEvent]?
-        try DeviceFile.whileApplying(db) {
-            events = try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
+        return try DeviceFile.whileApplying(db) {
+            try ConfirmSent(db: db, file: file, limits: limits).apply(answered, expecting: fingerprint)
         }
-        return events
     }
 
-    /// Coalesces the change sets of the answer and writes them to the tables.
     private func write(_ answered: AnsweredSets, _ envelope: AnswerEnvelope, parking uncaptured: UncapturedEdits) throws
         -> [DeviceEvent]
     {
@@ -166,9 +152,7 @@ struct ApplyResponse {
         return events + [.changed(changes)]
     }
 
-    /// Writes a staged change set.
-    ///
-    /// If it does not fit, the rows of this file differ from the server's.
+    /// Writes a staged change set; if it does not fit, the rows of this file differ from the server's.
     private func write(_ target: Int) throws {
         do {
             let unmatched = try RecordWriter(db, schema: file.schema).write(ord: target)
@@ -191,10 +175,7 @@ struct ApplyResponse {
             fix: "Nothing was changed. The device compares its rows with the server's and repairs them.")
     }
 
-    /// Checks the references of the written records.
-    ///
-    /// A dangling reference is the answer's fault, unless this file's rows already differ from the
-    /// server's.
+    /// A dangling reference is the answer's fault, unless this file's rows already differ from the server's.
     private func checkReferences(of target: Int, expecting expected: Fingerprint?, _ rows: RowFingerprints) throws {
         guard comparesFingerprint, file.rebuilt == nil else { return }
         do { try AnswerReferences(db: db, schema: file.schema).check(ord: target) } catch let error as TidemarkError {
@@ -203,10 +184,7 @@ struct ApplyResponse {
         }
     }
 
-    /// Compares the fingerprint of the confirmed rows with the server's, and stores it.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch`; the caller rolls back the
-    ///   answer.
+    /// Compares the confirmed rows' fingerprint with the server's, and stores it; the caller rolls back a mismatch.
     private func compare(_ mine: Fingerprint?, with envelope: AnswerEnvelope) throws {
         let confirmed = ConfirmedRows(db: db, file: file)
         guard file.rebuilt == nil else {
@@ -230,23 +208,20 @@ struct ApplyResponse {
     private func concurrentEditEvents(_ answered: AnsweredSets) throws -> [DeviceEvent] {
         let list = "[" + answered.foreign.map(String.init).joined(separator: ",") + "]"
         return try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT base.tbl, base.key, max(staged.operation = 'delete') AS deleted
-                    FROM tidemark_base AS base
-                    JOIN temp.tidemark_staged AS staged ON staged.tbl = base.tbl AND staged.key = base.key
-                    WHERE staged.ord IN (SELECT value FROM json_each(?))
-                    GROUP BY base.tbl, base.key
-                    """
-            ),
-            arguments: [list]
+            db,
+            cached: """
+                SELECT base.tbl, base.key, max(staged.operation = 'delete') AS deleted
+                FROM tidemark_base AS base
+                JOIN temp.tidemark_staged AS staged ON staged.tbl = base.tbl AND staged.key = base.key
+                WHERE staged.ord IN (SELECT value FROM json_each(?))
+                GROUP BY base.tbl, base.key
+                """, arguments: [list]
         ).map { row in
             let record = RecordName(try row.value("tbl"), RecordKey(json: try row.value("key")))
             return .changedWhileEdited(record, isDeleted: try row.value("deleted"))
         }
     }
 
-    /// Settles the verdicts on the device's own change sets.
     private func settle(_ answered: AnsweredSets) throws -> [DeviceEvent] {
         var events = try MapIdentities(db: db, schema: file.schema).map(answered.accepted.map(\.ord))
         try RespellKeys(db: db, schema: file.schema).run(answered.accepted.map(\.ord))
@@ -263,11 +238,5 @@ struct ApplyResponse {
         if !answered.accepted.isEmpty { try runPlanted(PlantedBug.acknowledgesNewerEdits, in: db) }
         events += try parking.park(answered.refused, in: file.schema)
         return events
-    }
-
-    /// Parks values of the device's earlier change sets that other change sets overruled.
-    private func parkOverruled(_ envelope: AnswerEnvelope, newID: () -> UUID) throws -> [DeviceEvent] {
-        try OverruledValues(db: db, now: Timestamp.text(now)).park(
-            notes: envelope.overruled, after: file.overruled, newID: newID)
     }
 }

@@ -1,15 +1,11 @@
 /// The effect of an answer on the device.
 package struct ApplyResult: Sendable {
-    /// The device's revision after the answer.
     var revision: Int64 = 0
-    /// Whether the server has further revisions.
     var hasMore = false
     /// How many of the device's own change sets got their verdict.
     var settledCount = 0
-    /// Whether the outbox still has change sets.
     var hasPending = false
-    /// Whether the file has changed since the request; then nothing was applied, and the device repeats
-    /// the round.
+    /// Whether the file has changed since the request; then nothing was applied, and the device repeats the round.
     var isStale = false
     /// Whether the answer had only ids, and these did not suffice; then nothing was applied.
     var needsEcho = false
@@ -19,15 +15,10 @@ package struct ApplyResult: Sendable {
     var hasRebuilt = false
     /// Whether the server has to tell the histories of some records first; then nothing was applied.
     var needsHistories = false
-    /// The events for the app.
     var events: [DeviceEvent] = []
-
     /// Whether device and server have the same revisions and verdicts.
     var isInSync: Bool { !hasMore && !hasPending && !isStale && !hasRebuilt }
     /// Whether the device has the server's latest rows, to compare rebuilt tables with.
     var canCompareRebuilt: Bool { hasRebuilt && !hasMore && !isStale }
-    /// Whether the device parked a refused change set.
-    var hasConflicts: Bool {
-        events.contains { event in if case .conflict = event { true } else { false } }
-    }
+    var hasConflicts: Bool { events.contains { event in if case .conflict = event { true } else { false } } }
 }

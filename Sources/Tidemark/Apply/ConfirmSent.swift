@@ -15,9 +15,7 @@ struct ConfirmSent {
     let file: DeviceFile
     let limits: Limits
 
-    /// Applies the staged answer.
-    ///
-    /// - Returns: The events for the app; nil if the fingerprint differs and the file is unchanged.
+    /// Returns the events for the app; nil if the fingerprint differs and the file is unchanged.
     func apply(_ answered: AnsweredSets, expecting theirs: Fingerprint) throws -> [DeviceEvent]? {
         let confirmed = ConfirmedRows(db: db, file: file)
         guard let expected = confirmed.expectedFingerprint else { return nil }
@@ -41,19 +39,16 @@ struct ConfirmSent {
         return events
     }
 
-    /// Selects the `seq` of each answered change set.
     private static let answeredSeqs = """
         SELECT changeset.seq
         FROM temp.tidemark_answered AS answered
         JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
         """
 
-    /// Lists the records of the sent change sets, each with its previous base and its next one.
-    ///
-    /// `waits` marks records with a pending edit; `became` is the row before the first such edit.
+    /// Lists the records of the sent change sets; `waits` marks pending edits, `became` is the row before the first.
     private func fillConfirmedTable() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_confirmed (tbl, key, was, waits, became)
                 WITH sent (seq) AS MATERIALIZED (\(Self.answeredSeqs)),
                     record (tbl, key, next) AS (
@@ -71,28 +66,25 @@ struct ConfirmSent {
                 LEFT JOIN tidemark_base AS base ON base.tbl = record.tbl AND base.key = record.key
                 LEFT JOIN tidemark_outbox AS pending
                     ON pending.seq = record.next AND pending.tbl = record.tbl AND pending.key = record.key
-                """
-        ).execute()
+                """)
     }
 
     private func updateBases() throws {
         let records = "SELECT tbl, key FROM temp.tidemark_confirmed"
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_base SET image = (
                     SELECT confirmed.became FROM temp.tidemark_confirmed AS confirmed
                     WHERE confirmed.tbl = tidemark_base.tbl AND confirmed.key = tidemark_base.key)
                 WHERE (tbl, key) IN (\(records) WHERE waits)
-                """
-        ).execute()
-        try db.cachedStatement(sql: "DELETE FROM tidemark_base WHERE (tbl, key) IN (\(records) WHERE NOT waits)")
-            .execute()
+                """)
+        try db.execute(cached: "DELETE FROM tidemark_base WHERE (tbl, key) IN (\(records) WHERE NOT waits)")
     }
 
     private func removeFromOutbox() throws {
         try KeptChangeSets(db: db, limits: limits).keepAccepted(epoch: file.epoch ?? "")
         for table in ["outbox", "after", "wire_rest", "changeset"] {
-            try db.cachedStatement(sql: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.answeredSeqs))").execute()
+            try db.execute(cached: "DELETE FROM tidemark_\(table) WHERE seq IN (\(Self.answeredSeqs))")
         }
         try runPlanted(PlantedBug.acknowledgesNewerEdits, in: db)
     }

@@ -8,9 +8,7 @@ import TidemarkSQL
 /// back an answer that deletes many records. It applies the answer after the server has computed its
 /// fingerprint from all rows. If the epoch changed, a person must approve the deletion.
 struct MassDeletion: Error, Sendable {
-    /// The consent to a mass deletion.
     enum Consent: Sendable {
-        /// No consent.
         case none
         /// The server has computed this fingerprint from all rows; the answer must lead to it.
         case confirmed(revision: Int64, fingerprint: Fingerprint)
@@ -33,8 +31,7 @@ struct MassDeletion: Error, Sendable {
     }
 
     /// Throws unless the answer, applied but not committed, leads to the confirmed fingerprint.
-    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, file: DeviceFile, rows: RowFingerprints)
-        throws
+    func requireConsent(_ consent: Consent, to envelope: AnswerEnvelope, file: DeviceFile, rows: RowFingerprints) throws
     {
         guard case .confirmed(let revision, let confirmed) = consent else { return }
         guard file.tables.isZones else { throw error(because: "the app's tables differ from the server's.") }
@@ -46,7 +43,6 @@ struct MassDeletion: Error, Sendable {
         }
     }
 
-    /// Returns the error for the app and the user.
     func error(because cause: String) -> TidemarkError {
         let records = tables.reduce(0) { $0 + $1.records }
         let list = tables.map { "\($0.records) of \($0.name)" }.joined(separator: ", ")
@@ -57,7 +53,6 @@ struct MassDeletion: Error, Sendable {
         )
     }
 
-    /// Counts the rows of all tables.
     static func countRows(_ db: Database, _ schema: SyncSchema) throws -> Int {
         try schema.tables.reduce(0) { sum, table in
             let count = try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(SQLText.name(table.name))")
@@ -65,12 +60,10 @@ struct MassDeletion: Error, Sendable {
         }
     }
 
-    /// Returns the mass deletion in a staged change set, while the tables hold the confirmed rows.
-    ///
-    /// Records that this device deleted itself do not count.
+    /// Finds one in a staged change set, while the tables hold the confirmed rows; this device's own do not count.
     static func find(stagedAs ord: Int, _ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
         let stagedCount = try Int.fetchOne(
-            db.cachedStatement(sql: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'"),
+            db, cached: "SELECT count(*) FROM temp.tidemark_staged WHERE ord = ? AND operation = 'delete'",
             arguments: [ord])
         guard let stagedCount, stagedCount > limits.massDeletionRecordsMin else { return nil }
         let tables = try schema.tables.map { table in
@@ -85,17 +78,13 @@ struct MassDeletion: Error, Sendable {
                         AND NOT EXISTS (
                             SELECT 1 FROM tidemark_outbox AS entry
                             WHERE entry.tbl = staged.tbl AND entry.key = staged.key AND entry.operation = 'delete')
-                    """,
-                arguments: [ord, table.name]
-            )
+                    """, arguments: [ord, table.name])
             return (name: table.name, records: count ?? 0)
         }
         return MassDeletion(tables, of: try countRows(db, schema), limits: limits)
     }
 
-    /// Returns the mass deletion that replacing the rows by the attached snapshot would be.
-    ///
-    /// Records that the server has never had do not count.
+    /// Finds one in the attached snapshot; records that the server has never had do not count.
     static func findInSnapshot(_ schema: SyncSchema, limits: Limits, in db: Database) throws -> MassDeletion? {
         let total = try countRows(db, schema)
         guard total > limits.massDeletionRecordsMin else { return nil }
@@ -109,8 +98,7 @@ struct MassDeletion: Error, Sendable {
                         SELECT \(key) FROM main.\(name)
                         EXCEPT
                         SELECT \(key) FROM snapshot.\(name))
-                    """
-            )
+                    """)
             let newCount = try Int.fetchOne(
                 db, sql: "SELECT count(*) FROM tidemark_base WHERE tbl = ? AND image IS NULL", arguments: [table.name])
             return (name: table.name, records: max(0, (missingCount ?? 0) - (newCount ?? 0)))

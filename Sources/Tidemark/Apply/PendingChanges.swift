@@ -2,23 +2,19 @@ import GRDB
 import TidemarkCore
 import TidemarkSQL
 
-/// Takes pending changes out of the tables and replays them, so that the server's changes apply to
-/// the server's rows.
+/// Takes pending changes out of the tables and replays them, so that the server's changes apply to the server's rows.
 struct PendingChanges {
     let db: Database
     let schema: SyncSchema
 
-    /// Whether no change is pending.
     private var isEmpty: Bool {
         get throws {
             try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)
-                            AND NOT EXISTS (SELECT 1 FROM tidemark_outbox)
-                        """
-                )
-            ) ?? true
+                db,
+                cached: """
+                    SELECT NOT EXISTS (SELECT 1 FROM tidemark_base)
+                        AND NOT EXISTS (SELECT 1 FROM tidemark_outbox)
+                    """) ?? true
         }
     }
 
@@ -30,10 +26,7 @@ struct PendingChanges {
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM tidemark_base
-            """,
-            ord: StagedPurpose.rewind.ord,
-            in: db
-        )
+            """, ord: StagedPurpose.rewind.ord, in: db)
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
     }
 
@@ -46,10 +39,7 @@ struct PendingChanges {
             WHERE image IS NOT NULL AND EXISTS (
                 SELECT 1 FROM tidemark_outbox AS entry
                 WHERE entry.tbl = base.tbl AND entry.key = base.key AND \(Delta.has("entry.attributes")))
-            """,
-            ord: StagedPurpose.rewind.ord,
-            in: db
-        )
+            """, ord: StagedPurpose.rewind.ord, in: db)
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.rewind.ord)
     }
 
@@ -57,34 +47,28 @@ struct PendingChanges {
     func refreshBase() throws {
         guard try !isEmpty else { return }
         try Outbox.deleteUnusedBases(in: db)
-        try db.cachedStatement(
-            sql: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox"
-        ).execute()
+        try db.execute(
+            cached: "INSERT OR IGNORE INTO tidemark_base SELECT DISTINCT tbl, key, NULL FROM tidemark_outbox")
         for table in schema.tables {
             let object = RowJSON.object(table.valueColumns.map(\.name), prefix: "app_row.")
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE tidemark_base SET image = (
                         SELECT \(object) FROM main.\(SQLText.name(table.name)) AS app_row
                         WHERE \(KeySQL.match(table, key: "tidemark_base.key", alias: "app_row.")))
                     WHERE tbl = ?
-                    """
-            ).execute(arguments: [table.name])
+                    """, arguments: [table.name])
         }
     }
 
-    /// Writes the pending changes to the tables again.
-    ///
-    /// A change set may no longer fit, for instance because another record has its unique value, or
-    /// its parent is gone. It stays in the outbox without a replay; the server's verdict will make it
-    /// a conflict.
+    /// A change set that no longer fits stays in the outbox without a replay; the server's verdict makes it a conflict.
     func replay() throws {
         if try !isEmpty, !planted(PlantedBug.forgetsToReplay) { try replayAll() }
         try UnservedColumns(db: db, schema: schema).restore()
     }
 
     private func replayAll() throws {
-        let sets = try Int64.fetchAll(db.cachedStatement(sql: "SELECT seq FROM tidemark_changeset ORDER BY seq"))
+        let sets = try Int64.fetchAll(db, cached: "SELECT seq FROM tidemark_changeset ORDER BY seq")
         do {
             try db.inSavepoint {
                 try replay(sets, ord: StagedPurpose.replay.ord)
@@ -113,14 +97,13 @@ struct PendingChanges {
         let parts = sets.indices.map { StagedPurpose.replayPart.number($0) }
         for (part, seq) in zip(parts, sets) {
             for table in ["cell", "delta"] {
-                try db.cachedStatement(
-                    sql: """
+                try db.execute(
+                    cached: """
                         DELETE FROM temp.tidemark_staged_\(table)
                         WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = ?)
-                        """
-                ).execute(arguments: [part])
+                        """, arguments: [part])
             }
-            try db.cachedStatement(sql: "DELETE FROM temp.tidemark_staged WHERE ord = ?").execute(arguments: [part])
+            try db.execute(cached: "DELETE FROM temp.tidemark_staged WHERE ord = ?", arguments: [part])
             try StagedImages.stage(
                 "SELECT tbl, key, operation, attributes FROM tidemark_outbox WHERE seq = ?", arguments: [seq],
                 hasDeltas: true, ord: part, in: db)
@@ -136,8 +119,7 @@ struct PendingChanges {
             for reference in table.references {
                 for sql in [orphanSQL(table, reference), abandonedSQL(table, reference)] {
                     guard let sql else { continue }
-                    let isBroken = try Bool.fetchOne(
-                        db.cachedStatement(sql: "SELECT EXISTS (\(sql))"), arguments: [ord])
+                    let isBroken = try Bool.fetchOne(db, cached: "SELECT EXISTS (\(sql))", arguments: [ord])
                     guard isBroken == true else { continue }
                     throw DatabaseError(resultCode: .SQLITE_CONSTRAINT_FOREIGNKEY)
                 }
@@ -164,9 +146,7 @@ struct PendingChanges {
             """
     }
 
-    /// Selects children of records that are staged for deletion.
-    ///
-    /// Returns nil if the reference is not to the primary key: the staged record has no other columns.
+    /// Selects children of staged deletions; nil unless by primary key, the only columns that a staged deletion has.
     private func abandonedSQL(_ table: SyncedTable, _ reference: SyncedTable.Reference) -> String? {
         guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else { return nil }
         let match = reference.columns.indices.map {

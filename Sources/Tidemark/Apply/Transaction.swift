@@ -3,8 +3,6 @@ import TidemarkSQL
 
 /// Transactions without foreign key enforcement, for writing the server's rows.
 enum Transaction {
-    /// Runs `body` in an immediate transaction in which SQLite does not enforce references.
-    ///
     /// The pragma has no effect inside a transaction, so the caller must be outside one.
     static func withoutForeignKeys(_ db: Database, _ body: () throws -> Void) throws {
         let wasOn = try ConnectionFlag.foreignKeys.isOn(db)

@@ -102,14 +102,12 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
 
     /// Reads the parked conflicts, oldest first, with the server's records as they were when the device parked them.
     static func all(_ db: Database) throws -> [Conflict] {
-        let rows = try Row.fetchAll(db.cachedStatement(sql: "SELECT * FROM tidemark_conflict ORDER BY number"))
+        let rows = try Row.fetchAll(db, cached: "SELECT * FROM tidemark_conflict ORDER BY number")
         guard !rows.isEmpty else { return [] }
         let reasons = try reasons(db)
         let records = try records(db)
-        let damaged = try String.fetchSet(db.cachedStatement(sql: damagedSQL))
-        let after = try Dictionary(grouping: Row.fetchAll(db.cachedStatement(sql: afterSQL))) {
-            try $0.value("id") as String
-        }
+        let damaged = try String.fetchSet(db, cached: damagedSQL)
+        let after = try Dictionary(grouping: Row.fetchAll(db, cached: afterSQL)) { try $0.value("id") as String }
         return try rows.map { row in
             let id: String = try row.value("id")
             var conflict = Conflict(
@@ -143,20 +141,18 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
 
     private static func reasons(_ db: Database) throws -> [String: [Reason]] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT parked_set.id,
-                        CAST(reason.value ->> '$.table' AS TEXT) AS tbl,
-                        reason.value -> '$.key' AS key,
-                        CAST(reason.value ->> '$.rule' AS TEXT) AS rule,
-                        CAST(reason.value ->> '$.message' AS TEXT) AS message,
-                        (SELECT group_concat(col.value, char(10))
-                            FROM json_each(reason.value, '$.columns') AS col) AS columns
-                    FROM tidemark_conflict AS parked_set,
-                        json_each(\(readable("parked_set.reasons", otherwise: "'[]'"))) AS reason
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT parked_set.id,
+                    CAST(reason.value ->> '$.table' AS TEXT) AS tbl,
+                    reason.value -> '$.key' AS key,
+                    CAST(reason.value ->> '$.rule' AS TEXT) AS rule,
+                    CAST(reason.value ->> '$.message' AS TEXT) AS message,
+                    (SELECT group_concat(col.value, char(10))
+                        FROM json_each(reason.value, '$.columns') AS col) AS columns
+                FROM tidemark_conflict AS parked_set,
+                    json_each(\(readable("parked_set.reasons", otherwise: "'[]'"))) AS reason
+                """)
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in
                 let columns: String? = try row.value("columns")
@@ -170,15 +166,13 @@ public struct Conflict: Hashable, Sendable, Codable, Identifiable {
 
     private static func records(_ db: Database) throws -> [String: [Record]] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT id, tbl, key, operation, \(readable("base", otherwise: "NULL")) AS base,
-                        \(readable("mine", otherwise: "NULL")) AS mine,
-                        \(readable("theirs", otherwise: "NULL")) AS theirs
-                    FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT id, tbl, key, operation, \(readable("base", otherwise: "NULL")) AS base,
+                    \(readable("mine", otherwise: "NULL")) AS mine,
+                    \(readable("theirs", otherwise: "NULL")) AS theirs
+                FROM tidemark_conflict_record ORDER BY id, tbl, length(key), key
+                """)
         return try Dictionary(grouping: rows) { try $0.value("id") as String }.mapValues {
             try $0.map { row in
                 Record(
@@ -199,27 +193,22 @@ extension Conflict.Reason {
             + "\"rule\":\(quote(rule)),\"message\":\(quote(message))}"
     }
 
-    /// The reason for new records that the server lacks although it accepted their change set.
     static let missing = Self(
         table: "", key: nil, columns: [], rule: "missing",
         message: "The server accepted the change set, but does not have these new records.")
 
-    /// The rule of edits that no trigger captured.
     static let uncapturedRule = "uncaptured"
 
-    /// SQL that selects the conflicts with such edits.
     static let uncapturedIDs = """
         SELECT id FROM tidemark_conflict
         WHERE CASE WHEN json_valid(reasons) THEN reasons ->> '$[0].rule' END = '\(uncapturedRule)'
         """
 
-    /// The reason for edits that the device found in the rows, but no trigger had captured.
     static let uncaptured = Self(
         table: "", key: nil, columns: [], rule: uncapturedRule,
         message: "These rows were changed here without a capture; a program seems to switch triggers off, "
             + "or a migration made the table again.")
 
-    /// The reason for parking a change set together with the one that it depends on.
     static let predecessor = Self(
         table: "", key: nil, columns: [], rule: ConflictRule.predecessor.rawValue,
         message: "The change set that this one depends on was refused.")

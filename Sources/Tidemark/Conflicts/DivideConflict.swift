@@ -14,13 +14,11 @@ struct DivideConflict {
     let now: Date
     let newID: () -> UUID
 
-    /// Divides the conflict with an id or a number, in the caller's transaction.
+    /// Divides the conflict with an id or a number, and returns the ids of the parts that are still parked.
     ///
     /// Each part with a record that a reason names becomes a conflict of its own; the first one keeps the id. Conflicts
     /// that depend on this one depend on all of them afterwards. The other parts become change sets again, unless they
     /// no longer fit the rows. The parts of a change set that was too large go together up to a size.
-    ///
-    /// - Returns: The ids of the parts that are still parked.
     func divide(_ name: String, boundaries: KnownTransactions) throws -> [String] {
         let conflict = try Conflict.all(db).first { $0.id == name.lowercased() || "\($0.number)" == name }
         guard let conflict else { throw ResolveConflict.noConflict(name) }
@@ -68,9 +66,7 @@ struct DivideConflict {
             with: """
                 SELECT tbl, key, operation, base, mine, 0 FROM tidemark_conflict_record
                 WHERE id = ? AND operation <> 'unchanged' ORDER BY tbl, length(key), key
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         guard let count = try division.divide(captureRange: nil, sizeMax: sizeMax)[0] else {
             throw TidemarkError(
                 .invalidArgument, "The records of this conflict refer to each other: it cannot be divided.",
@@ -87,8 +83,7 @@ struct DivideConflict {
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_part;
                 INSERT INTO temp.tidemark_part SELECT part, tbl, key FROM temp.tidemark_division;
-                """
-        )
+                """)
     }
 
     /// Returns the reasons of each contested part, and those that name no record of a part, which belong to all.
@@ -102,9 +97,7 @@ struct DivideConflict {
                 LEFT JOIN temp.tidemark_division AS division
                     ON division.tbl = reason.value ->> '$.table' AND division.key = reason.value -> '$.key'
                 WHERE parked_set.id = ?
-                """,
-            arguments: [conflict.id]
-        )
+                """, arguments: [conflict.id])
         var reasons: [Int: [String]] = [:]
         var others: [String] = []
         for row in rows {
@@ -140,9 +133,7 @@ struct DivideConflict {
                 SELECT part.value ->> 1, parked, part.value -> 2, kind, after, merges, asks
                 FROM json_each(?2) AS part CROSS JOIN tidemark_conflict AS whole ON whole.id = ?1
                 ORDER BY part.key
-                """,
-            arguments: [id, json]
-        )
+                """, arguments: [id, json])
         try db.execute(
             sql: """
                 UPDATE tidemark_conflict_record SET id = division.id
@@ -153,9 +144,7 @@ struct DivideConflict {
                 ) AS division
                 WHERE tidemark_conflict_record.id = ?1 AND tidemark_conflict_record.tbl = division.tbl
                     AND tidemark_conflict_record.key = division.key
-                """,
-            arguments: [id, json]
-        )
+                """, arguments: [id, json])
         try db.execute(sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: [json])
         try setReasons(reasons[first, default: []], of: id)
         return moved.map(\.id)
@@ -168,17 +157,13 @@ struct DivideConflict {
             sql: """
                 INSERT INTO tidemark_conflict (id, parked, reasons, kind, after, merges, asks)
                 SELECT ?2, parked, reasons, kind, after, merges, asks FROM tidemark_conflict WHERE id = ?1
-                """,
-            arguments: [id, rest]
-        )
+                """, arguments: [id, rest])
         try db.execute(
             sql: """
                 UPDATE tidemark_conflict_record SET id = ?2
                 WHERE id = ?1 AND (tbl, key) IN (
                     SELECT tbl, key FROM temp.tidemark_part WHERE part IN (SELECT value FROM json_each(?3)))
-                """,
-            arguments: [id, rest, "[\(parts.map(String.init).joined(separator: ","))]"]
-        )
+                """, arguments: [id, rest, "[\(parts.map(String.init).joined(separator: ","))]"])
         try db.execute(sql: "INSERT INTO tidemark_outside VALUES (?)", arguments: [rest])
         return rest
     }
@@ -191,16 +176,12 @@ struct DivideConflict {
                     SELECT json_group_array(value) FROM (
                         SELECT value FROM json_each(after) UNION SELECT value FROM json_each(?2)))
                 WHERE EXISTS (SELECT 1 FROM json_each(after) WHERE value = ?1)
-                """,
-            arguments: [id, "[\(ids.map { "\"\($0)\"" }.joined(separator: ","))]"]
-        )
+                """, arguments: [id, "[\(ids.map { "\"\($0)\"" }.joined(separator: ","))]"])
     }
 
     // MARK: Uncontested parts
 
-    /// Makes the parts of a conflict again: all at once, or, if something does not fit, its halves.
-    ///
-    /// - Returns: The conflicts of the parts that do not fit.
+    /// Makes all parts again or, if something does not fit, its halves; returns the conflicts of parts that do not fit.
     private func makeAgain(_ parts: ArraySlice<Int>, of id: String) throws -> [String] {
         do {
             try db.inSavepoint {

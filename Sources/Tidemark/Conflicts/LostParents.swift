@@ -9,7 +9,6 @@ import TidemarkSQL
 struct LostParents {
     let db: Database
     let schema: SyncSchema
-
     private static let rule = "parent"
 
     /// Notes such records at the conflicts that build on a decided one.
@@ -22,9 +21,7 @@ struct LostParents {
             sql: """
                 SELECT id, tbl, key, mine FROM tidemark_conflict_record
                 WHERE operation IN ('create', 'update') AND id IN (SELECT value FROM json_each(?))
-                """,
-            arguments: ["[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"]
-        )
+                """, arguments: ["[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"])
         for row in rows {
             guard let table = try schema.byName[row.value("tbl")] else { continue }
             let values = try RecordChanges(json: row.value("mine")).values
@@ -43,9 +40,7 @@ struct LostParents {
         }
     }
 
-    /// Refuses to make a record again that refers to a dropped one.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names it, unless `merged` names the record to refer to.
+    /// Throws if a record refers to a dropped one, unless `merged` names the record to refer to.
     func check(_ id: String, _ merged: [MergedRecord]) throws {
         let reasons = try Row.fetchAll(
             db,
@@ -55,9 +50,7 @@ struct LostParents {
                 FROM tidemark_conflict AS parked
                 JOIN json_each(iif(json_valid(parked.reasons), parked.reasons, '[]')) AS reason
                 WHERE parked.id = ? AND reason.value ->> '$.rule' = ?
-                """,
-            arguments: [id, Self.rule]
-        )
+                """, arguments: [id, Self.rule])
         for reason in reasons {
             let (table, key, column): (String, String, String) = try (
                 reason.value("tbl"), reason.value("key"), reason.value("name")

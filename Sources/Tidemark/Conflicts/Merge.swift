@@ -85,8 +85,7 @@ public struct MergedRecord: Hashable, Sendable {
 
     /// Decodes the values of columns from a JSON object in the protocol's form.
     ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the text is no JSON object, or has a value that no
-    ///   column can hold.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if the text is no JSON object, or has a value that no column can hold.
     public static func columns(json: String) throws -> [String: DatabaseValue] {
         guard isObject(json) else { throw refusal(of: json, "is no object of columns") }
         do throws(InvalidValue) {

@@ -24,14 +24,11 @@ struct MergeConflicts {
         let merges: Int
     }
 
-    /// The rules of refusals that a merge can resolve.
     private static let mergeable: Set<String> = [
         ConflictRule.changed.rawValue, ConflictRule.exists.rawValue, ConflictRule.predecessor.rawValue,
     ]
 
-    /// Merges all conflicts that the functions can decide, in the caller's transaction.
-    ///
-    /// - Returns: The ids of the resolved conflicts.
+    /// Merges all conflicts that the functions can decide, in the caller's transaction; returns their ids.
     func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> [String] {
         guard !merges.isEmpty, try hasCandidates() else { return [] }
         try EngineConnection.prepare(db, schema: schema)
@@ -42,7 +39,7 @@ struct MergeConflicts {
         for conflict in try Conflict.all(db) where conflict.kind == .refused {
             guard let parked = try candidate(conflict) else { continue }
             guard parked.merges < limits.mergesMax, try merge(conflict) else {
-                try requireDecision(parked.id)
+                try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [parked.id])
                 continue
             }
             try ResolveConflict.forget(parked.id, in: db)
@@ -57,12 +54,7 @@ struct MergeConflicts {
 
     private func hasCandidates() throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE kind = 'refused' AND NOT asks)
-                    """
-            )
-        ) ?? false
+            db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE kind = 'refused' AND NOT asks)") ?? false
     }
 
     /// Returns the conflict if it waits for a merge function and no predecessor of it is parked.
@@ -75,14 +67,8 @@ struct MergeConflicts {
                 WHERE id = ? AND NOT asks AND NOT EXISTS (
                     SELECT 1 FROM json_each(parked_set.after) AS after_id
                     JOIN tidemark_conflict AS predecessor ON predecessor.id = after_id.value)
-                """,
-            arguments: [conflict.id]
-        )
+                """, arguments: [conflict.id])
         return try row.map { try Parked(id: $0.value("id"), merges: $0.value("merges")) }
-    }
-
-    private func requireDecision(_ id: String) throws {
-        try db.execute(sql: "UPDATE tidemark_conflict SET asks = 1 WHERE id = ?", arguments: [id])
     }
 
     /// Merges one conflict, whole or not at all.
@@ -123,13 +109,11 @@ struct MergeConflicts {
 
     private enum Outcome {
         case write(RecordDecision)
-        case nothing
-        case ask
+        case nothing, ask
     }
 
     /// Returns the values of a record's changes over a row; nil if they cannot be added to it.
-    private func values(_ changes: RecordChanges, over row: [String: DatabaseValue]) throws
-        -> [String: DatabaseValue]?
+    private func values(_ changes: RecordChanges, over row: [String: DatabaseValue]) throws -> [String: DatabaseValue]?
     {
         do { return try changes.values(over: row) } catch let error as TidemarkError
             where error.code == .constraintViolated

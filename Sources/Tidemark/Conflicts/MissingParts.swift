@@ -8,10 +8,8 @@ import TidemarkSQL
 struct MissingParts {
     let table: String
     let key: String
-    /// The conflict's id.
     let conflict: String
 
-    /// The error for a record of a table that this file no longer syncs.
     func noTable(isOnly: Bool) -> TidemarkError {
         TidemarkError(
             .unknownTable, "This file no longer syncs the table \(table), so it cannot write \(table) \(key) again.",

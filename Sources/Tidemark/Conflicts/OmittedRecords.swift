@@ -4,9 +4,8 @@ import TidemarkSQL
 
 /// Checks references between the records that a decision writes and the records that it omits.
 ///
-/// An omitted record stays as the server has it. A reference between the two kinds would fail in
-/// SQLite, or a cascade would delete an omitted record. So the check refuses the decision before the
-/// write, with the records' names.
+/// An omitted record stays as the server has it. A reference between the two kinds would fail in SQLite, or a cascade
+/// would delete an omitted record. So the check refuses the decision before the write, with the records' names.
 struct OmittedRecords {
     let db: Database
 
@@ -15,17 +14,13 @@ struct OmittedRecords {
         let table: SyncedTable
         let key: String
         let values: [String: DatabaseValue]
-
         var name: String { "\(table.name) \(key)" }
     }
 
-    /// Refuses records that refer to an omitted, missing record, and deletions of a parent of an
-    /// omitted record.
+    /// Refuses records that refer to an omitted, missing record, and deletions of a parent of an omitted record.
     ///
     /// A number that another record has by now stands for an omitted new record, unless the person has chosen it: those
     /// columns are in `choosing`, by record. `rows` are the omitted rows of `tidemark_conflict_record`.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the records.
     func check(
         _ rows: [Row], beside decisions: [RecordDecision], choosing: [RecordName: Set<String>], in schema: SyncSchema
     ) throws {
@@ -58,12 +53,11 @@ struct OmittedRecords {
 
     private func record(_ table: SyncedTable, key: String, values: [String: DatabaseValue]) throws -> Record {
         let parts = table.key.indices.map { KeySQL.part(table, $0, of: "?1") }
-        let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT \(parts.joined(separator: ", "))"), arguments: [key])
+        let row = try Row.fetchOne(db, cached: "SELECT \(parts.joined(separator: ", "))", arguments: [key])
         let keyValues = table.key.enumerated().map { ($1, (row?[$0] as DatabaseValue?) ?? .null) }
         return Record(table: table, key: key, values: values.merging(keyValues) { $1 })
     }
 
-    /// Describes each reference from one of `children` to one of `parents`.
     private func links(from children: [Record], to parents: [Record]) -> [String] {
         guard !parents.isEmpty else { return [] }
         var parentsByTarget: [[String]: [[DatabaseValue]: Record]] = [:]
@@ -76,9 +70,7 @@ struct OmittedRecords {
                     ?? Dictionary(
                         parents.filter { $0.table.name == reference.parent }.map { parent in
                             (reference.parentColumns.map { parent.values[$0] ?? .null }, parent)
-                        },
-                        uniquingKeysWith: { first, _ in first }
-                    )
+                        }, uniquingKeysWith: { first, _ in first })
                 parentsByTarget[target] = candidates
                 let values = reference.columns.map { child.values[$0] ?? .null }
                 guard !values.contains(.null), let parent = candidates[values] else { continue }

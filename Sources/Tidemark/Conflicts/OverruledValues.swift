@@ -15,14 +15,11 @@ struct OverruledValues {
     /// Parks the overruled values of an accepted change set, staged as `ord`.
     func park(fromSet ord: Int, id: String) throws -> [DeviceEvent] {
         let records = try String.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT value FROM temp.tidemark_staged_member
-                    WHERE ord = ? AND name = 'overruled' AND type = 'array'
-                    """
-            ),
-            arguments: [ord]
-        )
+            db,
+            cached: """
+                SELECT value FROM temp.tidemark_staged_member
+                WHERE ord = ? AND name = 'overruled' AND type = 'array'
+                """, arguments: [ord])
         guard let records, !planted(PlantedBug.dropsValuesInVain) else { return [] }
         return try park(records, id: id)
     }
@@ -37,9 +34,7 @@ struct OverruledValues {
                 FROM json_each(?) WHERE type = 'object'
                     AND typeof(value ->> '$.number') = 'integer' AND value ->> '$.number' > ?
                 ORDER BY number
-                """,
-            arguments: [notes, last]
-        )
+                """, arguments: [notes, last])
         var events: [DeviceEvent] = []
         for row in rows {
             events += try park(try row.value("records") as String? ?? "null", id: newID().uuidString.lowercased())
@@ -64,15 +59,10 @@ struct OverruledValues {
                     'message', ?3))
                 FROM json_each(?1) AS record
                 WHERE record.type = 'object'
-                """,
-            arguments: [records, ConflictRule.overruled.rawValue, Self.message]
-        )
+                """, arguments: [records, ConflictRule.overruled.rawValue, Self.message])
         try db.execute(
-            sql: """
-                INSERT INTO tidemark_conflict (id, parked, reasons, kind) VALUES (?, ?, ?, ?)
-                """,
-            arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue]
-        )
+            sql: "INSERT INTO tidemark_conflict (id, parked, reasons, kind) VALUES (?, ?, ?, ?)",
+            arguments: [id, now, reasons ?? "[]", Conflict.Kind.overruled.rawValue])
         // The list names a record twice if one of its values did not prevail and another one replaced
         // a value of a program on the server.
         try db.execute(
@@ -89,9 +79,7 @@ struct OverruledValues {
                         AND json_type(value, '$.key') <> 'null' AND json_type(value, '$.lost') = 'object'
                 )
                 GROUP BY tbl, key
-                """,
-            arguments: [id, records]
-        )
+                """, arguments: [id, records])
         return [.overruled(id)]
     }
 
@@ -108,9 +96,7 @@ struct OverruledValues {
                         OR coalesce(json_type(record.value, '$.kept'), 'null') NOT IN ('object', 'null')
                         OR coalesce(json_type(record.value, '$.row'), 'null') NOT IN ('object', 'null')
                         ELSE 1 END)
-                """,
-            arguments: [records]
-        )
+                """, arguments: [records])
         guard isInvalid != true else {
             throw AnswerCheck.inapplicable("a record of overruled values has a form that the protocol does not allow.")
         }

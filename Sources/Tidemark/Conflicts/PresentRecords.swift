@@ -12,17 +12,11 @@ struct PresentRecords {
     /// Parked records as they were before changes that the device has not drained yet, by table and key.
     private let undrained: [String: [String: String?]]
 
-    /// Reads the server's records behind a connection.
     init(db: Database, schema: SyncSchema) throws {
         self.db = db
         self.schema = schema
         let names = try String.fetchSet(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record
-                    """
-            )
-        )
+            db, cached: "SELECT tbl FROM tidemark_capture INTERSECT SELECT tbl FROM tidemark_conflict_record")
         let tables = try schema.tables.filter { names.contains($0.name) }.map { table in
             let keys = "SELECT key FROM tidemark_conflict_record WHERE tbl = \(SQLText.literal(table.name))"
             return (table.name, try ReduceCapture.firstStates(of: table, among: keys, in: db))
@@ -32,16 +26,14 @@ struct PresentRecords {
 
     /// A record as images; nil where there is none.
     struct Versions {
-        /// The record as the server has it.
         var server: String?
         /// The record in this file, with pending changes.
         var here: String?
     }
 
-    /// Returns a record as it is now.
     func versions(of key: String, in table: SyncedTable) throws -> Versions {
         let row = try Row.fetchOne(
-            db.cachedStatement(sql: Self.versionsSQL(table, keys: "SELECT ?2 AS key")), arguments: [table.name, key])
+            db, cached: Self.versionsSQL(table, keys: "SELECT ?2 AS key"), arguments: [table.name, key])
         return try row.map { try versions($0, in: table) } ?? Versions()
     }
 
@@ -76,27 +68,23 @@ struct PresentRecords {
         }
     }
 
-    /// Whether the author of a change has seen an image, because it is the change's base.
     private static func isBase(_ image: String?, of record: Conflict.Record) throws -> Bool {
         guard let image, let base = record.base else { return false }
         return try !differ(image, base)
     }
 
-    /// Returns the columns of a parked change that the table in this file no longer has.
     private func missingColumns(of record: Conflict.Record, in table: SyncedTable) throws -> [String] {
         guard let mine = record.mine else { return [] }
         let names = Set(table.columns.map(\.name))
         return try Self.values(of: mine).keys.filter { !names.contains($0) }.sorted()
     }
 
-    /// Returns all parked records as they are now.
     private func parkedImages() throws -> [RecordName: Versions] {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_conflict_record"))
+        let names = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM tidemark_conflict_record")
         var images: [RecordName: Versions] = [:]
         for table in schema.tables where names.contains(table.name) {
             let keys = "SELECT DISTINCT key FROM tidemark_conflict_record WHERE tbl = ?1 AND json_valid(key)"
-            let rows = try Row.fetchAll(
-                db.cachedStatement(sql: Self.versionsSQL(table, keys: keys)), arguments: [table.name])
+            let rows = try Row.fetchAll(db, cached: Self.versionsSQL(table, keys: keys), arguments: [table.name])
             for row in rows {
                 images[RecordName(table.name, RecordKey(json: try row.value("key")))] = try versions(row, in: table)
             }
@@ -142,9 +130,7 @@ struct PresentRecords {
         return try !columns(of: one, differingFrom: values(of: other)).isEmpty
     }
 
-    /// Returns the columns of an image, each with its value in canonical JSON.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` if the text is no image.
+    /// Returns an image's columns, with values in canonical JSON; throws `fileDamaged` if the text is no image.
     static func values(of image: String) throws(TidemarkError) -> [String: String] {
         do throws(InvalidValue) { return try CanonicalJSON.columns(of: image) } catch {
             throw TidemarkError.unreadable("A record of a conflict")
@@ -158,10 +144,7 @@ struct PresentRecords {
 }
 
 extension Conflict {
-    /// Reads the parked conflicts as a person decides about them, oldest first.
-    ///
-    /// They have the server's records as they are now, the records that prevent a deletion, and those that a retry
-    /// would take along. A read-only connection suffices.
+    /// Reads the parked conflicts as a person decides about them, oldest first; a read-only connection suffices.
     static func shown(_ db: Database, _ file: DeviceFile) throws -> [Conflict] {
         var conflicts = try all(db, schema: file.schema)
         guard !conflicts.isEmpty else { return [] }

@@ -22,8 +22,6 @@ extension Conflict.Record {
 
     /// Returns the record's versions as parts of an app's record type.
     ///
-    /// - Parameter type: The type.
-    /// - Returns: The versions.
     /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` if the file's values cannot be read.
     public func versions<Record>(as type: Record.Type) throws -> RecordVersions<Record> {
         let changes = try RecordChanges(json: mine)

@@ -5,10 +5,9 @@ import TidemarkSQL
 /// Gives new ids to records that a retry or merge creates under an id that is not theirs.
 ///
 /// The server uses an id only once, so the old id stays with a deleted record. A new record keeps its id while no row
-/// has it, as an `INSERT` of it would, because columns without a declared reference may hold it.
-/// A temporary id that the sequence has left is not used again, because SQLite would draw the ids after it next, and
-/// those may have been other records'.
-/// Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
+/// has it, as an `INSERT` of it would, because columns without a declared reference may hold it. A temporary id that
+/// the sequence has left is not used again, because SQLite would draw the ids after it next, and those may have been
+/// other records'. Parked changes that refer to the record get the new id, in the same conflict and in dependent ones.
 struct RecreateRecords {
     let db: Database
     let schema: SyncSchema
@@ -42,9 +41,7 @@ struct RecreateRecords {
                     ON synced_table.tbl = parked.tbl AND synced_table.kind = 'integer'
                 WHERE parked.id = ? AND parked.operation IN ('create', 'update', 'delete')
                 ORDER BY parked.tbl, parked.key
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         var plan = Plan()
         for row in rows {
             let name: String = try row.value("tbl")
@@ -69,9 +66,7 @@ struct RecreateRecords {
         return plan
     }
 
-    /// Gives the records of a plan their new ids.
-    ///
-    /// - Returns: The merged records, under their new keys.
+    /// Gives the records of a plan their new ids; returns the merged records under their new keys.
     func assign(_ plan: Plan, in id: String, _ merged: [MergedRecord]) throws -> [MergedRecord] {
         let renumbering = RenumberRecords(db: db, schema: schema)
         if try renumbering.assign(plan.taken) { try renumbering.renameParked(from: id) }
@@ -87,7 +82,6 @@ struct RecreateRecords {
         }
     }
 
-    /// Whether the device has drawn an id from those that it was lent.
     private func isDrawn(_ id: Int64, _ table: SyncedTable) throws -> Bool {
         guard table.isAutoincrement, !planted(PlantedBug.renumbersOntoRows) else { return false }
         return try DrawnIDs.wasDrawn(id, from: table, in: db)
@@ -112,7 +106,6 @@ extension SyncedTable {
     /// Whether a change sets all columns, so that it can create its record without a base.
     func hasAllColumns(of change: String?) throws -> Bool { try hasAllColumns(of: RecordChanges(json: change).values) }
 
-    /// Whether there are values of all columns.
     func hasAllColumns(of values: [String: DatabaseValue]) -> Bool {
         valueColumns.allSatisfy { values[$0.name] != nil }
     }

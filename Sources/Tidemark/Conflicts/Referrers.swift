@@ -17,7 +17,6 @@ extension Conflict {
         public let parentKey: String
     }
 
-    /// Whether a reason is that other records still refer to a deleted record.
     private var isReferenced: Bool { reasons.contains { $0.rule == ConflictRule.referenced.rawValue } }
 
     /// Finds the records that prevent the deletions of conflicts.
@@ -35,9 +34,7 @@ extension Conflict {
         }
     }
 
-    /// Returns the records of one table that prevent the conflict's deletions by one reference.
-    ///
-    /// A record that the same change set deletes, or whose reference it changes, prevents nothing.
+    /// Ignores records that the same change set deletes, or whose reference it changes: they prevent nothing.
     private static func referrers(
         _ id: String, parent: SyncedTable, child: SyncedTable, reference: SyncedTable.Reference, in db: Database
     ) throws -> [Referrers] {
@@ -60,9 +57,7 @@ extension Conflict {
                         AND (sibling.operation = 'delete' OR EXISTS (
                             SELECT 1 FROM json_each(sibling.mine) AS cell WHERE \(MemberSQL.name(of: "cell.key")) IN (\(names)))))
                 ORDER BY length(parent), parent, length(child), child
-                """,
-            arguments: [id, parent.name, child.name]
-        )
+                """, arguments: [id, parent.name, child.name])
         var keys: [(parent: String, children: [String])] = []
         for row in rows {
             let parent: String = try row.value("parent")

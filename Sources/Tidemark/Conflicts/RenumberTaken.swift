@@ -30,15 +30,13 @@ struct RenumberTaken {
     /// Whether a change set is parked because of an id that another record has.
     static func mayBeNeeded(in db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql:
-                    "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE reasons LIKE '%\"\(ConflictRule.exists.rawValue)\"%')"
-            )) ?? false
+            db,
+            cached:
+                "SELECT EXISTS (SELECT 1 FROM tidemark_conflict WHERE reasons LIKE '%\"\(ConflictRule.exists.rawValue)\"%')"
+        ) ?? false
     }
 
-    /// Renumbers the records of all parked change sets that wait for nothing else, in the caller's transaction.
-    ///
-    /// The caller does not enforce references.
+    /// Renumbers records of all parked change sets that wait for nothing else; the caller does not enforce references.
     func run(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws -> Outcome {
         var outcome = Outcome()
         let parked = try Conflict.all(db).filter { $0.kind == .refused }
@@ -49,7 +47,9 @@ struct RenumberTaken {
         for conflict in parked {
             let taken = try takenRecords(conflict)
             // Each change set that depends on a renumbered one waits for nothing but that.
-            let follows = conflict.after.contains(where: outcome.ids.contains) && conflict.waitsForPredecessors
+            let follows =
+                conflict.after.contains(where: outcome.ids.contains)
+                && conflict.reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue }
             guard !taken.isEmpty || follows else { continue }
             // The verdict may be older than the rows: others have changed records and taken more ids since.
             guard try !UnseenRows(db: db, schema: schema).wouldBeOverwritten(by: conflict.id),
@@ -84,28 +84,20 @@ struct RenumberTaken {
         return areDrawn ? taken : []
     }
 
-    /// Returns the new records of a change set that waits, whose drawn id a row has by now.
-    ///
-    /// To make such a record again under its id would overwrite that row.
-    ///
-    /// - Returns: The records; nil if a row has a key that a program chose, so that a person decides.
+    /// Returns new records whose drawn id a row has by now; nil if a program chose the key, so that a person decides.
     private func occupiedRecords(_ conflict: Conflict) throws -> [Conflict.Record]? {
         var occupied: [Conflict.Record] = []
         for record in conflict.records where record.operation == TidemarkCore.Operation.create.rawValue {
-            guard let table = schema.byName[record.table],
-                try RowValues(db: db).current(table, key: record.key) != nil
+            guard let table = schema.byName[record.table], try RowValues(db: db).current(table, key: record.key) != nil
             else { continue }
-            guard table.keyKind == .integer, let id = Int64(record.key),
-                try DrawnIDs.wasDrawn(id, from: table, in: db)
+            guard table.keyKind == .integer, let id = Int64(record.key), try DrawnIDs.wasDrawn(id, from: table, in: db)
             else { return nil }
             occupied.append(record)
         }
         return occupied
     }
 
-    /// Makes a parked change set again, with new ids for some records.
-    ///
-    /// - Returns: Whether it fits the rows; otherwise a person decides.
+    /// Returns whether the change set fits the rows with new ids; otherwise a person decides.
     private func makeAgain(_ conflict: Conflict, renumbering taken: [Conflict.Record], _ outcome: inout Outcome) throws
         -> Bool
     {
@@ -136,9 +128,4 @@ struct RenumberTaken {
         try renumbering.renameParked(from: conflict)
         return try renumbering.events()
     }
-}
-
-extension Conflict {
-    /// Whether the change set was refused only because an earlier one was.
-    fileprivate var waitsForPredecessors: Bool { reasons.allSatisfy { $0.rule == ConflictRule.predecessor.rawValue } }
 }

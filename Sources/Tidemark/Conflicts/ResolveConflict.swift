@@ -11,13 +11,7 @@ package struct ResolveConflict {
     private let seen: Seen
     private let takenIDs: TakenIDs
 
-    /// Creates a resolver for the file behind a connection.
-    ///
-    /// - Parameters:
-    ///   - db: The connection.
-    ///   - schema: The tables that sync.
-    ///   - seen: What the person who decides has seen of the server's rows.
-    ///   - takenIDs: What becomes of new records whose number another record has.
+    /// `seen` is what the person who decides has seen of the server's rows.
     package init(db: Database, schema: SyncSchema, seen: Seen = .asParked, takenIDs: TakenIDs = .refuse) {
         self.db = db
         self.schema = schema
@@ -25,12 +19,10 @@ package struct ResolveConflict {
         self.takenIDs = takenIDs
     }
 
-    /// Resolves the conflict with an id or a number, inside the caller's transaction.
+    /// Resolves the conflict with an id or a number; returns the parked conflicts that depend on it, in their order.
     ///
-    /// - Returns: The parked conflicts that depend on it, in their order.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it
-    ///   depends on is parked, if the change would overwrite values that its author has not seen, or if it no longer
-    ///   fits the rows.
+    /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict, if a conflict that it depends on is
+    ///   parked, if the change would overwrite values that its author has not seen, or if it no longer fits the rows.
     @discardableResult package func resolve(_ name: String, _ resolution: Resolution) throws -> [Conflict] {
         let id = try id(of: name)
         switch resolution {
@@ -105,7 +97,6 @@ package struct ResolveConflict {
         invalid("There is no conflict \(name) in this file.", fix: "`tidemark device conflicts FILE` lists them.")
     }
 
-    /// Deletes a conflict from the list.
     static func forget(_ id: String, in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         try db.execute(sql: "DELETE FROM tidemark_conflict WHERE id = ?", arguments: [id])
@@ -113,10 +104,7 @@ package struct ResolveConflict {
 
     // MARK: Retry
 
-    /// Makes the parked changes again, with the values of merged records.
-    ///
-    /// If the record of a deletion is missing, the deletion is omitted. If the record of an update is
-    /// missing, the update creates it again, under a new id if the server assigns ids.
+    /// Omits a deletion whose record is missing; an update of a missing record creates it, maybe under a new id.
     private func redo(_ id: String, merged: [MergedRecord]) throws {
         try EngineConnection.prepare(db, schema: schema)
         try requirePredecessors(of: id)
@@ -136,9 +124,7 @@ package struct ResolveConflict {
         try Self.rebaseDependents(of: id, on: outcome, in: db)
     }
 
-    /// Makes the written records the base of the parked change sets that build on a resolved one.
-    ///
-    /// Their author has seen them: a conflict is resolved before those that depend on it, also through others.
+    /// Makes the written records the base of the conflicts that build on one, because their author has seen them.
     static func rebaseDependents(of id: String, on outcome: [RecordDecision], in db: Database) throws {
         var dependents: Set<String> = []
         var waiting = [id]
@@ -150,17 +136,15 @@ package struct ResolveConflict {
         guard !dependents.isEmpty else { return }
         let list = "[\(dependents.sorted().map(JSONText.quote).joined(separator: ","))]"
         for decision in outcome {
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE tidemark_conflict_record AS parked
                     SET base = (\(Images.current(decision.table, key: "?2")))
                     WHERE tbl = ?1 AND key = ?2 AND id IN (SELECT value FROM json_each(?3))
-                    """
-            ).execute(arguments: [decision.table.name, decision.key, list])
+                    """, arguments: [decision.table.name, decision.key, list])
         }
     }
 
-    /// Returns the ids of the parked change sets that build on one.
     private static func dependents(of id: String, in db: Database) throws -> Set<String> {
         try String.fetchSet(
             db,
@@ -169,9 +153,7 @@ package struct ResolveConflict {
                 FROM tidemark_conflict AS dependent
                 JOIN json_each(iif(json_valid(dependent.after), dependent.after, '[]')) AS predecessor
                 WHERE predecessor.value = ?
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
     }
 
     private func parkedRows(of id: String) throws -> [Row] {
@@ -191,8 +173,7 @@ package struct ResolveConflict {
             fix: """
                 Choose one of two. The new record gets another number: --as-new, in Swift `takenIDs: .asNew`. Or it \
                 takes the other one's place, which is lost: --replace, in Swift `.replace`.
-                """
-        )
+                """)
     }
 
     /// Refuses another number for new records whose key is no number, and which another record has.
@@ -201,8 +182,7 @@ package struct ResolveConflict {
         let created = try Set(
             rows.filter { try $0.value("operation") == TidemarkCore.Operation.create.rawValue }.map {
                 RecordName(try $0.value("tbl"), RecordKey(json: try $0.value("key")))
-            }
-        )
+            })
         let taken = decisions.first { decision in
             decision.operation == .update && decision.table.keyKind != .integer && created.contains(decision.name)
         }
@@ -235,7 +215,6 @@ package struct ResolveConflict {
         return decisions
     }
 
-    /// Decides about a parked record, which may be the only one of its change set.
     private func decide(_ row: Row, _ merged: MergedRecord?, isOnly: Bool) throws -> RecordDecision? {
         if let merged, merged.columns == nil { return nil }
         let key: String = try row.value("key")
@@ -317,9 +296,7 @@ package struct ResolveConflict {
                 WHERE parked_set.id = ?
                 ORDER BY predecessor.number
                 LIMIT 1
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         guard let number else { return }
         throw Self.invalid(
             "This change set depends on the change set of conflict \(number).", fix: "Resolve conflict \(number) first."
@@ -335,9 +312,7 @@ package struct ResolveConflict {
                         SELECT EXISTS (
                             SELECT 1 FROM tidemark_conflict_record
                             WHERE id = ? AND tbl = ? AND key = ? AND operation <> 'unchanged')
-                        """,
-                    arguments: [id, record.table, record.key]
-                ) ?? false
+                        """, arguments: [id, record.table, record.key]) ?? false
             guard isPart else {
                 throw Self.invalid(
                     "The conflict has no record \(record.table) \(record.key).",

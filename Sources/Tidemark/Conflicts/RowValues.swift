@@ -6,9 +6,7 @@ import TidemarkSQL
 struct RowValues {
     let db: Database
 
-    /// Returns the values of a new record that its author has set: those that are not the column's default.
-    ///
-    /// The capture of a creation has all columns, whatever its author named.
+    /// Removes the defaults from a new record's values, because the capture of a creation has all columns.
     func withoutDefaults(_ values: [String: DatabaseValue], of table: SyncedTable) throws -> [String: DatabaseValue] {
         if planted(PlantedBug.retriesUnsetColumns) { return values }
         var values = values
@@ -31,14 +29,11 @@ struct RowValues {
     func current(_ table: SyncedTable, key: String) throws -> [String: DatabaseValue]? {
         let columns = (table.valueColumns.isEmpty ? table.columns : table.valueColumns).map(\.name)
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT \(SQLText.names(columns)) FROM main.\(SQLText.name(table.name))
-                    WHERE \(KeySQL.match(table, key: "?1"))
-                    """
-            ),
-            arguments: [key]
-        )
+            db,
+            cached: """
+                SELECT \(SQLText.names(columns)) FROM main.\(SQLText.name(table.name))
+                WHERE \(KeySQL.match(table, key: "?1"))
+                """, arguments: [key])
         guard let row else { return nil }
         return table.valueColumns.reduce(into: [:]) { $0[$1.name] = row[$1.name] as DatabaseValue }
     }
@@ -48,13 +43,9 @@ struct RowValues {
 struct RecordChanges {
     var values: [String: DatabaseValue] = [:]
     var deltas: [String: Int64] = [:]
-
-    /// The names of all its columns.
     var columns: Set<String> { Set(values.keys).union(deltas.keys) }
 
-    /// Reads the changes of a parked record; nil are none.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/fileDamaged`` if the text is no row.
+    /// Reads the changes of a parked record, none for nil; throws `fileDamaged` if the text is no row.
     init(json: String?) throws(TidemarkError) {
         guard let json else { return }
         do throws(InvalidValue) {
@@ -68,9 +59,7 @@ struct RecordChanges {
         } catch { throw TidemarkError.unreadable("A record of a conflict") }
     }
 
-    /// Returns the values that the change leads to from a row.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the row has no integer to add to, or a sum is too large.
+    /// Adds the deltas to a row; throws if it has no integer to add to, or a sum is too large.
     func values(over row: [String: DatabaseValue]) throws -> [String: DatabaseValue] {
         try deltas.reduce(into: values) { values, delta in
             guard case .int64(let current)? = row[delta.key]?.storage,
@@ -86,7 +75,6 @@ struct RecordDecision {
     let table: SyncedTable
     let key: String
     let operation: TidemarkCore.Operation
-    /// The values to write, by column.
     var values: [String: DatabaseValue]
     /// The columns whose value is a sum with the present one.
     var sums: Set<String> = []
@@ -95,11 +83,9 @@ struct RecordDecision {
 }
 
 extension RecordDecision {
-    /// Writes decisions to the tables as one edit, which the capture triggers capture.
+    /// Writes decisions as one edit, which the triggers capture; throws and writes nothing if they do not fit the rows.
     ///
     /// The program's own triggers do not run, as with an answer: the change set has their effects.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if they do not fit the current rows; nothing is written then.
     static func write(_ decisions: [RecordDecision], schema: SyncSchema, in db: Database) throws {
         try EngineConnection.prepare(db, schema: schema)
         try StagingTables.clear(in: db)
@@ -139,16 +125,13 @@ extension RecordDecision {
         throw misfit("\(broken.table) \(broken.key) refers by \(broken.column) to \(parent), which is not there")
     }
 
-    /// Returns the error for a change that does not fit the current rows.
     static func misfit(_ reason: String) -> TidemarkError {
         TidemarkError(
             .constraintViolated, "The change does not fit the current rows: \(reason).",
             fix: "Edit the rows so that it fits and retry, or accept the server's version.")
     }
 
-    /// Returns the error for new records without a value that their table has required since the edit.
-    ///
-    /// SQLite's message ends with the table and the column.
+    /// The error for new records without a value that their table requires; SQLite's message ends with the column.
     private static func lacksValue(_ message: String, _ decisions: [RecordDecision]) -> TidemarkError {
         let name = message.split(separator: " ").last.map(String.init) ?? ""
         let lacking = decisions.filter { name.hasPrefix("\($0.table.name).") && $0.operation == .create }

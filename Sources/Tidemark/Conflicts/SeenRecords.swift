@@ -20,12 +20,7 @@ struct SeenRecords {
     let schema: SyncSchema
     let seen: Seen
 
-    /// Judges decisions on records of a parked change set.
-    ///
-    /// Those in `renumbered` will get new ids. A record that the refusal names beside the change set's own has been
-    /// seen.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/preconditionFailed``, which names the records.
+    /// Judges decisions; records in `renumbered` get new ids, and what the refusal names has been seen.
     func check(_ decisions: [RecordDecision], in id: String, renumbered: Set<RecordName>) throws {
         let rows = try Row.fetchAll(db, sql: "SELECT * FROM tidemark_conflict_record WHERE id = ?", arguments: [id])
         guard let shown = try shown(rows) else { return }
@@ -105,7 +100,6 @@ struct SeenRecords {
         what you have seen, and an app gives `resolve` the conflict that it shows.
         """
 
-    /// The error for a decision on another state of a conflict than the present one.
     private func changedAgain(_ records: [RecordName]) -> TidemarkError {
         let names = Self.list(records.map { "\($0.table) \($0.key.json)" })
         var moment = "its refusal"
@@ -138,11 +132,8 @@ struct SeenRecords {
 }
 
 extension RecordDecision {
-    /// The name of its record.
     var name: RecordName { RecordName(table.name, RecordKey(json: key)) }
 
-    /// The change that it makes to the server's row, if it exists.
-    ///
     /// A record that the decision creates again was updated or deleted by the parked change set.
     fileprivate var change: UnseenRows.Change {
         UnseenRows.Change(

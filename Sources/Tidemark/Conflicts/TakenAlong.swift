@@ -82,23 +82,19 @@ struct TakenAlong {
             "child_row.\(SQLText.name($0)) = parent_row.\(SQLText.name($1))"
         }
         return try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT \(RowJSON.key(child, alias: "child_row.")) AS key
-                    FROM json_each(?) AS deleted
-                    CROSS JOIN main.\(SQLText.name(parent.name)) AS parent_row
-                        ON \(KeySQL.match(parent, key: "deleted.value", alias: "parent_row."))
-                    CROSS JOIN main.\(SQLText.name(child.name)) AS child_row ON \(columns.joined(separator: " AND "))
-                    ORDER BY length(key), key
-                    """
-            ),
-            arguments: [String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)]
-        )
+            db,
+            cached: """
+                SELECT \(RowJSON.key(child, alias: "child_row.")) AS key
+                FROM json_each(?) AS deleted
+                CROSS JOIN main.\(SQLText.name(parent.name)) AS parent_row
+                    ON \(KeySQL.match(parent, key: "deleted.value", alias: "parent_row."))
+                CROSS JOIN main.\(SQLText.name(child.name)) AS child_row ON \(columns.joined(separator: " AND "))
+                ORDER BY length(key), key
+                """, arguments: [String(decoding: try JSONEncoder().encode(keys), as: UTF8.self)])
     }
 }
 
 extension SyncedTable.Reference.Action {
-    /// Whether the deletion of a parent deletes or changes its children.
     fileprivate var takesAlong: Bool {
         switch self {
         case .cascade, .setNull, .setDefault: true

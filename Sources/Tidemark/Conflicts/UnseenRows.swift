@@ -4,10 +4,9 @@ import TidemarkSQL
 
 /// Decides whether a parked change set, made again, would overwrite changes that nobody here has seen.
 ///
-/// A change set that is made again is based on the rows of now. The server cannot know that its author had seen
-/// older ones. So the device compares the server's present rows with those that were seen, and judges each difference
-/// by the server's rules. Those that were seen are the author's base, or what the conflict showed to the person who
-/// decides.
+/// A change set that is made again is based on the rows of now. The server cannot know that its author had seen older
+/// ones. So the device compares the server's present rows with those that were seen, and judges each difference by the
+/// server's rules. Those that were seen are the author's base, or what the conflict showed to the person who decides.
 struct UnseenRows {
     let db: Database
     let schema: SyncSchema
@@ -19,25 +18,19 @@ struct UnseenRows {
         let operation: TidemarkCore.Operation
         /// The columns that it sets, in canonical JSON.
         var values: [String: String] = [:]
-        /// Whether it also adds to columns.
         var adds = false
     }
 
-    /// Whether a change of a conflict meets a present row that differs from its base, and no policy lets both stand.
-    ///
-    /// New records do not count, because the device gives them ids that are free.
+    /// Whether a change meets a row other than its base, and no policy lets both stand; new records get free ids.
     func wouldBeOverwritten(by conflict: String) throws -> Bool {
         if planted(PlantedBug.remakesOverUnseenRows) { return false }
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl, key, operation, base, coalesce(mine, '{}') AS mine
-                    FROM tidemark_conflict_record
-                    WHERE id = ? AND operation IN ('update', 'delete')
-                    """
-            ),
-            arguments: [conflict]
-        )
+            db,
+            cached: """
+                SELECT tbl, key, operation, base, coalesce(mine, '{}') AS mine
+                FROM tidemark_conflict_record
+                WHERE id = ? AND operation IN ('update', 'delete')
+                """, arguments: [conflict])
         guard !rows.isEmpty else { return false }
         let present = try PresentRecords(db: db, schema: schema)
         return try rows.contains { row in
@@ -100,14 +93,11 @@ struct UnseenRows {
     /// So a person decides about one conflict of a record after another, with a sync between them.
     func isOwnWork(_ present: String?, of key: String, in table: SyncedTable, since seen: String?) throws -> Bool {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT operation, before, attributes FROM tidemark_kept_record
-                    WHERE tbl = ? AND key = ? ORDER BY number
-                    """
-            ),
-            arguments: [table.name, key]
-        )
+            db,
+            cached: """
+                SELECT operation, before, attributes FROM tidemark_kept_record
+                WHERE tbl = ? AND key = ? ORDER BY number
+                """, arguments: [table.name, key])
         var image = seen
         var hasWork = false
         for row in rows {

@@ -5,9 +5,8 @@ import TidemarkSQL
 
 /// Adopts tables that file and zone share for the first time, after a change of either schema.
 ///
-/// The zone's records come from the side table `tidemark_unknown`. Rows that this file had before
-/// become records that this device creates. The app chose their integer keys without the server, so
-/// they get temporary ids.
+/// The zone's records come from the side table `tidemark_unknown`. Rows that this file had before become records that
+/// this device creates. The app chose their integer keys without the server, so they get temporary ids.
 struct AdoptTables {
     let db: Database
     let schema: SyncSchema
@@ -18,8 +17,7 @@ struct AdoptTables {
 
     /// Gives the rows of an integer-keyed table temporary ids, and rewrites the references to them.
     ///
-    /// `shared` returns the columns of a table that were synced before. There, the new reference is an
-    /// edit.
+    /// `shared` returns the columns of a table that were synced before. There, the new reference is an edit.
     func assignTemporaryIDs(_ table: SyncedTable, where condition: String = "true", shared: (String) -> Set<String>)
         throws
     {
@@ -43,8 +41,7 @@ struct AdoptTables {
                 UPDATE main.\(name) SET \(key) = renumbered.fresh
                 FROM temp.tidemark_renumbered AS renumbered
                 WHERE renumbered.old = main.\(name).\(key);
-                """
-        )
+                """)
         for child in try SchemaIntrospection(db).tables {
             for reference in child.references
             where reference.parent == table.name && reference.parentColumns == table.key {
@@ -61,8 +58,7 @@ struct AdoptTables {
                 UPDATE main.\(SQLText.name(child.name)) SET \(SQLText.name(column)) = renumbered.fresh
                 FROM temp.tidemark_renumbered AS renumbered
                 WHERE renumbered.old = \(SQLText.name(column))
-                """
-        )
+                """)
         if isEdit { try db.execute(sql: "UPDATE tidemark_state SET applying = 1") }
     }
 
@@ -81,8 +77,7 @@ struct AdoptTables {
                     SELECT 1 FROM tidemark_unknown AS unknown
                     WHERE unknown.tbl = \(SQLText.literal(table.name))
                         AND unknown.col = '\(UnknownValues.presenceColumn)' AND unknown.key = app_row.key);
-                """
-        )
+                """)
         try parkDifferingRows(table)
         try writeZoneRecords(table)
         try CaptureRows.captureAsCreated(
@@ -104,9 +99,7 @@ struct AdoptTables {
                     JOIN tidemark_unknown AS unknown
                         ON unknown.tbl = :table AND unknown.key = app_row.key AND unknown.col = :wire
                     WHERE tidemark_key(unknown.value) IS NOT tidemark_key(app_row.mine)
-                    """,
-                arguments: ["column": column, "table": table.name, "wire": wireName(column, of: table)]
-            )
+                    """, arguments: ["column": column, "table": table.name, "wire": wireName(column, of: table)])
         }
         guard try DifferingValues.contains("'both'", in: db) else { return }
         try ParkedRows(db: db, now: now).park(
@@ -121,10 +114,7 @@ struct AdoptTables {
             """
             SELECT tbl, key, 'create' AS operation, NULL AS attributes FROM tidemark_unknown
             WHERE tbl = \(literal) AND col = '\(UnknownValues.presenceColumn)'
-            """,
-            ord: StagedPurpose.adoption.ord,
-            in: db
-        )
+            """, ord: StagedPurpose.adoption.ord, in: db)
         for column in sharedColumns(table) {
             try db.execute(
                 sql: """
@@ -134,9 +124,7 @@ struct AdoptTables {
                     JOIN tidemark_unknown AS unknown
                         ON unknown.tbl = staged.tbl AND unknown.key = staged.key AND unknown.col = ?
                     WHERE staged.ord = ? AND staged.tbl = ?
-                    """,
-                arguments: [column, wireName(column, of: table), StagedPurpose.adoption.ord, table.name]
-            )
+                    """, arguments: [column, wireName(column, of: table), StagedPurpose.adoption.ord, table.name])
         }
         do {
             try db.inSavepoint {

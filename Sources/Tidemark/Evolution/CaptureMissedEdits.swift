@@ -9,10 +9,7 @@ struct CaptureMissedEdits {
     let db: Database
     let schema: SyncSchema
 
-    /// Captures an edit for each row that differs from its pending version.
-    ///
-    /// `fallback` returns the value of a column that neither outbox nor base has: SQL over `t`, which
-    /// yields canonical JSON.
+    /// `fallback` returns SQL over `t` for the canonical JSON of a column that neither outbox nor base has.
     func capture(_ table: SyncedTable, fallback: (SyncedTable.Column) throws -> String) throws {
         let key = RowJSON.key(table, alias: "t.")
         let literal = SQLText.literal(table.name)
@@ -50,8 +47,7 @@ struct CaptureMissedEdits {
         let differs = values.map { name, value in "tidemark_key(t.\(SQLText.name(name))) IS NOT tidemark_key(\(value))"
         }
         try CaptureAddedColumns(
-            table,
-            before: Dictionary(uniqueKeysWithValues: values),
+            table, before: Dictionary(uniqueKeysWithValues: values),
             where: """
                 EXISTS (SELECT 1 FROM tidemark_base AS base WHERE base.tbl = \(literal) AND base.key = \(key))
                 AND (\(differs.joined(separator: " OR ")))

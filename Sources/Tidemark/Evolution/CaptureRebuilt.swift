@@ -10,9 +10,7 @@ struct CaptureRebuilt {
     let now: Date
     let newID: () -> UUID
 
-    /// Drains all captured changes, so that the outbox has them.
-    ///
-    /// - Returns: The file.
+    /// Drains all captured changes, so that the outbox has them, and returns the file.
     func begin() throws -> DeviceFile {
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
         let file = try DeviceFile(db)
@@ -21,9 +19,7 @@ struct CaptureRebuilt {
         return file
     }
 
-    /// Compares with the attached snapshot, or with the rows that the device has kept of it.
-    ///
-    /// The file is at the revision of these rows.
+    /// Compares with the attached snapshot, or with the rows kept of it; the file is at the revision of these rows.
     func compare(_ file: DeviceFile, with source: CompareRebuilt.Source) throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
         do {
@@ -84,7 +80,6 @@ struct CaptureRebuilt {
         return events
     }
 
-    /// Drains what a comparison has found.
     func drainFound(_ file: DeviceFile) throws {
         try DrainCapture(db: db, schema: file.schema, renumbering: .none, precedesPending: true).drain(
             boundaries: [], now: now, newID: newID)

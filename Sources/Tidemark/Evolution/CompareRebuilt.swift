@@ -5,10 +5,9 @@ import TidemarkSQL
 
 /// Finds writes to rebuilt tables that no trigger captured.
 ///
-/// A row that differs from the zone's row and has no pending change is such a write. The snapshot is
-/// attached as `snapshot`. Its tables have no indexes, so the device copies each one to
-/// `temp.tidemark_zone_row`, with an index on the key of the file's own row. Then the cost is linear
-/// in the rows.
+/// A row that differs from the zone's row and has no pending change is such a write. The snapshot is attached as
+/// `snapshot`. Its tables have no indexes, so the device copies each one to `temp.tidemark_zone_row`, with an index on
+/// the key of the file's own row. Then the cost is linear in the rows.
 ///
 /// If the zone drops a table and has it again later, the device compares it with ``FormerRows``.
 struct CompareRebuilt {
@@ -19,10 +18,8 @@ struct CompareRebuilt {
     let newID: () -> UUID
     /// Whether no pending change is in the rows.
     var isRewound = false
-    /// The zone's rows to compare with.
     var source = Source.snapshot
 
-    /// Where the zone's rows are.
     enum Source {
         /// In the attached snapshot.
         case snapshot
@@ -38,16 +35,13 @@ struct CompareRebuilt {
         return columns
     }
 
-    /// Returns the rebuilt tables of a file.
     static func tables(_ file: DeviceFile) throws -> [SyncedTable] {
         guard let rebuilt = file.rebuilt else { return [] }
         let names = try JSONDecoder().decode([String].self, from: Data(rebuilt.utf8))
         return file.schema.tables.filter { names.contains($0.name) }
     }
 
-    /// Keeps the attached snapshot's rows of the rebuilt tables for ``Source/keptRows``, in temporary tables.
-    ///
-    /// - Returns: Whether it has: not if a table has lost its row numbers, by which answers name its rows.
+    /// Keeps the snapshot's rows for ``Source/keptRows``; not if a table lost its row numbers, which answers use.
     static func keepRows(of file: DeviceFile, in db: Database) throws -> Bool {
         let tables = try tables(file)
         guard !tables.contains(where: \.hasRowidKey) else { return false }
@@ -59,7 +53,6 @@ struct CompareRebuilt {
         return true
     }
 
-    /// Forgets the kept rows.
     static func forgetRows(of file: DeviceFile, in db: Database) throws {
         for table in file.schema.tables { try db.execute(sql: "DROP TABLE IF EXISTS temp.\(keptTable(table))") }
     }
@@ -126,9 +119,7 @@ struct CompareRebuilt {
                         FROM main.\(SQLText.name(table.name)) AS t CROSS JOIN \(Self.zoneRows) ON \(match(table))
                         WHERE tidemark_key(\(zoneValue(wire))) IS NOT tidemark_key(t.\(SQLText.name(own)))
                             AND \(hasNoPendingChange(table, "t."))
-                        """,
-                    arguments: [own]
-                )
+                        """, arguments: [own])
             }
             if try DifferingValues.contains("'both'", in: db) {
                 try ParkedRows(db: db, now: now).park(
@@ -163,10 +154,7 @@ struct CompareRebuilt {
 
     // MARK: The zone's rows
 
-    /// Copies the zone's rows of a table to `temp.tidemark_zone_row`.
-    ///
-    /// `key` is the zone's key in canonical JSON. `own` is the key of the matching row of this file, or
-    /// NULL if there is none.
+    /// Copies the zone's rows: `key` is the zone's key in canonical JSON, `own` that of the matching row here, or NULL.
     private func copyZoneRows(_ table: SyncedTable) throws {
         let names = schema.difference.wireNames[table.name, default: [:]]
         let wire = table.key.map { names[$0] ?? $0 } + shared(table).map(\.wire)
@@ -192,8 +180,7 @@ struct CompareRebuilt {
                     FROM \(origin)
                 ) AS origin;
                 CREATE INDEX temp.tidemark_zone_row_own ON tidemark_zone_row (own);
-                """
-        )
+                """)
     }
 
     private func dropZoneRows() throws { try db.execute(sql: "DROP TABLE IF EXISTS temp.tidemark_zone_row") }
@@ -222,8 +209,7 @@ struct CompareRebuilt {
                 FROM \(Self.zoneRows)
                 WHERE \(match(table)) AND zone_row.own <> zone_row.key;
                 UPDATE temp.tidemark_zone_row SET own = key WHERE own <> key;
-                """
-        )
+                """)
     }
 
     private func assignIDs(_ table: SyncedTable) throws {
@@ -255,9 +241,7 @@ struct CompareRebuilt {
             """
     }
 
-    /// Gives rows temporary ids, also in pending changes that refer to them.
-    ///
-    /// The server has no such records. So only rows and pending changes of this device refer to them.
+    /// Gives rows temporary ids, also in pending changes; the server has no such records, so only those refer to them.
     private func renumber(_ table: SyncedTable, where condition: String) throws {
         guard table.keyKind == .integer else { return }
         try AdoptTables(db: db, schema: schema, now: now, newID: newID).assignTemporaryIDs(
@@ -270,8 +254,7 @@ struct CompareRebuilt {
                 DELETE FROM temp.tidemark_assigned;
                 INSERT INTO temp.tidemark_assigned (tbl, temporary, permanent)
                 SELECT \(SQLText.literal(table.name)), old, fresh FROM temp.tidemark_renumbered;
-                """
-        )
+                """)
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: [
             "tidemark_outbox", "tidemark_base", "tidemark_held",
         ])
@@ -291,9 +274,7 @@ struct CompareRebuilt {
                     \(RowJSON.object(table.valueColumns.map(\.name), prefix: "t."))
                 FROM main.\(SQLText.name(table.name)) AS t
                 WHERE NOT \(isInZone(table)) AND \(hasNoPendingChange(table, "t."))
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
@@ -309,9 +290,7 @@ struct CompareRebuilt {
                 FROM tidemark_replaced AS replaced
                 JOIN \(Self.zoneRows) ON zone_row.key = replaced.key
                 WHERE replaced.tbl = ?1 AND replaced.mine IS NULL AND replaced.base IS NOT NULL AND zone_row.own IS NULL
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         _ = try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park()
     }
 
@@ -332,15 +311,12 @@ struct CompareRebuilt {
                 INSERT INTO \(SQLText.name(CaptureTables.shadow(table))) (seq, kind, \(old))
                 SELECT (SELECT max(seq) FROM tidemark_capture) - count(*) OVER () + row_number() OVER (),
                     'delete', \(values.joined(separator: ", ")) \(deletedRows);
-                """
-        )
+                """)
     }
 
     // MARK: Moved rows
 
-    /// Gives the rows of rebuilt tables without a key their row numbers back.
-    ///
-    /// Pending changes are in the rows.
+    /// Gives rows without a key their row numbers back; pending changes are in the rows.
     func restoreRowids() throws {
         for table in tables where table.hasRowidKey {
             let columns = shared(table)
@@ -362,7 +338,6 @@ struct CompareRebuilt {
     /// The prefix of the copied columns, so that none is named `key` or `own`.
     private static let prefix = "zone_"
 
-    /// Returns the SQL of the zone's value of a column.
     func zoneValue(_ wire: String) -> String { "zone_row.\(SQLText.name(Self.prefix + wire))" }
 
     /// Returns the condition that a row of the table and a zone's row are the same record.

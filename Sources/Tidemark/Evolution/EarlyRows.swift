@@ -24,9 +24,7 @@ struct EarlyRows {
         }
     }
 
-    /// Gives uncaptured rows temporary ids.
-    ///
-    /// Returns false if a constraint of the table forbids new ids; then the rows stay local.
+    /// Gives uncaptured rows temporary ids; false if a constraint forbids new ids, so that the rows stay local.
     private func assignIDs(to table: SyncedTable, _ adopt: AdoptTables) throws -> Bool {
         let name = "main.\(SQLText.name(table.name))."
         do {
@@ -39,7 +37,6 @@ struct EarlyRows {
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT { return false }
     }
 
-    /// Returns the condition that the record has no pending change, so no trigger captured it.
     private func hasNoPendingChange(_ table: SyncedTable, _ alias: String) -> String {
         """
         NOT EXISTS (

@@ -27,7 +27,6 @@ struct FitSchema {
         file.fitted.local != file.tables.localText || file.fitted.served != file.served || file.tables.lacksTriggers
     }
 
-    /// Fits the file if its tables have changed.
     func runIfNeeded() throws {
         let file = try DeviceFile(db)
         if Self.isNeeded(file) { try run(served: file.served) }
@@ -47,7 +46,7 @@ struct FitSchema {
             // The triggers capture edits in any case. The next sync reports the problem.
             try renameCaptured(new.common)
             try install(new.common)
-            if new.problems.isEmpty { try storeFitted(new, served) }
+            if new.problems.isEmpty { try Self.storeFitted(new, served, in: db) }
             return
         }
         let isSame = file.fitted.served == served && fitted == new.localText
@@ -82,7 +81,7 @@ struct FitSchema {
         if formerObjects != new.common.objects {
             try DeviceObjects.follow(new.common, from: formerObjects, sharesAllColumns: new.isZones, in: db)
         }
-        try storeFitted(new, served)
+        try Self.storeFitted(new, served, in: db)
     }
 
     /// Stores the zone's traits of the file's tables, under the file's own names of columns.
@@ -110,18 +109,12 @@ struct FitSchema {
         try DrawnIDs(db: db, schema: schema).settle(newID: newID)
     }
 
-    private func storeFitted(_ tables: FileSchema, _ served: String?) throws {
-        try Self.storeFitted(tables, served, in: db)
-    }
-
-    /// Stores the schemas that the bookkeeping fits.
     static func storeFitted(_ tables: FileSchema, _ served: String?, in db: Database) throws {
         try db.execute(
             sql: "UPDATE tidemark_device SET fitted_local = ?, fitted_schema = ?",
             arguments: [tables.localText, served])
     }
 
-    /// Stores which confirmed values the file lacks after the step.
     private func storeLack(_ step: SchemaStep) throws {
         // The values of a column that was dropped and comes back were never in the side table.
         if !step.addedTables.isEmpty || !step.addedColumns.isEmpty {
@@ -132,10 +125,7 @@ struct FitSchema {
         try db.execute(sql: "UPDATE tidemark_device SET stale = ? WHERE stale = 0", arguments: [lack.rawValue])
     }
 
-    /// Drains the captured changes with the old tables.
-    ///
-    /// Before the first snapshot the triggers capture all tables. Captures of tables that the zone
-    /// lacks are then dropped.
+    /// Before the first snapshot the triggers capture all tables; captures of tables that the zone lacks are dropped.
     private func drain(_ step: SchemaStep, boundaries: KnownTransactions, rebuilt: [String]) throws {
         let drainableTables = step.old.common.tables.filter { !step.isFirst || step.new.byName[$0.name] != nil }
         // While the schemas did not fit, the triggers captured under the file's new names.
@@ -171,15 +161,10 @@ struct FitSchema {
                     SELECT json_group_array(value) FROM (
                         SELECT value FROM json_each(coalesce(rebuilt, '[]'))
                         UNION SELECT value FROM json_each(?)))
-                """,
-            arguments: ["[" + tables.map(JSONText.quote).joined(separator: ",") + "]"]
-        )
+                """, arguments: ["[" + tables.map(JSONText.quote).joined(separator: ",") + "]"])
     }
 
-    /// Whether all rows are those that the server confirmed, in the columns of the former tables.
-    ///
-    /// Then a rebuilt table has no write that the triggers missed, and nothing is to be compared. Records with
-    /// pending changes do not count.
+    /// Whether all rows, without pending changes, are confirmed in the former columns: the triggers missed no write.
     private func hasConfirmedRows(_ former: SyncSchema, now: SyncSchema, _ file: DeviceFile) throws -> Bool {
         guard file.rebuilt == nil, let fingerprint = file.fingerprint,
             file.fingerprintShape == ContentHash.of(former.shape),
@@ -191,9 +176,7 @@ struct FitSchema {
         return try rows.all() - rows.outboxDifference() == fingerprint
     }
 
-    /// Captures missed edits of records with pending changes in rebuilt tables.
-    ///
-    /// The outbox has their expected values, and the next answer would rewind the records.
+    /// The outbox has the expected values of pending records, and the next answer would rewind the records.
     private func captureMissedEdits(of tables: [SyncedTable], _ schema: SyncSchema) throws {
         for table in tables {
             try CaptureMissedEdits(db: db, schema: schema).capture(table) { column in

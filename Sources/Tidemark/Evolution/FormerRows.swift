@@ -5,24 +5,19 @@ import TidemarkSQL
 
 /// Copies of the rows of tables that the zone has dropped.
 ///
-/// The app may continue to use such a table, and the server may serve a table with its name again.
-/// Then the device must not create the zone's former rows again; it captures only the differences from
-/// them. It sends no deletions for missing rows, because a migration of the app may have dropped the
-/// table, too.
+/// The app may continue to use such a table, and the server may serve a table with its name again. Then the device must
+/// not create the zone's former rows again; it captures only the differences from them. It sends no deletions for
+/// missing rows, because a migration of the app may have dropped the table, too.
 struct FormerRows {
     let db: Database
     let schema: SyncSchema
     let now: String
     let newID: () -> UUID
-
     private static let prefix = "tidemark_former_"
 
-    /// Returns the name of the table with the copied rows.
     static func name(_ table: SyncedTable) -> String { prefix + table.name }
 
-    /// Copies the rows of a table, with the zone's column names.
-    ///
-    /// `difference` is the schema difference before the zone dropped the table.
+    /// Copies a table's rows under the zone's names; `difference` is that before the zone dropped the table.
     func keep(_ table: SyncedTable, _ difference: SchemaDifference) throws {
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))
         let sharedColumns = table.columns.map(\.name).filter { !unserved.contains($0) }
@@ -35,13 +30,10 @@ struct FormerRows {
                 CREATE TABLE main.\(former) (\(SQLText.names(sharedColumns.map { names[$0] ?? $0 })));
                 INSERT INTO main.\(former)
                 SELECT \(SQLText.names(sharedColumns)) FROM main.\(SQLText.name(table.name));
-                """
-        )
+                """)
     }
 
-    /// Captures the differences from the former rows in a table that the server serves again.
-    ///
-    /// Returns false if there are no former rows, or if they had another key.
+    /// Captures the differences from the former rows; false if there are none, or if they had another key.
     func capture(_ table: SyncedTable) throws -> Bool {
         let columns = try String.fetchSet(
             db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [Self.name(table)])
@@ -53,7 +45,6 @@ struct FormerRows {
         return true
     }
 
-    /// Drops the copies of tables that the zone has again.
     func dropUnneeded() throws {
         let neededTables = Set(schema.history.droppedTables.map { Self.prefix + $0 })
         let tables = try String.fetchAll(
@@ -61,8 +52,7 @@ struct FormerRows {
             sql: """
                 SELECT name FROM main.sqlite_master
                 WHERE type = 'table' AND name LIKE 'tidemark~_former~_%' ESCAPE '~'
-                """
-        )
+                """)
         for table in tables where !neededTables.contains(table) {
             try db.execute(sql: "DROP TABLE main.\(SQLText.name(table))")
         }

@@ -4,14 +4,12 @@ import TidemarkSQL
 
 /// Runs the app's `ON DELETE` for references that only this file has.
 ///
-/// The device applies answers without foreign key actions, because an answer contains the effects of
-/// the server's actions. The server does not know the file's own references, so the device handles
-/// them.
+/// The device applies answers without foreign key actions, because an answer contains the effects of the server's
+/// actions. The server does not know the file's own references, so the device handles them.
 struct OwnReferences {
     let db: Database
     let schema: SyncSchema
 
-    /// Runs the `ON DELETE` actions of all references to missing parents.
     func settle() throws {
         let difference = schema.difference
         for table in difference.unservedTables {

@@ -26,9 +26,7 @@ struct RenamePendingColumns {
                     sql: """
                         UPDATE \(holder) SET \(member) = \(renamed)
                         WHERE tbl = :tbl AND json_type(\(member), :old) IS NOT NULL
-                        """,
-                    arguments: ["old": MemberSQL.path(old), "new": MemberSQL.path(new), "tbl": table]
-                )
+                        """, arguments: ["old": MemberSQL.path(old), "new": MemberSQL.path(new), "tbl": table])
             }
         }
     }
@@ -40,10 +38,7 @@ struct RenamePendingColumns {
         }
     }
 
-    /// Rewrites images to the table's current columns.
-    ///
-    /// A newly shared column gets the zone's value. A column that only the file has gets the row's
-    /// value.
+    /// A newly shared column gets the zone's value; a column that only the file has gets the row's value.
     private func rebuild(_ image: String, of holder: String, table: SyncedTable, step: SchemaStep) throws {
         let difference = step.new.difference
         let unserved = Set(difference.unservedColumns[table.name, default: []].map(\.name))

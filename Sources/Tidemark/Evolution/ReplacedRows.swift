@@ -21,8 +21,8 @@ struct ReplacedRows {
     func keep(stagedAs ord: Int, of tables: [SyncedTable]) throws {
         for table in tables {
             let isHere = "app_row.\(SQLText.name(table.key[0])) IS NOT NULL"
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO tidemark_replaced (tbl, key, since, mine, base, asked)
                     SELECT staged.tbl, staged.key, state.revision, iif(\(isHere), \(image(table)), NULL),
                         iif(\(isHere), NULL, '{}'), NOT \(isHere)
@@ -32,16 +32,11 @@ struct ReplacedRows {
                         ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
                     WHERE staged.ord = ? AND staged.tbl = ? AND (\(isHere) OR staged.operation = 'update')
                     ON CONFLICT (tbl, key) DO UPDATE SET asked = 0, base = NULL WHERE mine IS NOT NULL
-                    """
-            ).execute(arguments: [ord, table.name])
+                    """, arguments: [ord, table.name])
         }
     }
 
-    /// Lists the rows of some tables that only the attached snapshot has.
-    ///
-    /// The migration may have deleted them, or other devices have made them since.
-    ///
-    /// - Returns: Whether the server has to be asked about any.
+    /// Lists rows that only the snapshot has, deleted here or made since; returns whether to ask the server.
     func keepMissing(of tables: [SyncedTable]) throws -> Bool {
         for table in tables where !table.hasRowidKey {
             let names = schema.difference.wireNames[table.name, default: [:]]
@@ -56,9 +51,7 @@ struct ReplacedRows {
                     WHERE NOT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) AS app_row WHERE \(match))
                         AND NOT EXISTS (
                             SELECT 1 FROM tidemark_base AS base WHERE base.tbl = ?1 AND base.key = zone_row.key)
-                    """,
-                arguments: [table.name]
-            )
+                    """, arguments: [table.name])
         }
         return try Bool.fetchOne(
             db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_replaced WHERE mine IS NULL AND NOT asked)") ?? false
@@ -66,10 +59,9 @@ struct ReplacedRows {
 
     /// Forgets the rows that were kept at a revision, because they were as the server had confirmed them.
     func forget(keptAt revision: Int64) throws {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_replaced WHERE since = ?").execute(arguments: [revision])
+        try db.execute(cached: "DELETE FROM tidemark_replaced WHERE since = ?", arguments: [revision])
     }
 
-    /// Forgets all rows.
     func forgetAll() throws { try db.execute(sql: "DELETE FROM tidemark_replaced") }
 
     // MARK: The history
@@ -78,14 +70,12 @@ struct ReplacedRows {
     func question(zone: String) throws -> HistoryQuestion? {
         for table in schema.tables {
             let row = try Row.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT kept.key, kept.since FROM (\(comparedRows(table))) AS kept
-                        WHERE NOT kept.asked AND (kept.mine IS NULL OR kept.mine IS NOT kept.theirs)
-                        LIMIT 1
-                        """
-                )
-            )
+                db,
+                cached: """
+                    SELECT kept.key, kept.since FROM (\(comparedRows(table))) AS kept
+                    WHERE NOT kept.asked AND (kept.mine IS NULL OR kept.mine IS NOT kept.theirs)
+                    LIMIT 1
+                    """)
             guard let row else { continue }
             let key: String = try row.value("key")
             return HistoryQuestion(
@@ -111,9 +101,7 @@ struct ReplacedRows {
                     (SELECT operation FROM (\(entries)) ORDER BY revision LIMIT 1) AS first,
                     iif(json_valid(?1), ?1 ->> '$.next' > ?2, 0) AS isCut
                 FROM (\(entries))
-                """,
-            arguments: [text, question.since]
-        )
+                """, arguments: [text, question.since])
         let isCut: Bool? = try summary?.value("isCut")
         guard let last: Int64 = try summary?.value("last"), isCut != true else { return try store("{}", for: question) }
         // Another device has made the record since.
@@ -127,9 +115,7 @@ struct ReplacedRows {
                 FROM (\(entries)) AS entry, json_each(entry.before) AS cell
                 WHERE entry.revision <= ?3 AND cell.key IS NOT NULL
                 GROUP BY 1
-                """,
-            arguments: [text, question.since, last]
-        )
+                """, arguments: [text, question.since, last])
         let ownNames = Dictionary(
             schema.difference.wireNames[question.table, default: [:]].map { ($0.value, $0.key) },
             uniquingKeysWith: { first, _ in first })
@@ -149,21 +135,18 @@ struct ReplacedRows {
             sql: """
                 UPDATE tidemark_replaced SET asked = 1, base = iif(mine IS NULL, NULL, '{}')
                 WHERE NOT asked AND (?1 OR tbl = ?2 AND key = ?3)
-                """,
-            arguments: [all, question.table, question.key]
-        )
+                """, arguments: [all, question.table, question.key])
     }
 
     private func store(_ base: String?, for question: HistoryQuestion) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_replaced SET asked = 1, base = ? WHERE tbl = ? AND key = ?")
-            .execute(arguments: [base, question.table, question.key])
+        try db.execute(
+            cached: "UPDATE tidemark_replaced SET asked = 1, base = ? WHERE tbl = ? AND key = ?",
+            arguments: [base, question.table, question.key])
     }
 
     // MARK: Conflicts
 
-    /// Parks the values of replaced rows that are edits, or that may be.
-    ///
-    /// In the tables `restored`, known edits go back into their rows instead.
+    /// Parks values of replaced rows that may be edits; in the tables `restored`, known edits go into their rows.
     func park(restored: Set<String>, now: String, newID: @escaping () -> UUID) throws -> [DeviceEvent] {
         for (place, table) in schema.tables.enumerated() {
             let known = "(kept.base -> cell.fullkey)"
@@ -194,9 +177,7 @@ struct ReplacedRows {
                         WHERE kept.mine IS NOT NULL AND kept.theirs IS NULL
                     ) AS found
                     WHERE found.edits <> '{}'
-                    """,
-                arguments: [place, table.name]
-            )
+                    """, arguments: [place, table.name])
         }
         return try UncapturedEdits(db: db, schema: schema, now: now, newID: newID).park().events
     }
@@ -223,9 +204,7 @@ struct ReplacedRows {
 
 /// A question to the server about the history of one record.
 package struct HistoryQuestion: Hashable, Sendable {
-    /// The zone.
     package let zone: String
-    /// The table.
     package let table: String
     /// The key in canonical JSON.
     package let key: String

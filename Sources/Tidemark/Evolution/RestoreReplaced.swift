@@ -4,9 +4,7 @@ import TidemarkSQL
 
 /// The edits in ``ReplacedRows`` during the comparison.
 extension CompareRebuilt {
-    /// Marks the replaced rows with an edit of a value that others have written since, or that the migration deleted.
-    ///
-    /// An addition to a number is none of these.
+    /// Marks replaced rows with an edit of a value that others wrote since, or that are deleted; no additions.
     func markContended(_ table: SyncedTable) throws {
         let edits = shared(table).map { own, wire in "\(isEdit(own, wire)) AND NOT \(isSum(own, in: table))" }
         try db.execute(
@@ -19,9 +17,7 @@ extension CompareRebuilt {
                         CROSS JOIN main.\(SQLText.name(table.name)) AS t
                             ON \(KeySQL.match(table, key: "replaced.key", alias: "t."))
                         WHERE zone_row.own = replaced.key AND (\((["false"] + edits).joined(separator: " OR ")))))
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
     }
 
     /// Puts known edits back into rows that an answer replaced, and adds again what the migration added to a number.
@@ -44,9 +40,7 @@ extension CompareRebuilt {
                 WHERE replaced.tbl = ?1 AND replaced.contended = ?2
                     AND replaced.mine IS NOT NULL AND replaced.base IS NOT NULL
                     AND \(KeySQL.match(table, key: "replaced.key", alias: "t."))
-                """,
-            arguments: [table.name, contended]
-        )
+                """, arguments: [table.name, contended])
     }
 
     /// Returns the condition that a replaced value was an edit; a value that the row has got since stands.
@@ -97,8 +91,6 @@ extension CompareRebuilt {
                 JOIN tidemark_replaced AS replaced
                     ON replaced.tbl = ?1 AND replaced.key = \(RowJSON.key(table, prefix: "old_", alias: "captured."))
                 WHERE capture.seq = captured.seq AND capture.tbl = ?1
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
     }
 }

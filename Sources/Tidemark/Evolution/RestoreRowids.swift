@@ -15,8 +15,6 @@ struct RestoreRowids {
     /// The value columns that file and zone share, with the zone's names.
     let columns: [(own: String, wire: String)]
 
-    /// Renumbers the rows.
-    ///
     /// The zone's rows are attached as `snapshot`, and pending changes are in the file's rows.
     func run() throws {
         guard !columns.isEmpty else { return }
@@ -50,15 +48,12 @@ struct RestoreRowids {
                 CREATE TEMP TABLE tidemark_here (key INTEGER PRIMARY KEY, content TEXT);
                 CREATE TEMP TABLE tidemark_expected (key INTEGER PRIMARY KEY, content TEXT);
                 INSERT INTO temp.tidemark_here SELECT \(key), \(content(columns.map(\.own))) FROM main.\(name);
-                """
-        )
+                """)
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_expected
                 SELECT \(key), \(content(columns.map(\.wire))) FROM snapshot.\(name) WHERE \(key) NOT IN (\(isPending))
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_expected
@@ -69,9 +64,7 @@ struct RestoreRowids {
                     WHERE entry.tbl = base.tbl AND entry.key = base.key
                     ORDER BY entry.seq DESC
                     LIMIT 1) <> 'delete'
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         // A row that has its number needs no match.
         try db.execute(
             sql: """
@@ -80,8 +73,7 @@ struct RestoreRowids {
                 DELETE FROM temp.tidemark_here WHERE key IN (SELECT key FROM temp.tidemark_kept_row);
                 DELETE FROM temp.tidemark_expected WHERE key IN (SELECT key FROM temp.tidemark_kept_row);
                 DROP TABLE temp.tidemark_kept_row;
-                """
-        )
+                """)
     }
 
     /// Returns SQL for a column's value in canonical JSON, after the pending changes of the record `base`.
@@ -114,8 +106,7 @@ struct RestoreRowids {
                 FROM (\(ranked("tidemark_here", "old"))) AS here
                 JOIN (\(ranked("tidemark_expected", "fresh"))) AS expected
                     ON expected.part = here.part AND expected.place = here.place
-                """
-        )
+                """)
     }
 
     private func numberNewRows() throws {
@@ -129,8 +120,7 @@ struct RestoreRowids {
                 WHERE key NOT IN (SELECT old FROM temp.tidemark_renumbered);
                 UPDATE tidemark_temporary SET next = min(
                     next, (SELECT coalesce(min(fresh), 0) - 1 FROM temp.tidemark_renumbered));
-                """
-        )
+                """)
     }
 
     /// Writes the new numbers, by way of numbers that no row has.

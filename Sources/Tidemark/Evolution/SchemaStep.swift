@@ -5,7 +5,6 @@ import TidemarkSQL
 ///
 /// A pure function of both pairs.
 struct SchemaStep {
-    /// The former schemas of file and zone.
     struct Side {
         let common: SyncSchema
 

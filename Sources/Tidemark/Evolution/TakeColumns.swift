@@ -64,11 +64,9 @@ struct TakeColumns {
                 )
                 WHERE tidemark_key(theirs) IS NOT tidemark_key(mine)
                 """,
-            arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name]
-        )
+            arguments: ["column": column.name, "wire": wire, "fill": fill, "standard": standard, "table": table.name])
     }
 
-    /// Writes the zone's values to the rows.
     private func writeZoneValues() throws {
         try StagingTables.clear(in: db)
         try DifferingValues.stage("update", table, kinds: "'theirs', 'both'", ord: StagedPurpose.columns.ord, in: db)
@@ -84,7 +82,6 @@ struct TakeColumns {
         }
     }
 
-    /// Captures this device's values as edits.
     private func capture() throws {
         let key = RowJSON.key(table, alias: "t.")
         let before = columns.map { column -> (String, String) in
@@ -112,7 +109,6 @@ struct TakeColumns {
 ///
 /// The kind tells which side prevails: `theirs`, `mine`, or `both` if the device parks its own value.
 enum DifferingValues {
-    /// Creates the table, or empties it.
     static func createTable(in db: Database) throws {
         try db.execute(
             sql: """
@@ -120,26 +116,20 @@ enum DifferingValues {
                     key TEXT, col TEXT, theirs, mine, kind TEXT, PRIMARY KEY (key, col)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_taken;
-                """
-        )
+                """)
     }
 
-    /// Whether the table has values of some kinds.
     static func contains(_ kinds: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_taken WHERE kind IN (\(kinds)))")
             ?? false
     }
 
-    /// Stages the zone's values of some kinds.
     static func stage(_ operation: String, _ table: SyncedTable, kinds: String, ord: Int, in db: Database) throws {
         try StagedImages.stage(
             """
             SELECT DISTINCT \(SQLText.literal(table.name)) AS tbl, key, '\(operation)' AS operation,
                 NULL AS attributes FROM temp.tidemark_taken WHERE kind IN (\(kinds))
-            """,
-            ord: ord,
-            in: db
-        )
+            """, ord: ord, in: db)
         try db.execute(
             sql: """
                 INSERT INTO temp.tidemark_staged_cell (rec, col, value)
@@ -148,9 +138,7 @@ enum DifferingValues {
                 JOIN temp.tidemark_staged AS staged
                     ON staged.ord = ? AND staged.tbl = ? AND staged.key = differing.key
                 WHERE differing.kind IN (\(kinds)) AND differing.col <> ''
-                """,
-            arguments: [ord, table.name]
-        )
+                """, arguments: [ord, table.name])
     }
 }
 
@@ -176,8 +164,6 @@ struct ParkedRows {
                 FROM temp.tidemark_taken
                 WHERE kind = 'both'
                 GROUP BY key
-                """,
-            arguments: [id, table.name]
-        )
+                """, arguments: [id, table.name])
     }
 }

@@ -10,11 +10,9 @@ import TidemarkSQL
 struct UnknownValues {
     let db: Database
     let schema: SyncSchema
-
     /// The column name that stands for the record itself.
     static let presenceColumn = ""
 
-    /// Stores the unknown values of the staged change set `ord`.
     func store(ord: Int) throws {
         guard schema.difference.hasUnknown else { return }
         // A creation replaces the whole record.
@@ -24,9 +22,7 @@ struct UnknownValues {
                     SELECT 1 FROM temp.tidemark_staged AS staged
                     WHERE staged.ord = ? AND staged.tbl = tidemark_unknown.tbl AND staged.key = tidemark_unknown.key
                         AND staged.operation <> 'update')
-                """,
-            arguments: [ord]
-        )
+                """, arguments: [ord])
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO tidemark_unknown (tbl, key, col, value)
@@ -38,12 +34,9 @@ struct UnknownValues {
                 SELECT tbl, key, '\(Self.presenceColumn)', NULL
                 FROM temp.tidemark_staged
                 WHERE ord = ?1 AND operation <> 'delete' AND tbl IN (\(tables))
-                """,
-            arguments: [ord]
-        )
+                """, arguments: [ord])
     }
 
-    /// Replaces all values by those of the attached snapshot.
     func replaceFromSnapshot() throws {
         try db.execute(sql: "DELETE FROM tidemark_unknown")
         for table in schema.tables {
@@ -79,8 +72,7 @@ struct UnknownValues {
                 SELECT \(SQLText.literal(table)), \(key), \(SQLText.literal(column ?? Self.presenceColumn)),
                     \(column.map(SQLText.name) ?? "NULL")
                 FROM snapshot.\(SQLText.name(table))
-                """
-        )
+                """)
     }
 
     /// Deletes values of columns that are no longer unknown, or that the zone no longer has.
@@ -89,8 +81,7 @@ struct UnknownValues {
             sql: """
                 DELETE FROM tidemark_unknown
                 WHERE (tbl, col) NOT IN (\(columns)) AND NOT (col = '\(Self.presenceColumn)' AND tbl IN (\(tables)))
-                """
-        )
+                """)
     }
 
     // MARK: SQL lists

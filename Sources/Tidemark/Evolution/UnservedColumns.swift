@@ -18,7 +18,7 @@ struct UnservedColumns {
 
     /// Saves the columns of all records, or of those with pending changes.
     func save(all: Bool) throws {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_held").execute()
+        try db.execute(cached: "DELETE FROM temp.tidemark_held")
         for (table, columns) in tables {
             let match = KeySQL.match(table, key: "base.key", alias: "app_row.")
             let filter = all ? "" : "JOIN tidemark_base AS base ON base.tbl = ?1 AND \(match)"
@@ -28,14 +28,11 @@ struct UnservedColumns {
                         INSERT INTO temp.tidemark_held
                         SELECT ?1, \(RowJSON.key(table, alias: "app_row.")), ?2, app_row.\(SQLText.name(column))
                         FROM main.\(SQLText.name(table.name)) AS app_row \(filter)
-                        """,
-                    arguments: [table.name, column]
-                )
+                        """, arguments: [table.name, column])
             }
         }
     }
 
-    /// Writes the saved values to the rows that still exist.
     func restore() throws {
         guard !tables.isEmpty, !planted(PlantedBug.losesOwnColumns) else { return }
         try StagedImages.stage(
@@ -48,16 +45,13 @@ struct UnservedColumns {
                 FROM temp.tidemark_held AS saved
                 JOIN temp.tidemark_staged AS staged
                     ON staged.ord = ? AND staged.tbl = saved.tbl AND staged.key = saved.key
-                """,
-            arguments: [StagedPurpose.unserved.ord]
-        )
+                """, arguments: [StagedPurpose.unserved.ord])
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.unserved.ord)
         try db.execute(
             sql: """
                 DELETE FROM temp.tidemark_staged_cell
                     WHERE rec IN (SELECT rec FROM temp.tidemark_staged WHERE ord = \(StagedPurpose.unserved.ord));
                 DELETE FROM temp.tidemark_staged WHERE ord = \(StagedPurpose.unserved.ord);
-                """
-        )
+                """)
     }
 }

@@ -5,11 +5,10 @@ import TidemarkSQL
 
 /// Places each table's `sqlite_sequence`, so that a plain `INSERT` of any program draws an id of this device.
 ///
-/// The server lends a device ids of its own, which are permanent from the start: ``TidemarkCore/LentIDs``.
-/// SQLite draws the id above both the sequence and the highest row. So whenever the engine has the file, it
-/// moves the sequence on to the next place above the rows of other devices. Without lent ids, the sequence
-/// stands at a random start in the region of temporary ids, so that no leftover temporary id is ever
-/// another record's.
+/// The server lends a device ids of its own, which are permanent from the start: ``TidemarkCore/LentIDs``. SQLite draws
+/// the id above both the sequence and the highest row. So whenever the engine has the file, it moves the sequence on to
+/// the next place above the rows of other devices. Without lent ids, the sequence stands at a random start in the
+/// region of temporary ids, so that no leftover temporary id is ever another record's.
 ///
 /// | column of `tidemark_lent` | contents |
 /// | --- | --- |
@@ -20,15 +19,11 @@ struct DrawnIDs {
     let db: Database
     let schema: SyncSchema
 
-    /// Moves the sequences of all tables without captured changes where they have to stand.
-    ///
-    /// - Parameter newID: Makes the random start of temporary ids.
-    /// - Returns: The tables for which the device has not asked the server to lend ids.
-    /// - Throws: `DatabaseError`.
+    /// Moves the sequences of tables without captured changes; returns the tables for which no ids were asked for yet.
     @discardableResult func settle(newID: () -> UUID) throws -> [String] {
         try skipAdoptedIDs()
         // The drain compares captured ids with where the sequence stood.
-        let captured = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture"))
+        let captured = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM tidemark_capture")
         return try schema.tables.filter { $0.isAutoincrement && !captured.contains($0.name) }.filter {
             try !settle($0, newID: newID)
         }.map(\.name)
@@ -39,12 +34,10 @@ struct DrawnIDs {
         for table in tables where table.isAutoincrement { _ = try settle(table, newID: newID) }
     }
 
-    /// Stores the ids of an answer, a JSON object of tables.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if a table's ids are none that a server lends.
+    /// Stores the ids of an answer, a JSON object of tables; throws if a table's ids are none that a server lends.
     func store(_ lent: String) throws {
         let rows = try Row.fetchAll(
-            db.cachedStatement(sql: "SELECT key AS tbl, type, value AS ids FROM json_each(?)"), arguments: [lent])
+            db, cached: "SELECT key AS tbl, type, value AS ids FROM json_each(?)", arguments: [lent])
         for row in rows {
             let table: String = try row.value("tbl")
             let ids = try row.value("type") == "array" ? Self.decode(row.value("ids"), in: db) : nil
@@ -52,12 +45,11 @@ struct DrawnIDs {
                 throw AnswerCheck.inapplicable("It lends ids in an unknown form.", place: .init(table: table))
             }
             let list = ids.map { "[\($0.first),\($0.last),\($0.stride),\($0.width)]" }.joined(separator: ",")
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO tidemark_lent (tbl, ids) VALUES (?, ?)
                     ON CONFLICT (tbl) DO UPDATE SET ids = excluded.ids
-                    """
-            ).execute(arguments: [table, "[\(list)]"])
+                    """, arguments: [table, "[\(list)]"])
         }
     }
 
@@ -76,7 +68,6 @@ struct DrawnIDs {
         let width: Int64
         /// How many ids of the places are below the first record's id.
         let ordinal: Int64
-
         /// The columns of the JSON array `run.value` in SQL.
         var json: String { "[\(start),\(start + count - 1),\(first),\(stride),\(width),\(ordinal)]" }
 
@@ -88,9 +79,7 @@ struct DrawnIDs {
         }
     }
 
-    /// Takes the table's next ids, as plain `INSERT`s would, but only from the places of this device.
-    ///
-    /// Where no lent ids are left, the rest are temporary.
+    /// Takes the table's next ids, from the places of this device only; where no lent ids are left, temporary ones.
     func take(_ count: Int, of table: SyncedTable) throws -> [Run] {
         var runs: [Run] = []
         var missing: Int64 { Int64(count) - Int64(runs.reduce(0) { $0 + $1.count }) }
@@ -117,9 +106,7 @@ struct DrawnIDs {
         ]
     }
 
-    /// Takes temporary ids below all that records of the table have or had.
-    ///
-    /// - Returns: The first one; the others are below it.
+    /// Takes ids below all that records of the table have or had; returns the first, the others are below it.
     private func takeTemporary(_ count: Int64, of table: SyncedTable) throws -> Int64 {
         let next = try Int64.fetchOne(
             db,
@@ -128,9 +115,7 @@ struct DrawnIDs {
                     (SELECT coalesce(min(\(SQLText.name(table.key[0]))), 0) - 1 FROM main.\(SQLText.name(table.name))),
                     (SELECT coalesce(min(temporary), 0) - 1 FROM tidemark_idmap WHERE tbl = ?)) - ?
                 RETURNING next
-                """,
-            arguments: [table.name, count]
-        )
+                """, arguments: [table.name, count])
         return (next ?? -1 - count) + count
     }
 
@@ -162,21 +147,18 @@ struct DrawnIDs {
             let place = ids.first(where: { $0.contains(next) }), sequence > place.end(of: next)
         else { return nil }
         let last = try Int64.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    WITH drawn (id) AS (
-                        SELECT DISTINCT \(SQLText.name("new_" + table.key[0]))
-                        FROM \(SQLText.name(CaptureTables.shadow(table)))
-                        WHERE kind = 'insert' AND \(SQLText.name("new_" + table.key[0])) > ?1
-                    ), step (id, length) AS (
-                        SELECT id, id - lag(id, 1, ?1) OVER (ORDER BY id) FROM drawn
-                    )
-                    SELECT max(id) FROM drawn
-                    WHERE id < coalesce((SELECT min(id) FROM step WHERE length > ?2), \(TemporaryID.reservedMin))
-                    """
-            ),
-            arguments: [state.used, max(1, place.width / 4)]
-        )
+            db,
+            cached: """
+                WITH drawn (id) AS (
+                    SELECT DISTINCT \(SQLText.name("new_" + table.key[0]))
+                    FROM \(SQLText.name(CaptureTables.shadow(table)))
+                    WHERE kind = 'insert' AND \(SQLText.name("new_" + table.key[0])) > ?1
+                ), step (id, length) AS (
+                    SELECT id, id - lag(id, 1, ?1) OVER (ORDER BY id) FROM drawn
+                )
+                SELECT max(id) FROM drawn
+                WHERE id < coalesce((SELECT min(id) FROM step WHERE length > ?2), \(TemporaryID.reservedMin))
+                """, arguments: [state.used, max(1, place.width / 4)])
         let end = place.end(of: next)
         guard let last, last > end else { return nil }
         return Overdrawn(table: table, ids: end + 1...last, lent: ids)
@@ -191,20 +173,15 @@ struct DrawnIDs {
     /// Whether a plain `INSERT` into a table draws a permanent id.
     static func drawsPermanentIDs(_ table: String, in db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT seq < \(TemporaryID.reservedMin - 1)
-                    FROM sqlite_sequence
-                    WHERE name = ? AND EXISTS (SELECT 1 FROM tidemark_lent WHERE tbl = ? AND ids <> '[]')
-                    """
-            ),
-            arguments: [table, table]
-        ) ?? false
+            db,
+            cached: """
+                SELECT seq < \(TemporaryID.reservedMin - 1)
+                FROM sqlite_sequence
+                WHERE name = ? AND EXISTS (SELECT 1 FROM tidemark_lent WHERE tbl = ? AND ids <> '[]')
+                """, arguments: [table, table]) ?? false
     }
 
-    /// Whether the device may have drawn an id from ids that it was lent, now or formerly.
-    ///
-    /// Without AUTOINCREMENT a plain `INSERT` draws the id above the highest row, which any device may have.
+    /// Whether the device may have drawn an id that it was lent; without AUTOINCREMENT, SQLite may have drawn any id.
     static func wasDrawn(_ id: Int64, from table: SyncedTable, in db: Database) throws -> Bool {
         guard table.isAutoincrement else { return true }
         let row = try Row.fetchOne(
@@ -223,13 +200,11 @@ struct DrawnIDs {
             return false
         }
         let sequence = try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT seq FROM sqlite_sequence WHERE name = ?"), arguments: [table.name])
+            db, cached: "SELECT seq FROM sqlite_sequence WHERE name = ?", arguments: [table.name])
         return sequence ?? 0 < id
     }
 
-    /// Forgets the lent ids, which another file has as well or which belong to another history.
-    ///
-    /// Temporary ids then begin anew, too, because the other file has the same sequence.
+    /// Forgets the lent ids, which another file or history has as well, and begins temporary ids anew.
     static func startAnew(newID: () -> UUID, in db: Database) throws {
         try db.execute(
             sql: """
@@ -238,8 +213,7 @@ struct DrawnIDs {
                     FROM (
                         SELECT value FROM json_each(tidemark_lent.former)
                         UNION SELECT value FROM json_each(coalesce(tidemark_lent.ids, '[]'))))
-                """
-        )
+                """)
         let names = try String.fetchAll(
             db, sql: "SELECT name FROM sqlite_sequence WHERE name NOT LIKE 'tidemark~_%' ESCAPE '~' ORDER BY name")
         for name in names {
@@ -248,8 +222,6 @@ struct DrawnIDs {
                 arguments: [temporaryStart(newID(), above: TemporaryID.reservedMin - 1) - 1, name])
         }
     }
-
-    // MARK: Private
 
     /// Moves the counter of negative temporary ids below the negative ids that the zone adopted.
     private func skipAdoptedIDs() throws {
@@ -268,26 +240,21 @@ struct DrawnIDs {
 
     private func state(of table: SyncedTable) throws -> State {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT lent.ids, coalesce(lent.used, -1) AS used,
-                        (SELECT seq FROM sqlite_sequence WHERE name = ?1) AS seq,
-                        (SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))) AS top
-                    FROM (SELECT 1)
-                    LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
-                    """
-            ),
-            arguments: [table.name]
-        )
+            db,
+            cached: """
+                SELECT lent.ids, coalesce(lent.used, -1) AS used,
+                    (SELECT seq FROM sqlite_sequence WHERE name = ?1) AS seq,
+                    (SELECT max(\(SQLText.name(table.key[0]))) FROM main.\(SQLText.name(table.name))) AS top
+                FROM (SELECT 1)
+                LEFT JOIN tidemark_lent AS lent ON lent.tbl = ?1
+                """, arguments: [table.name])
         return try State(
             lent: (row?.value("ids") as String?).flatMap { try Self.decode($0, in: db) },
             used: row?.value("used") ?? -1, sequence: row?.value("seq"),
             highest: max(0, row?.value("top") as Int64? ?? 0))
     }
 
-    /// Moves a table's sequence to where it has to stand.
-    ///
-    /// - Returns: Whether the device has asked for ids of the table.
+    /// Moves a table's sequence to where it has to stand; returns whether the device has asked for ids of the table.
     private func settle(_ table: SyncedTable, newID: () -> UUID) throws -> Bool {
         let state = try state(of: table)
         let ids = state.lent ?? []
@@ -310,16 +277,13 @@ struct DrawnIDs {
 
     private func move(_ table: SyncedTable, to sequence: Int64, used: Int64, from state: State) throws {
         if used != state.used {
-            try db.cachedStatement(sql: "UPDATE tidemark_lent SET used = ? WHERE tbl = ?").execute(arguments: [
-                used, table.name,
-            ])
+            try db.execute(cached: "UPDATE tidemark_lent SET used = ? WHERE tbl = ?", arguments: [used, table.name])
         }
         guard sequence != state.sequence else { return }
-        try db.cachedStatement(
-            sql: state.sequence == nil
+        try db.execute(
+            cached: state.sequence == nil
                 ? "INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)"
-                : "UPDATE sqlite_sequence SET seq = ? WHERE name = ?"
-        ).execute(arguments: [sequence, table.name])
+                : "UPDATE sqlite_sequence SET seq = ? WHERE name = ?", arguments: [sequence, table.name])
     }
 
     /// A random start of temporary ids above an id: room for 2^20 records, and 2^32 starts.
@@ -338,14 +302,11 @@ struct DrawnIDs {
     private static func decode(_ json: String, in db: Database) throws -> [LentIDs]? {
         guard json != "[]" else { return [] }
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS stride, value ->> 3 AS width
-                    FROM (SELECT iif(type = 'array', value, '[]') AS value FROM json_each(?) LIMIT \(regionsMax + 1))
-                    """
-            ),
-            arguments: [json]
-        )
+            db,
+            cached: """
+                SELECT value ->> 0 AS first, value ->> 1 AS last, value ->> 2 AS stride, value ->> 3 AS width
+                FROM (SELECT iif(type = 'array', value, '[]') AS value FROM json_each(?) LIMIT \(regionsMax + 1))
+                """, arguments: [json])
         let ids = rows.compactMap { row in
             let numbers = ["first", "last", "stride", "width"].compactMap { name -> Int64? in
                 guard case .int64(let number) = (row[name] as DatabaseValue).storage else { return nil }

@@ -18,17 +18,13 @@ struct FoldReinserts {
     let db: Database
     let schema: SyncSchema
 
-    /// Folds the captured inserts of some tables.
-    ///
-    /// - Returns: Whether there were any.
+    /// Folds the captured inserts of some tables; returns whether there were any.
     func run(_ tables: [SyncedTable]) throws -> Bool {
         var hasAny = false
         for table in tables where table.keyKind == .integer && !table.hasRowidKey {
             try noteDrawnIDs(table)
             let isFound = try find(table)
-            try db.cachedStatement(sql: "DELETE FROM tidemark_named WHERE tbl = ? AND drawn = 0").execute(arguments: [
-                table.name
-            ])
+            try db.execute(cached: "DELETE FROM tidemark_named WHERE tbl = ? AND drawn = 0", arguments: [table.name])
             guard isFound else { continue }
             hasAny = true
             try ConnectionFlag.withNewStatements(db) {
@@ -45,15 +41,14 @@ struct FoldReinserts {
     /// Notes the former temporary ids that SQLite has drawn for new rows.
     private func noteDrawnIDs(_ table: SyncedTable) throws {
         let newID = "captured.\(SQLText.name("new_" + table.key[0]))"
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO tidemark_named (tbl, id, drawn)
                 SELECT mapping.tbl, mapping.temporary, 1
                 FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
                 CROSS JOIN tidemark_idmap AS mapping ON mapping.tbl = ? AND mapping.temporary = \(newID)
                 WHERE captured.kind = 'insert' AND \(newID) >= \(TemporaryID.reservedMin)
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
     }
 
     /// Lists the new rows in `temp.tidemark_assigned`, each with the record.
@@ -61,9 +56,9 @@ struct FoldReinserts {
         let key = SQLText.name(table.key[0])
         let name = SQLText.name(table.name)
         let newID = "captured.\(SQLText.name("new_" + table.key[0]))"
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_assigned
                 SELECT DISTINCT mapping.tbl, mapping.temporary, mapping.permanent
                 FROM \(SQLText.name(CaptureTables.shadow(table))) AS captured
@@ -73,8 +68,7 @@ struct FoldReinserts {
                 CROSS JOIN tidemark_named AS named
                     ON named.tbl = mapping.tbl AND named.id = mapping.temporary AND named.drawn = 0
                 WHERE captured.kind = 'insert' AND \(newID) >= \(TemporaryID.reservedMin)
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
         return db.changesCount > 0
     }
 
@@ -89,14 +83,11 @@ struct FoldReinserts {
                     UPDATE main.\(SQLText.name(child.name)) SET \(column) = assigned.permanent
                     FROM temp.tidemark_assigned AS assigned
                     WHERE assigned.temporary = main.\(SQLText.name(child.name)).\(column)
-                    """
-            )
+                    """)
         }
     }
 
-    /// Writes the new rows' values to the records.
-    ///
-    /// The new rows go first, because a unique value cannot be in both.
+    /// Writes the new rows' values to the records; the new rows go first, as a unique value cannot be in both.
     private func moveValues(_ table: SyncedTable) throws {
         let key = SQLText.name(table.key[0])
         let name = SQLText.name(table.name)
@@ -123,7 +114,6 @@ struct FoldReinserts {
                 FROM temp.tidemark_saved AS saved
                 WHERE main.\(name).\(key) = saved.permanent;
                 DROP TABLE temp.tidemark_saved;
-                """
-        )
+                """)
     }
 }

@@ -9,11 +9,9 @@ import TidemarkSQL
 struct MapIdentities {
     let db: Database
     let schema: SyncSchema
-
     /// The bookkeeping tables with record keys; `tidemark_held` exists only while an answer is applied.
     static let holders = ["tidemark_outbox", "tidemark_base", "tidemark_conflict_record", "tidemark_held"]
 
-    /// A record's temporary and permanent id.
     struct AssignedID {
         let table: String
         let temporary: Int64
@@ -23,15 +21,12 @@ struct MapIdentities {
     /// Stores and applies the new ids of accepted change sets, which are staged as `ords`.
     func map(_ ords: [Int]) throws -> [DeviceEvent] { try rewriteAll(assign(ords)) }
 
-    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as
-    /// `ords`.
-    ///
-    /// - Returns: The ids.
+    /// Fills `temp.tidemark_assigned` with the new ids of accepted change sets, which are staged as `ords`.
     func assign(_ ords: [Int]) throws -> [AssignedID] {
         guard !ords.isEmpty else { return [] }
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO temp.tidemark_assigned
                 SELECT tbl, iif(wire <= -\(TemporaryID.reservedMin), -wire, wire), permanent
                 FROM (
@@ -42,36 +37,31 @@ struct MapIdentities {
                     WHERE staged.ord IN (SELECT value FROM json_each(?)) AND staged.old_key IS NOT NULL
                         AND synced_table.kind = 'integer'
                     ORDER BY staged.rec)
-                """
-        ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
-        return try Row.fetchAll(db.cachedStatement(sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned"))
-            .map {
-                try AssignedID(
-                    table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
-            }
+                """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
+        return try Row.fetchAll(db, cached: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned").map {
+            try AssignedID(table: $0.value("tbl"), temporary: $0.value("temporary"), permanent: $0.value("permanent"))
+        }
     }
 
     /// Stores the assigned ids in the map, and writes them to pending changes and conflicts.
     func rewriteAll(_ assigned: [AssignedID]) throws -> [DeviceEvent] {
         guard !assigned.isEmpty else { return [] }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO main.tidemark_idmap
                 SELECT tbl, temporary, permanent FROM temp.tidemark_assigned
-                """
-        ).execute()
+                """)
         try runPlanted(PlantedBug.dropsIdMap, in: db)
         if planted(PlantedBug.keepsTemporaryIdsInOutbox) { return [] }
         // The device may have offered a lost record again under a new temporary id. Then older temporary
         // ids of the record must lead to the permanent one, too.
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_idmap SET permanent = assigned.permanent
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = tidemark_idmap.tbl AND assigned.temporary = tidemark_idmap.permanent
                     AND tidemark_idmap.permanent NOT BETWEEN 0 AND \(TemporaryID.permanentMax)
-                """
-        ).execute()
+                """)
         try rewriteAssigned()
         try rewriteOwnReferences()
         return Dictionary(grouping: assigned, by: \.table).sorted { $0.key < $1.key }.map {
@@ -80,29 +70,24 @@ struct MapIdentities {
         }
     }
 
-    /// Writes the ids of `temp.tidemark_assigned` to pending changes and conflicts.
-    func rewriteAssigned() throws { try rewriteAssigned(in: Self.holders) }
-
     /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some tables.
-    func rewriteAssigned(in holders: [String]) throws {
+    func rewriteAssigned(in holders: [String] = MapIdentities.holders) throws {
         for holder in holders { try rewriteAssigned(in: holder, where: "true") }
     }
 
-    /// Writes the ids of `temp.tidemark_assigned` to the keys and references in some conflicts.
     func rewriteAssigned(inConflicts ids: [String]) throws {
         let list = ids.map { SQLText.literal($0) }.joined(separator: ", ")
         try rewriteAssigned(in: "tidemark_conflict_record", where: "id IN (\(list))")
     }
 
     private func rewriteAssigned(in holder: String, where condition: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE OR REPLACE \(holder) SET key = CAST(assigned.permanent AS TEXT)
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = \(holder).tbl AND \(holder).key = CAST(assigned.temporary AS TEXT)
                     AND \(condition)
-                """
-        ).execute()
+                """)
         for table in schema.tables { try rewriteReferences(of: table, in: holder, where: condition) }
     }
 
@@ -128,9 +113,7 @@ struct MapIdentities {
         }
     }
 
-    /// Writes the new ids to references that only this file has.
-    ///
-    /// Answers do not contain these columns, so the device updates the rows themselves.
+    /// Writes the new ids to references that only this file has, which answers do not contain.
     func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {
@@ -150,9 +133,7 @@ struct MapIdentities {
                         FROM temp.tidemark_assigned AS assigned
                         WHERE tidemark_held.tbl = :table AND col = :column
                             AND assigned.tbl = :parent AND assigned.temporary = value;
-                        """,
-                    arguments: ["parent": parent.name, "table": table.name, "column": column]
-                )
+                        """, arguments: ["parent": parent.name, "table": table.name, "column": column])
             }
         }
     }
@@ -160,13 +141,12 @@ struct MapIdentities {
     private func rewrite(
         _ member: String, path: String, parent: String, table: SyncedTable, in holder: String, where condition: String
     ) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE OR REPLACE \(holder) SET \(member) = json_set(\(member), ?1, assigned.permanent)
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = ?2 AND \(holder).tbl = ?3
                     AND assigned.temporary = \(holder).\(member) ->> ?1 AND \(condition)
-                """
-        ).execute(arguments: [path, parent, table.name])
+                """, arguments: [path, parent, table.name])
     }
 }

@@ -13,21 +13,17 @@ struct NumberNewRows {
 
     /// Renumbers the new rows in `temp.tidemark_reduced`, in the tables, and in the captured changes.
     ///
-    /// `first` is the number of the first captured change that `temp.tidemark_reduced` combines. Later changes of
-    /// a row name it by the same number.
+    /// `first` is the first captured change of `temp.tidemark_reduced`; later changes of a row have the same number.
     func run(from first: Int64) throws {
         let tables = schema.tables.filter(\.hasRowidKey)
         guard !tables.isEmpty else { return }
-        try db.cachedStatement(
-            sql: """
-                CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)
-                """
-        ).execute()
+        try db.execute(
+            cached: "CREATE TEMP TABLE IF NOT EXISTS tidemark_renumbered (old INTEGER PRIMARY KEY, fresh INTEGER)")
         for table in tables {
             // The app may have dropped the table after the edits.
             let isPresent = try db.tableExists(table.name)
             guard try findNewRows(of: table, isPresent: isPresent) > 0 else { continue }
-            try db.cachedStatement(sql: Self.renumberReduced).execute(arguments: [table.name])
+            try db.execute(cached: Self.renumberReduced, arguments: [table.name])
             if isPresent { try renumberRows(of: table) }
             try CaptureTables.renumber(
                 table, by: "temp.tidemark_renumbered", from: "old", to: "fresh", since: first, in: db)
@@ -37,14 +33,13 @@ struct NumberNewRows {
     private func renumberRows(of table: SyncedTable) throws {
         let key = SQLText.name(table.key[0])
         try DeviceFile.whileApplying(db) {
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE main.\(SQLText.name(table.name)) AS app_row
                     SET \(key) = renumbered.fresh
                     FROM temp.tidemark_renumbered AS renumbered
                     WHERE app_row.\(key) = renumbered.old
-                    """
-            ).execute()
+                    """)
         }
     }
 
@@ -55,16 +50,14 @@ struct NumberNewRows {
         WHERE reduced.tbl = ? AND reduced.key = CAST(renumbered.old AS TEXT)
         """
 
-    /// Fills `temp.tidemark_renumbered`.
-    ///
-    /// - Returns: The number of new rows.
+    /// Fills `temp.tidemark_renumbered`, and returns the number of new rows.
     private func findNewRows(of table: SyncedTable, isPresent: Bool) throws -> Int {
         let key = SQLText.name(table.key[0])
         let rows = "(SELECT coalesce(min(\(key)), 0) - 1 FROM main.\(SQLText.name(table.name)))"
         let lowest = isPresent ? rows : "-1"
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_renumbered").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_renumbered")
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_renumbered
                 SELECT CAST(key AS INTEGER),
                     min((SELECT next FROM tidemark_temporary), \(lowest)) - row_number() OVER (ORDER BY seq) + 1
@@ -72,13 +65,11 @@ struct NumberNewRows {
                 WHERE tbl = ?
                     AND operation = 'create'
                     AND CAST(key AS INTEGER) BETWEEN \(table.lowestID) AND \(TemporaryID.permanentMax)
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
         let count = db.changesCount
         guard count > 0 else { return 0 }
-        try db.cachedStatement(
-            sql: "UPDATE tidemark_temporary SET next = (SELECT min(fresh) - 1 FROM temp.tidemark_renumbered)"
-        ).execute()
+        try db.execute(
+            cached: "UPDATE tidemark_temporary SET next = (SELECT min(fresh) - 1 FROM temp.tidemark_renumbered)")
         return count
     }
 }

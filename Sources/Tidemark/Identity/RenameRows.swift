@@ -4,18 +4,15 @@ import TidemarkSQL
 
 /// Replaces temporary ids in the app's rows, which stay in their tables.
 ///
-/// It runs one statement for the references of a table, and one for its keys. Only this file knows a
-/// temporary id, so all rows that refer to it have pending changes. The outbox lists these rows, under
-/// their former keys.
+/// It runs one statement for the references of a table, and one for its keys. Only this file knows a temporary id, so
+/// all rows that refer to it have pending changes. The outbox lists these rows, under their former keys.
 struct RenameRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Writes the ids of `temp.tidemark_assigned` to references and keys.
-    ///
-    /// - Throws: `DatabaseError` if another row already has an id.
+    /// Writes the ids of `temp.tidemark_assigned`; throws `DatabaseError` if another row already has an id.
     func run() throws {
-        let parents = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM temp.tidemark_assigned"))
+        let parents = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM temp.tidemark_assigned")
         guard !parents.isEmpty else { return }
         for table in schema.tables { try renameReferences(of: table, to: parents) }
         for table in schema.tables where parents.contains(table.name) { try renameKeys(of: table) }
@@ -35,26 +32,24 @@ struct RenameRows {
         guard !targets.isEmpty else { return }
         let sorted = targets.sorted { $0.key < $1.key }
         let values = sorted.map { "\(SQLText.name($0.key)) = \($0.value.value)" }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
                 SET \(values.joined(separator: ", "))
                 FROM (SELECT DISTINCT key FROM tidemark_outbox WHERE tbl = ?) AS entry
                 WHERE \(KeySQL.match(table, key: "entry.key", alias: "app_row."))
                     AND (\(sorted.map(\.value.isOld).joined(separator: " OR ")))
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
     }
 
     private func renameKeys(of table: SyncedTable) throws {
         let key = SQLText.name(table.key[0])
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE \(table.abortClause) main.\(SQLText.name(table.name)) AS app_row
                 SET \(key) = assigned.permanent
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = ? AND app_row.\(key) = assigned.temporary
-                """
-        ).execute(arguments: [table.name])
+                """, arguments: [table.name])
     }
 }

@@ -9,22 +9,15 @@ struct RenumberRecords {
     let db: Database
     let schema: SyncSchema
 
-    /// Takes a new id for each record.
-    ///
-    /// - Parameters:
-    ///   - records: Selects each record once, as `tbl` and `id`.
-    ///   - arguments: The arguments of that query.
-    /// - Returns: Whether there are any.
-    /// - Throws: `DatabaseError`, also when the table has no id left.
+    /// Takes new ids for a query's records, `tbl` and `id`; false if it has none, throws if the table has no id left.
     func assign(_ records: String, arguments: StatementArguments = []) throws -> Bool {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_assigned").execute()
+        try db.execute(cached: "DELETE FROM temp.tidemark_assigned")
         // Until the ids are known, `permanent` is the record's number.
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_assigned
                 SELECT tbl, id, row_number() OVER (PARTITION BY tbl ORDER BY abs(id)) - 1 FROM (\(records))
-                """
-        ).execute(arguments: arguments)
+                """, arguments: arguments)
         guard db.changesCount > 0 else { return false }
         let drawn = DrawnIDs(db: db, schema: schema)
         let counts = try Row.fetchAll(
@@ -32,19 +25,17 @@ struct RenumberRecords {
         for row in counts {
             guard let table = try schema.byName[row.value("tbl")] else { continue }
             let runs = try drawn.take(row.value("records"), of: table).map(\.json).joined(separator: ",")
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE temp.tidemark_assigned
                     SET permanent = \(DrawnIDs.Run.idSQL(number: "permanent"))
                     FROM json_each(?) AS run
                     WHERE tbl = ? AND permanent BETWEEN run.value ->> 0 AND run.value ->> 1
-                    """
-            ).execute(arguments: ["[\(runs)]", table.name])
+                    """, arguments: ["[\(runs)]", table.name])
         }
         return true
     }
 
-    /// Assigns ids to records that a list names.
     func assign(_ records: [(table: String, id: Int64)]) throws -> Bool {
         let list = records.map { "[\(JSONText.quote($0.table)),\($0.id)]" }.joined(separator: ",")
         return try assign("SELECT value ->> 0 AS tbl, value ->> 1 AS id FROM json_each(?)", arguments: ["[\(list)]"])
@@ -65,34 +56,27 @@ struct RenumberRecords {
         }
     }
 
-    /// Writes the ids to all parked changes.
-    ///
-    /// Only for former ids that stand for no other record.
+    /// Writes the ids to all parked changes, only for former ids that stand for no other record.
     func renameParked() throws {
         try MapIdentities(db: db, schema: schema).rewriteAssigned(in: ["tidemark_conflict_record"])
         try forgetTheirs()
     }
 
-    /// Writes the ids to the parked changes of a conflict and of those that depend on it.
-    ///
-    /// In other conflicts a former id may stand for the record that has it now.
+    /// Writes the ids to a conflict and its dependents; in others a former id may stand for the record that has it now.
     func renameParked(from conflict: String) throws {
         let conflicts = try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH RECURSIVE depending (id) AS (
-                        SELECT ?1
-                        UNION
-                        SELECT parked.id
-                        FROM depending
-                        JOIN tidemark_conflict AS parked
-                        JOIN json_each(parked.after) AS predecessor ON predecessor.value = depending.id
-                    )
-                    SELECT id FROM depending
-                    """
-            ),
-            arguments: [conflict]
-        )
+            db,
+            cached: """
+                WITH RECURSIVE depending (id) AS (
+                    SELECT ?1
+                    UNION
+                    SELECT parked.id
+                    FROM depending
+                    JOIN tidemark_conflict AS parked
+                    JOIN json_each(parked.after) AS predecessor ON predecessor.value = depending.id
+                )
+                SELECT id FROM depending
+                """, arguments: [conflict])
         try MapIdentities(db: db, schema: schema).rewriteAssigned(inConflicts: conflicts)
         try forgetTheirs()
     }
@@ -103,11 +87,9 @@ struct RenumberRecords {
             sql: """
                 UPDATE tidemark_conflict_record SET theirs = NULL
                 WHERE (tbl, key) IN (SELECT tbl, CAST(permanent AS TEXT) FROM temp.tidemark_assigned)
-                """
-        )
+                """)
     }
 
-    /// The events that report the new ids.
     func events() throws -> [DeviceEvent] {
         let rows = try Row.fetchAll(db, sql: "SELECT tbl, temporary, permanent FROM temp.tidemark_assigned")
         return try Dictionary(grouping: rows) { try $0.value("tbl") as String }.sorted { $0.key < $1.key }.map {

@@ -26,8 +26,7 @@ struct ReplaceReusedIDs {
             WHERE entry.operation = 'create' AND changeset.wire IS NULL AND NOT EXISTS (
                 SELECT 1 FROM tidemark_outbox AS earlier
                 WHERE earlier.tbl = entry.tbl AND earlier.key = entry.key AND earlier.seq < entry.seq)
-            """
-        )
+            """)
         if isNeeded { try renumbering.renamePending() }
     }
 }

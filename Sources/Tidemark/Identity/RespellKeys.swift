@@ -4,23 +4,20 @@ import TidemarkSQL
 
 /// Applies the server's spelling to the keys of new records.
 ///
-/// PostgreSQL stores an upper-case UUID in lower case, and `1.5` in a `numeric(10,2)` as `1.50`. The
-/// answer names such a record by the server's spelling, and has the sent spelling as `__oldId__`. The
-/// answer also has the row. It is an update if the change set deletes the record under the server's
-/// spelling and creates it under the device's. The device updates keys and references in pending changes and conflicts,
-/// as for temporary ids.
+/// PostgreSQL stores an upper-case UUID in lower case, and `1.5` in a `numeric(10,2)` as `1.50`. The answer names such
+/// a record by the server's spelling, and has the sent spelling as `__oldId__`. The answer also has the row. It is an
+/// update if the change set deletes the record under the server's spelling and creates it under the device's. The
+/// device updates keys and references in pending changes and conflicts, as for temporary ids.
 struct RespellKeys {
     let db: Database
     let schema: SyncSchema
 
-    /// Applies the spellings of accepted change sets, which are staged as `ords`.
-    ///
-    /// The caller maps ids first.
+    /// Applies the spellings of accepted change sets, which are staged as `ords`; the caller maps ids first.
     func run(_ ords: [Int]) throws {
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_respelled").execute()
+        try db.execute(cached: "DELETE FROM temp.tidemark_respelled")
         guard !ords.isEmpty else { return }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO temp.tidemark_respelled
                 SELECT created.tbl, entry.key, created.key
                 FROM (
@@ -37,8 +34,7 @@ struct RespellKeys {
                     AND entry.operation = 'create' AND entry.key <> created.key
                 WHERE CASE WHEN tidemark_refusal(created.sent) IS NULL
                     THEN tidemark_canonical(created.sent) = entry.key END
-                """
-        ).execute(arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
+                """, arguments: ["[" + ords.map(String.init).joined(separator: ",") + "]"])
         guard db.changesCount > 0 else { return }
         for holder in MapIdentities.holders { try rewriteKeys(in: holder) }
         for table in schema.tables {
@@ -61,13 +57,12 @@ struct RespellKeys {
         """
 
     private func rewriteKeys(in holder: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE OR REPLACE \(holder) SET key = respelled.new
                 FROM temp.tidemark_respelled AS respelled
                 WHERE respelled.tbl = \(holder).tbl AND \(holder).key = respelled.old
-                """
-        ).execute()
+                """)
     }
 
     /// Returns the columns of a table that refer to a key that is no integer id.
@@ -87,21 +82,18 @@ struct RespellKeys {
         }
         for (member, path) in members {
             let changed = "json_set(\(member), ?1, respelled.new ->> '$')"
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE OR REPLACE \(holder)
                     SET \(member) = \(member == "key" ? "tidemark_canonical(\(changed))" : changed)
                     FROM temp.tidemark_respelled AS respelled
                     WHERE respelled.tbl = ?2 AND \(holder).tbl = ?3
                         AND \(holder).\(member) ->> ?1 = respelled.old ->> '$'
-                    """
-            ).execute(arguments: [path, parent, table.name])
+                    """, arguments: [path, parent, table.name])
         }
     }
 
-    /// Applies the spellings to references that only this file has.
-    ///
-    /// Answers do not contain these columns, so the device updates the rows themselves.
+    /// Applies the spellings to references that only this file has, which answers do not contain.
     private func rewriteOwnReferences() throws {
         let difference = schema.difference
         for table in schema.tables + difference.unservedTables {
@@ -117,9 +109,7 @@ struct RespellKeys {
                         FROM temp.tidemark_respelled AS respelled
                         WHERE tidemark_held.tbl = :table AND col = :column
                             AND respelled.tbl = :parent AND respelled.old ->> '$' = value;
-                        """,
-                    arguments: ["parent": parent, "table": table.name, "column": column]
-                )
+                        """, arguments: ["parent": parent, "table": table.name, "column": column])
             }
         }
     }

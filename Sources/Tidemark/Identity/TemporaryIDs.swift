@@ -5,27 +5,20 @@ import TidemarkCore
 ///
 /// The file stores the counter, so it survives restarts, and two processes get different ids.
 public enum TemporaryIDs {
-    /// Returns the next id.
-    ///
-    /// Call it inside a write.
-    ///
-    /// - Throws: `DatabaseError` if the file has no Tidemark tables.
+    /// Returns the next id, inside a write; throws `DatabaseError` if the file has no Tidemark tables.
     public static func next(_ db: Database) throws -> Int64 {
-        try Int64.fetchOne(db.cachedStatement(sql: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1"))
-            ?? -1
+        try Int64.fetchOne(db, cached: "UPDATE tidemark_temporary SET next = next - 1 RETURNING next + 1") ?? -1
     }
 
     /// Returns the permanent id of a temporary one; nil until the server has assigned it.
     public static func permanentID(for id: Int64, in table: String, _ db: Database) throws -> Int64? {
         try Int64.fetchOne(
-            db.cachedStatement(sql: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?"),
-            arguments: [table, id])
+            db, cached: "SELECT permanent FROM tidemark_idmap WHERE tbl = ? AND temporary = ?", arguments: [table, id])
     }
 
     /// Returns the current id of a record: the permanent id if the server has assigned it.
     ///
-    /// In plain SQL: `coalesce((SELECT permanent FROM tidemark_idmap WHERE tbl = 'player' AND
-    /// temporary = -5), -5)`.
+    /// In plain SQL: `coalesce((SELECT permanent FROM tidemark_idmap WHERE tbl = 'player' AND temporary = -5), -5)`.
     public static func current(_ id: Int64, in table: String, _ db: Database) throws -> Int64 {
         guard TemporaryID.isTemporary(id) else { return id }
         return try permanentID(for: id, in: table, db) ?? id

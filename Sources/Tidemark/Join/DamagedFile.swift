@@ -17,9 +17,7 @@ struct DamagedFile {
         try db.execute(sql: "PRAGMA writable_schema = \(isTolerant ? "ON" : "OFF")")
     }
 
-    /// Runs work with the copy attached as `damaged`.
-    ///
-    /// The caller must not be in a transaction.
+    /// Runs work with the copy attached as `damaged`; the caller must not be in a transaction.
     func withAttachedCopy<Result>(_ work: () throws -> Result) throws -> Result {
         try Self.tolerate(in: db)
         let outcome = Swift.Result {
@@ -35,23 +33,14 @@ struct DamagedFile {
         return try outcome.get()
     }
 
-    /// Copies optional tables into temporary ones with the prefix `rescued_`.
-    ///
-    /// The caller must not be in a transaction: SQLite cannot commit one that met a damaged page.
-    ///
-    /// - Returns: The readable tables.
+    /// Copies tables to temporary `rescued_…` ones, in no transaction: SQLite cannot commit one that met damage.
     func copyOptional(_ tables: [String]) throws -> Set<String> {
         var readable: Set<String> = []
         for table in tables {
             let copy = "temp.\(SQLText.name("rescued_" + table))"
             try db.execute(sql: "DROP TABLE IF EXISTS \(copy)")
             do {
-                try db.execute(
-                    sql: """
-                        CREATE TABLE \(copy) AS
-                        SELECT * FROM damaged.\(SQLText.name(table)) NOT INDEXED
-                        """
-                )
+                try db.execute(sql: "CREATE TABLE \(copy) AS SELECT * FROM damaged.\(SQLText.name(table)) NOT INDEXED")
                 readable.insert(table)
             } catch let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_ERROR].contains(error.resultCode) {
                 // The caller reports the loss.
@@ -70,9 +59,7 @@ struct DamagedFile {
         }
     }
 
-    /// Repairs the statements of bookkeeping tables from the new file, if both have the same length.
-    ///
-    /// - Returns: Whether it repaired any.
+    /// Repairs bookkeeping tables' statements of the same length from the new file; returns whether it repaired any.
     private func mendTables() throws -> Bool {
         let source = """
             FROM main.sqlite_schema AS own_entry
@@ -87,8 +74,7 @@ struct DamagedFile {
                     UPDATE damaged.sqlite_schema AS damaged_entry
                     SET sql = (SELECT own_entry.sql \(source))
                     WHERE damaged_entry.type = 'table' AND EXISTS (SELECT 1 \(source))
-                    """
-            )
+                    """)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
             // The schema's own page is damaged; continue with the readable entries.
             return false

@@ -12,9 +12,7 @@ enum Images {
                 SELECT json_group_object(
                     member.key, json(coalesce(?2 -> member.fullkey, ?1 -> member.fullkey)))
                 FROM json_each(?1) AS member
-                """,
-            arguments: [image, attributes]
-        ) ?? image
+                """, arguments: [image, attributes]) ?? image
     }
 
     /// Returns whether an image has all columns of a change.
@@ -25,9 +23,7 @@ enum Images {
                 SELECT NOT EXISTS (
                     SELECT 1 FROM json_each(?2) AS change
                     WHERE change.key NOT IN (SELECT member.key FROM json_each(?1) AS member))
-                """,
-            arguments: [image, attributes]
-        ) ?? false
+                """, arguments: [image, attributes]) ?? false
     }
 
     /// Returns SQL that selects the record with a key as an image.

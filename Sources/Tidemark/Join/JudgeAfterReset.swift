@@ -4,11 +4,9 @@ import TidemarkSQL
 
 /// Judges pending changes whose bases belong to another history than the server's.
 ///
-/// A base is a revision of the old history and means nothing in the new one, so the device compares
-/// rows:
+/// A base is a revision of the old history and means nothing in the new one, so the device compares rows:
 ///
-/// - The record is still as the server had confirmed it: the change overwrites nothing, and the
-///   device sends it again.
+/// - The record is still as the server had confirmed it: the change overwrites nothing, and the device sends it again.
 /// - The record is already as this device wants it: nothing to do.
 /// - The change only adds to columns, and the server does not have it: the device sends it.
 /// - Anything else: another client changed it unseen. The device parks the change set as a conflict,
@@ -42,7 +40,7 @@ struct JudgeAfterReset {
                     continue
                 }
                 let id: String = try row.value("id")
-                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 let rule = try ConflictRule(rawValue: row.value("rule")) ?? .changed
                 reasons[id] = try "[\(reason(rule, table: table, key: row.value("key")).json)]"
             }
@@ -51,14 +49,14 @@ struct JudgeAfterReset {
         for table in schema.tables {
             for row in try parents?.changeSetsWithChangedParent(in: table) ?? [] {
                 let id: String = try row.value("id")
-                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 reasons[id] = try "[\(reason(.changed, table: table, key: row.value("key")).json)]"
             }
         }
         for table in schema.tables {
             for row in try deletionsOverUnseenChildren(of: table) {
                 let id: String = try row.value("id")
-                guard reasons[id] == nil, try isWaiting(id) else { continue }
+                guard reasons[id] == nil, try Outbox.contains(id, in: db) else { continue }
                 reasons[id] = try "[\(reason(.referenced, table: table, key: row.value("key")).json)]"
             }
         }
@@ -78,9 +76,7 @@ struct JudgeAfterReset {
             sql: """
                 SELECT operation, attributes FROM tidemark_outbox
                 WHERE tbl = ? AND key = ? AND seq >= ? ORDER BY seq
-                """,
-            arguments: try [table.name, row.value("key") as String, firstWaiting]
-        )
+                """, arguments: try [table.name, row.value("key") as String, firstWaiting])
         guard let last = changes.last else { return true }
         let current: String? = try row.value("current")
         if try last.value("operation") as String == Operation.delete.rawValue { return current == nil }
@@ -91,20 +87,16 @@ struct JudgeAfterReset {
         // Equal sums do not prove that this device's part is among them.
         guard !allAttributes.contains(where: { $0.contains(Delta.prefix) }) else { return false }
         var wanted = current
-        for attributes in allAttributes {
-            wanted = try Images.merged(wanted, attributes, in: db)
-        }
+        for attributes in allAttributes { wanted = try Images.merged(wanted, attributes, in: db) }
         return wanted == current
     }
 
-    /// Removes a record's changes from the outbox.
     private func removeChanges(ofRecord key: String, in table: SyncedTable) throws {
         try db.execute(
             sql: "DELETE FROM tidemark_outbox WHERE tbl = ? AND key = ? AND seq >= ?",
             arguments: [table.name, key, firstWaiting])
     }
 
-    /// Removes change sets without records from the outbox.
     private func removeEmpty() throws {
         let empty = try String.fetchAll(
             db, sql: "SELECT id FROM tidemark_changeset WHERE seq NOT IN (SELECT seq FROM tidemark_outbox)")
@@ -128,9 +120,7 @@ struct JudgeAfterReset {
                     AND NOT (pending.operation = 'update' AND (changeset.wire IS NULL OR ?)
                         AND \(Delta.hasOnly("pending.attributes")) AND EXISTS (\(current)))
                 ORDER BY changeset.seq
-                """,
-            arguments: [table.name, firstWaiting, knowsVerdicts]
-        )
+                """, arguments: [table.name, firstWaiting, knowsVerdicts])
     }
 
     /// Returns the pending deletions of records to which others refer now.
@@ -153,15 +143,8 @@ struct JudgeAfterReset {
                             SELECT 1 FROM tidemark_outbox AS known
                             WHERE known.tbl = ? AND \(KeySQL.match(child, key: "known.key", alias: "child_row."))))
                     ORDER BY pending.seq
-                    """,
-                arguments: [parent.name, firstWaiting, child.name]
-            )
+                    """, arguments: [parent.name, firstWaiting, child.name])
         }
-    }
-
-    private func isWaiting(_ id: String) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
-            ?? false
     }
 
     /// Stores the current records in parked change sets, in those of their records for which the SQL condition holds.
@@ -176,14 +159,11 @@ struct JudgeAfterReset {
                     UPDATE tidemark_conflict_record
                     SET theirs = (\(Images.current(table, key: "tidemark_conflict_record.key")))
                     WHERE id IN (SELECT value FROM json_each(?)) AND tbl = ? AND \(condition)
-                    """,
-                arguments: [list, table.name]
-            )
+                    """, arguments: [list, table.name])
         }
     }
 }
 
 extension DeviceEvent {
-    /// The id of a new conflict; nil for other events.
     var conflictID: String? { if case .conflict(let id) = self { id } else { nil } }
 }

@@ -15,9 +15,7 @@ struct LateVerdicts {
     let limits: Limits
     let now: String
 
-    /// Settles the change sets that the snapshot contains.
-    ///
-    /// Refused and later ones get their verdict with the next answer.
+    /// Settles the change sets that the snapshot contains; others get their verdict with the next answer.
     func settle() throws -> [DeviceEvent] {
         try stage()
         try db.execute(
@@ -58,8 +56,7 @@ struct LateVerdicts {
                 JOIN tidemark_changeset AS changeset ON changeset.id = answered.id
                 WHERE NOT answered.conflict
                 ORDER BY answered.ord
-                """
-        )
+                """)
         let numbers = try accepted.map { try $0.value("ord") as Int }
         var events: [DeviceEvent] = accepted.isEmpty ? [] : [.sent(changeSets: accepted.count)]
         events += try MapIdentities(db: db, schema: schema).map(numbers)

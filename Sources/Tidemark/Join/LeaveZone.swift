@@ -40,7 +40,9 @@ struct LeaveZone {
                 try pending.replay()
                 guard !mayHideEdits else { return }
                 events += try parkOwnColumns(file.schema)
-                try removeRows(file.schema)
+                for table in file.schema.tables.reversed() {
+                    try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))")
+                }
             }
             if !mayHideEdits { try forgetHistory() }
             events.append(.accessEnded(zone: file.zone, isEmptied: !mayHideEdits))
@@ -57,9 +59,7 @@ struct LeaveZone {
         try outbox.drain(boundaries: [], now: now, newID: newID)
     }
 
-    /// Whether rows may hold edits that no trigger captured.
-    ///
-    /// Only a comparison with the server's rows could find them.
+    /// Whether rows may hold edits that no trigger captured, which only a comparison with the server could find.
     private func mayHideEdits(_ file: DeviceFile) throws -> Bool {
         guard file.rebuilt == nil else { return true }
         let confirmed = ConfirmedRows(db: db, file: file)
@@ -79,7 +79,6 @@ struct LeaveZone {
             Dictionary(reasons, uniquingKeysWith: { first, _ in first }))
     }
 
-    /// Parks the values of columns that the zone does not have.
     private func parkOwnColumns(_ schema: SyncSchema) throws -> [DeviceEvent] {
         let id = newID().uuidString.lowercased()
         var count = 0
@@ -95,9 +94,7 @@ struct LeaveZone {
                         \(RowJSON.object(own, prefix: "app_row."))
                     FROM main.\(SQLText.name(table.name)) AS app_row
                     WHERE \(isSet)
-                    """,
-                arguments: [id, table.name]
-            )
+                    """, arguments: [id, table.name])
             count += db.changesCount
         }
         guard count > 0 else { return [] }
@@ -105,10 +102,6 @@ struct LeaveZone {
             sql: "INSERT INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
             arguments: [id, Timestamp.text(now), "[\(Conflict.Reason.forbidden.json)]"])
         return [.conflict(id)]
-    }
-
-    private func removeRows(_ schema: SyncSchema) throws {
-        for table in schema.tables.reversed() { try db.execute(sql: "DELETE FROM main.\(SQLText.name(table.name))") }
     }
 
     private func forgetHistory() throws {
@@ -122,8 +115,7 @@ struct LeaveZone {
                 UPDATE tidemark_device
                 SET epoch = NULL, stale = 0, rebuilt = NULL, fingerprint = NULL, fingerprint_shape = NULL,
                     checked = NULL, overruled = 0;
-                """
-        )
+                """)
     }
 }
 
@@ -131,12 +123,10 @@ extension Conflict.Reason {
     /// The rule of change sets whose author may not write.
     static let forbiddenRule = "forbidden"
 
-    /// The reason for change sets that waited when the user's access ended.
     static let forbidden = Self(
         table: "", key: nil, columns: [], rule: forbiddenRule,
         message: "Your access to the zone ended before this was sent.")
 
-    /// The reason for change sets whose verdict had not arrived when the user's access ended.
     static let sentBeforeLeaving = Self(
         table: "", key: nil, columns: [], rule: forbiddenRule,
         message: "Your access to the zone ended before the server's verdict arrived; the server may have applied this.")

@@ -7,8 +7,7 @@ import TidemarkSQL
 ///
 /// The caller has put the snapshot's rows into the tables; the bases are still the old ones.
 ///
-/// 1. Change sets whose verdict never arrived get it now: accepted ones leave, refused ones are
-///    parked.
+/// 1. Change sets whose verdict never arrived get it now: accepted ones leave, refused ones are parked.
 /// 2. The device offers acknowledged change sets again that the server has forgotten, ahead of the
 ///    pending ones: ``OfferAgain``.
 /// 3. The server knows none of the pending change sets, and their bases are revisions of a lost
@@ -18,12 +17,10 @@ import TidemarkSQL
 /// 6. The file takes a new identity. The server may know the old one from another copy of this
 ///    file, in which the same temporary ids stood for other records.
 struct MoveOutbox {
-    /// The verdicts that never arrived.
     let verdicts: LateVerdicts
     /// The records that pending changes refer to, as they were in the old history.
     let parents: OldParents
     let newID: () -> UUID
-
     private var db: Database { verdicts.db }
     private var header: SnapshotFormat.Header { verdicts.header }
     private var recall: Recall { verdicts.recall }
@@ -53,9 +50,7 @@ struct MoveOutbox {
         return [.historyChanged(epoch: header.epoch, offeredAgain: offer.count)] + events
     }
 
-    /// Whether the server has lost revisions that this device had applied.
-    ///
-    /// If so, ids of the old history may stand for other records now.
+    /// Whether the server has lost revisions that this device applied, so that old ids may stand for other records.
     private var hasLostRevisions: Bool {
         get throws {
             let file = try DeviceFile(db)
@@ -86,8 +81,6 @@ struct MoveOutbox {
                     WHERE pending.tbl = tidemark_base.tbl AND pending.key = tidemark_base.key AND pending.seq >= ?
                     ORDER BY pending.seq
                     LIMIT 1)
-                """,
-            arguments: [firstWaiting]
-        )
+                """, arguments: [firstWaiting])
     }
 }

@@ -20,7 +20,6 @@ struct OfferAgain {
     let header: SnapshotFormat.Header
     let now: String
 
-    /// The result of an offer.
     struct Offer {
         var events: [DeviceEvent] = []
         var count = 0
@@ -34,9 +33,7 @@ struct OfferAgain {
         return try KeptChangeSets.ids(in: db).filter { !$0.isKnown(by: recall.knownIDs) }
     }
 
-    /// Puts forgotten change sets into the outbox and into the tables.
-    ///
-    /// ``restoreRows()`` removes them from the tables again.
+    /// Puts forgotten change sets into outbox and tables; ``restoreRows()`` removes them from the tables again.
     func offer(_ ids: [KeptChangeSets.IDs]) throws -> Offer {
         guard !ids.isEmpty else { return Offer() }
         try db.execute(
@@ -45,8 +42,7 @@ struct OfferAgain {
                     tbl TEXT, key TEXT, image TEXT, PRIMARY KEY (tbl, key)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_offered;
-                """
-        )
+                """)
         let firstWaiting = try Int64.fetchOne(db, sql: "SELECT min(seq) FROM tidemark_changeset") ?? 1
         let sets = ids.enumerated().map { index, id in (id: id, seq: firstWaiting - Int64(ids.count - index)) }
         for set in sets { try enqueue(set.id, as: set.seq) }
@@ -60,17 +56,13 @@ struct OfferAgain {
         return offer
     }
 
-    /// Restores the server's rows.
     func restoreRows() throws {
         guard try db.tableExists("tidemark_offered", in: "temp") else { return }
         try StagedImages.stage(
             """
             SELECT tbl, key, iif(image IS NULL, 'delete', 'create') AS operation, image AS attributes
             FROM temp.tidemark_offered
-            """,
-            ord: StagedPurpose.offeredRestore.ord,
-            in: db
-        )
+            """, ord: StagedPurpose.offeredRestore.ord, in: db)
         try RecordWriter(db, schema: schema).write(ord: StagedPurpose.offeredRestore.ord)
         try db.execute(sql: "DELETE FROM temp.tidemark_offered")
     }
@@ -83,9 +75,7 @@ struct OfferAgain {
             sql: """
                 INSERT INTO tidemark_changeset (seq, id, first, epoch, time)
                 SELECT ?, ?, ?, ?, time FROM tidemark_kept WHERE id = ?
-                """,
-            arguments: [seq, ids.again, ids.first, header.epoch, id]
-        )
+                """, arguments: [seq, ids.again, ids.first, header.epoch, id])
         try db.execute(
             sql: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
@@ -94,16 +84,12 @@ struct OfferAgain {
                 FROM tidemark_kept AS kept
                 JOIN tidemark_kept_record AS kept_record USING (number)
                 WHERE kept.id = ?3
-                """,
-            arguments: [seq, header.revision, id]
-        )
+                """, arguments: [seq, header.revision, id])
         try db.execute(
             sql: """
                 DELETE FROM tidemark_kept_record
                 WHERE number = (SELECT number FROM tidemark_kept WHERE id = ?)
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         try db.execute(sql: "DELETE FROM tidemark_kept WHERE id = ?", arguments: [id])
     }
 
@@ -118,9 +104,7 @@ struct OfferAgain {
                     ON table_info.tbl = pending.tbl AND table_info.kind = 'integer'
                 WHERE pending.seq < ? AND pending.operation = 'create'
                 ORDER BY pending.seq, pending.tbl, length(pending.key), pending.key
-                """,
-            arguments: [firstWaiting]
-        )
+                """, arguments: [firstWaiting])
         for row in creations {
             try db.execute(
                 sql: "INSERT INTO temp.tidemark_assigned VALUES (?, CAST(? AS INTEGER), ?)",
@@ -131,8 +115,7 @@ struct OfferAgain {
                 UPDATE tidemark_idmap SET permanent = assigned.permanent
                 FROM temp.tidemark_assigned AS assigned
                 WHERE assigned.tbl = tidemark_idmap.tbl AND assigned.temporary = tidemark_idmap.permanent
-                """
-        )
+                """)
         try MapIdentities(db: db, schema: schema).rewriteAssigned()
     }
 
@@ -176,14 +159,11 @@ struct OfferAgain {
                     (\(Images.current(table, key: "pending.key"))) AS current
                 FROM tidemark_outbox AS pending
                 WHERE pending.seq = ? AND pending.tbl = ?
-                """,
-            arguments: [seq, table.name]
-        )
+                """, arguments: [seq, table.name])
     }
 
     private enum Outcome {
-        case offered
-        case done
+        case offered, done
         case conflict(ConflictRule)
     }
 
@@ -231,9 +211,7 @@ struct OfferAgain {
             arguments: try [table.name, row.value("key") as String, row.value("current") as String?])
     }
 
-    /// Applies a change set so that later ones are compared with its result.
-    ///
-    /// If it violates a constraint, for instance because a unique value is in use, the server decides.
+    /// Applies a change set, so that later ones are compared with its result; if it does not fit, the server decides.
     private func applyToRows(_ seq: Int64) throws {
         let ord = StagedPurpose.offered.number(Int(truncatingIfNeeded: seq))
         do {

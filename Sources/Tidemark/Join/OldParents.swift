@@ -20,8 +20,7 @@ struct OldParents {
                     tbl TEXT, key TEXT, image TEXT, PRIMARY KEY (tbl, key)
                 ) WITHOUT ROWID;
                 DELETE FROM temp.tidemark_old_parent;
-                """
-        )
+                """)
         for parent in schema.tables where parent.keyKind == .integer {
             let references = referencing(parent).flatMap { table, column in
                 ["tidemark_outbox", "tidemark_kept_record"].map { holder in
@@ -44,9 +43,7 @@ struct OldParents {
                         ON base_row.tbl = ?1 AND base_row.key = CAST(reference.id AS TEXT)
                     WHERE typeof(reference.id) = 'integer'
                         AND reference.id BETWEEN \(parent.lowestID) AND \(TemporaryID.permanentMax)
-                    """,
-                arguments: [parent.name]
-            )
+                    """, arguments: [parent.name])
         }
     }
 
@@ -71,9 +68,7 @@ struct OldParents {
                 JOIN tidemark_changeset AS changeset ON changeset.seq = reference.seq
                 WHERE old_parent.image IS NOT NULL AND old_parent.image <> (\(current))
                 ORDER BY changeset.seq
-                """,
-            arguments: [parent.name]
-        )
+                """, arguments: [parent.name])
     }
 
     /// Returns the columns that refer to a table's ids and are not part of a key.

@@ -13,9 +13,7 @@ public struct PlainCopy: Sendable {
 }
 
 extension TakeSnapshot {
-    /// Creates the zone's tables in a new file, with the server's statements, and fills them.
-    ///
-    /// - Throws: `invalidResponse` if the rows do not match the snapshot's fingerprint.
+    /// Creates the zone's tables in a new file and fills them; throws if the rows do not match the fingerprint.
     func makePlain(zone: String) throws -> PlainCopy {
         try withAttachedSnapshot(zone: zone) { header in
             guard header.since == nil else { throw SnapshotCheck.unusable("it has not all rows.") }

@@ -7,15 +7,13 @@ import TidemarkSQL
 package struct PrepareDevice {
     let db: Database
 
-    /// Makes a preparation of the connection's file.
     package init(db: Database) { self.db = db }
 
     /// Prepares the file, inside the caller's transaction with `foreign_keys` off.
     ///
-    /// `renames` are the columns that the app's migrations renamed. `independent` are the declared
-    /// independent tables; nil keeps the last declaration. `user` is the user whose file it is. `name` is
-    /// the device's name; nil keeps the last one. `newID` makes ids for change sets that were captured before the
-    /// last migration.
+    /// `renames` are the columns that the app's migrations renamed. `independent` are the declared independent tables;
+    /// nil keeps the last declaration. `user` is the user whose file it is. `name` is the device's name; nil keeps the
+    /// last one. `newID` makes ids for change sets that were captured before the last migration.
     package func prepare(
         server: String, zone: String, user: String? = nil, name: String? = nil, renames: [ColumnRename] = [],
         independent: IndependentTables? = nil, now: Date, newID: @escaping () -> UUID
@@ -32,8 +30,7 @@ package struct PrepareDevice {
             try db.execute(
                 // The private zone of a file with rows stays that of its user.
                 sql: "UPDATE tidemark_device SET server = ?1, zone = iif(?2 = ?3 AND epoch IS NOT NULL, zone, ?2)",
-                arguments: [server, zone, ZoneKind.privateAlias]
-            )
+                arguments: [server, zone, ZoneKind.privateAlias])
             try Self.giveIdentity(newID, in: db)
         } else {
             try Self.refuseRows(try SchemaIntrospection(db).makeSchema().tables, in: db)
@@ -64,7 +61,6 @@ package struct PrepareDevice {
         }
     }
 
-    /// Gives a file without identity a new one.
     private static func giveIdentity(_ newID: () -> UUID, in db: Database) throws {
         guard try DeviceFile(db).device.isEmpty else { return }
         try db.execute(sql: "UPDATE tidemark_device SET device = ?", arguments: [newID().uuidString.lowercased()])

@@ -4,9 +4,8 @@ import TidemarkSQL
 
 /// The server's answer to the recall request: which of this device's change sets it knows.
 ///
-/// The device sends that request before it applies a snapshot, if it has unanswered change sets or
-/// the history may have changed. Only the server knows which verdicts got lost and which change sets
-/// it has forgotten.
+/// The device sends that request before it applies a snapshot, if it has unanswered change sets or the history may have
+/// changed. Only the server knows which verdicts got lost and which change sets it has forgotten.
 package struct Recall: Sendable {
     /// Whether the file's history may differ from the server's.
     let isAboutOther: Bool
@@ -36,9 +35,7 @@ package struct Recall: Sendable {
                     AND json_type(?1, '$.changeSets') = 'array' AND json_type(?1, '$.known') = 'array'
                     AND coalesce(json_type(?1, '$.overruled'), 'array') = 'array'
                     AND (json_type(?1, '$.seen') IS NOT 'integer' OR typeof(?1 ->> '$.seen') = 'integer')
-                """,
-            arguments: [text]
-        )
+                """, arguments: [text])
         guard let row else {
             throw TidemarkError(
                 .invalidResponse, "The answer is not Tidemark's.",

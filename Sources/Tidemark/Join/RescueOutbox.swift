@@ -16,13 +16,11 @@ struct RescueOutbox {
     let now: Date
     let newID: () -> UUID
     var limits = Limits.standard
-
     private static let outbox = ["tidemark_changeset", "tidemark_wire_rest", "tidemark_outbox", "tidemark_after"]
     private static let conflicts = ["tidemark_conflict", "tidemark_conflict_record"]
     /// The tables that a rescue can do without.
     private static let optional = ["tidemark_idmap", "sqlite_sequence", "tidemark_temporary"]
 
-    /// Returns the server and zone that a damaged file has joined.
     static func membership(ofFileAt path: String) throws -> (server: String, zone: String) {
         var configuration = Configuration()
         configuration.readonly = true
@@ -36,11 +34,7 @@ struct RescueOutbox {
         }
     }
 
-    /// Copies everything in one transaction of its own.
-    ///
-    /// - Returns: Descriptions of lost optional data; mostly empty.
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the unreadable part of the damaged file;
-    ///   then nothing was copied.
+    /// Copies all in one transaction and describes lost optional data; throws if a needed part is unreadable.
     func takeOver() throws -> [String] {
         var lost: [String] = []
         try Self.typing("the file") {
@@ -69,8 +63,7 @@ struct RescueOutbox {
                     SELECT tbl, temporary, permanent FROM temp.rescued_tidemark_idmap
                     WHERE typeof(tbl) = 'text' AND typeof(temporary) = 'integer'
                         AND typeof(permanent) = 'integer'
-                    """
-            )
+                    """)
         }
         let content = RescuedContent(db: db)
         try content.check(schema: file.schema)
@@ -113,9 +106,7 @@ struct RescueOutbox {
                 SELECT count(*) FILTER (WHERE tbl_name = ?1 OR name = ?1) > 0
                     OR count(*) FILTER (WHERE name IN ('tidemark_device', 'tidemark_outbox')) < 2
                 FROM damaged.sqlite_schema
-                """,
-            arguments: [table]
-        )
+                """, arguments: [table])
         guard isUnreadable == false else { throw RescuedContent.damaged("the table \(table)") }
     }
 

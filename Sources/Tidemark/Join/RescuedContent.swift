@@ -7,26 +7,19 @@ import TidemarkSQL
 struct RescuedContent {
     let db: Database
 
-    /// Makes the error for a part that cannot be rescued.
     static func damaged(_ part: String, because reason: String? = nil) -> TidemarkError {
         TidemarkError(
             .fileDamaged, "The file's unsent data is unreadable, too: \(part)\(reason.map { " (\($0))" } ?? "").",
             fix: "Keep the file. RECOVERY.md says under \"A device's file is damaged\" what else can be tried.")
     }
 
-    /// Checks that the outbox is complete and well-formed.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` that names the first missing or malformed part.
+    /// Checks that the outbox is complete and well-formed; throws an error that names the first faulty part.
     func check(schema: SyncSchema) throws {
         let orphans = "NOT IN (SELECT seq FROM tidemark_changeset)"
         // An unsent change set may be empty.
         try refuse(
             "the records of a change set that was sent",
-            """
-            SELECT id FROM tidemark_changeset WHERE wire IS NOT NULL
-                AND seq NOT IN (SELECT seq FROM tidemark_outbox)
-            """
-        )
+            "SELECT id FROM tidemark_changeset WHERE wire IS NOT NULL AND seq NOT IN (SELECT seq FROM tidemark_outbox)")
         try refuse(
             "a record of a change set that is lost",
             "SELECT tbl || ' ' || key FROM tidemark_outbox WHERE seq \(orphans)")
@@ -39,8 +32,7 @@ struct RescuedContent {
             WHERE wire IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM tidemark_wire_rest AS overflow WHERE overflow.seq = changeset.seq)
                 AND NOT iif(json_valid(wire), wire ->> '$.id' IS id, 0)
-            """
-        )
+            """)
         try refuse(
             "a change",
             """
@@ -48,8 +40,7 @@ struct RescuedContent {
             WHERE operation NOT IN ('create', 'update', 'delete') OR typeof(base) <> 'integer'
                 OR before IS NOT NULL AND NOT json_valid(before)
                 OR attributes IS NOT NULL AND NOT json_valid(attributes)
-            """
-        )
+            """)
         try refuse(
             "a conflict", "SELECT id FROM tidemark_conflict WHERE NOT json_valid(reasons) OR NOT json_valid(after)")
         for table in schema.tables {
@@ -62,8 +53,7 @@ struct RescuedContent {
                 """
                 SELECT seq FROM tidemark_capture WHERE tbl = \(SQLText.literal(table.name))
                     AND seq NOT IN (SELECT seq FROM \(shadow))
-                """
-            )
+                """)
         }
     }
 
@@ -78,9 +68,7 @@ struct RescuedContent {
         throw Self.damaged("\(part) (\(name))")
     }
 
-    /// Creates a base for each record with pending changes, from the old row in its first change.
-    ///
-    /// The caller then refreshes the bases from the new file's rows.
+    /// Creates bases of the old rows in first changes; the caller then refreshes them from the new file's rows.
     func createBases() throws {
         try db.execute(sql: "DELETE FROM tidemark_base")
         try db.execute(
@@ -91,13 +79,10 @@ struct RescuedContent {
                     SELECT tbl, key, before, min(seq)
                     FROM tidemark_outbox
                     GROUP BY tbl, key)
-                """
-        )
+                """)
     }
 
-    /// Reads the status and the conflicts, builds a request and rolls it back.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file cannot be synced.
+    /// Reads the status and conflicts, builds a request and rolls it back; throws if the file cannot be synced.
     func proveUsable(limits: Limits, now: Date, newID: () -> UUID) throws {
         _ = try DeviceStatus(db)
         _ = try Conflict.all(db)
@@ -117,9 +102,7 @@ struct RescuedContent {
             return
         }
     }
-}
 
-extension RescuedContent {
     /// Checks that a request is valid JSON, which a single damaged character can break.
     private func checkForm(of body: [UInt8], _ limits: Limits) throws {
         do throws(TidemarkError) {
@@ -136,11 +119,7 @@ extension RescuedContent {
 struct RescuedIdentity {
     let db: Database
 
-    /// Copies the identity and leaves out damaged parts that are optional.
-    ///
-    /// - Parameter counters: The readable counter tables, copied to temporary tables.
-    /// - Returns: The damaged file's epoch; nil before its first snapshot.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the device's identity is unreadable.
+    /// Leaves out damaged optional parts; `counters` are the tables with temporary copies; returns the epoch.
     func take(counters: Set<String>) throws -> String? {
         let identity = try Row.fetchOne(
             db,
@@ -149,8 +128,7 @@ struct RescuedIdentity {
                     \(RescuedContent.idCondition("device")) AND server IS NOT NULL
                         AND (epoch IS NULL OR \(RescuedContent.idCondition("epoch"))) AS sound
                 FROM damaged.tidemark_device
-                """
-        )
+                """)
         guard let identity, try identity.value("sound") as Bool? == true else {
             throw RescuedContent.damaged("the device's identity")
         }
@@ -165,9 +143,7 @@ struct RescuedIdentity {
                     overruled = iif(typeof(source.overruled) = 'integer' AND source.overruled BETWEEN 0 AND ?1,
                         source.overruled, 0)
                 FROM damaged.tidemark_device AS source
-                """,
-            arguments: [TemporaryID.reservedMax]
-        )
+                """, arguments: [TemporaryID.reservedMax])
         for column in ["user", "name"] { try copyText(column) }
         try copyLaps()
         try DeviceClock.store(clock, in: db)
@@ -185,13 +161,10 @@ struct RescuedIdentity {
                 SET \(column) = source.\(column)
                 FROM damaged.tidemark_device AS source
                 WHERE typeof(source.\(column)) = 'text'
-                """
-        )
+                """)
     }
 
-    /// Copies the laps.
-    ///
-    /// Without them the server treats the file as an older copy, and the device takes a new identity.
+    /// Without the laps the server treats the file as an older copy, and the device takes a new identity.
     private func copyLaps() throws {
         try db.execute(
             sql: """
@@ -203,8 +176,7 @@ struct RescuedIdentity {
                         AND NOT EXISTS (
                             SELECT 1 FROM json_each(source.open_laps) AS open_lap
                             WHERE NOT \(RescuedContent.idCondition("open_lap.value"))), 0)
-                """
-        )
+                """)
     }
 
     /// Copies the id counters and moves them beyond every pending id.
@@ -218,8 +190,7 @@ struct RescuedIdentity {
                     WHERE rescued.name = sqlite_sequence.name
                         AND typeof(rescued.seq) = 'integer'
                         AND rescued.seq BETWEEN 0 AND \(TemporaryID.reservedMax)
-                    """
-            )
+                    """)
         }
         if readable.contains("tidemark_temporary") {
             try db.execute(
@@ -229,8 +200,7 @@ struct RescuedIdentity {
                     FROM temp.rescued_tidemark_temporary AS rescued
                     WHERE typeof(rescued.next) = 'integer'
                         AND rescued.next BETWEEN -\(TemporaryID.reservedMax) AND -1
-                    """
-            )
+                    """)
         }
         try db.execute(
             sql: """
@@ -244,7 +214,6 @@ struct RescuedIdentity {
                     FROM tidemark_outbox AS pending
                     WHERE pending.key GLOB '-[1-9]*' AND pending.operation = 'create'
                         AND CAST(pending.key AS INTEGER) >= -\(TemporaryID.reservedMax)), -1))
-                """
-        )
+                """)
     }
 }

@@ -4,7 +4,6 @@ import TidemarkSQL
 
 /// Validates a snapshot, which is untrusted input: its file before reading, its rows before the commit.
 enum SnapshotCheck {
-    /// Makes the error for a snapshot that the device does not apply.
     static func unusable(_ reason: String, table: String? = nil) -> TidemarkError {
         TidemarkError(
             .invalidResponse, "The server's snapshot cannot be used: \(reason)",
@@ -45,8 +44,7 @@ enum SnapshotCheck {
                 FROM sqlite_master AS entry, pragma_table_xinfo(entry.name) AS column_info
                 WHERE column_info.hidden
                 LIMIT 1
-                """
-        )
+                """)
         guard other == nil else { throw unusable("it contains more than plain tables.") }
     }
 
@@ -58,9 +56,7 @@ enum SnapshotCheck {
         }
     }
 
-    /// Refuses rows with temporary ids or broken references.
-    ///
-    /// The caller calls this while the tables hold the snapshot's rows only.
+    /// Refuses rows with temporary ids or broken references, while the tables hold the snapshot's rows only.
     static func rows(of schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             try ids(of: table, in: "main", db)
@@ -87,9 +83,7 @@ enum SnapshotCheck {
                     JOIN pragma_foreign_key_list(?1) AS reference ON reference.id = broken.fkid
                     LEFT JOIN main.\(SQLText.name(table.name)) AS child_row ON child_row.rowid = broken.rowid
                     WHERE (\(isNone.joined(separator: " OR "))) IS NOT TRUE)
-                """,
-            arguments: [table.name]
-        ) ?? false
+                """, arguments: [table.name]) ?? false
     }
 
     /// Refuses rows with temporary ids, which mean other records on this device.
@@ -103,8 +97,7 @@ enum SnapshotCheck {
                 SELECT EXISTS (SELECT 1 FROM \(database).\(name) WHERE \(key) < \(table.lowestID))
                     OR EXISTS (SELECT 1 FROM \(database).\(name)
                         WHERE \(key) > \(TemporaryID.permanentMax))
-                """
-        )
+                """)
         guard isTemporary != true else { throw unusable("a record has an id that no server gives.", table: table.name) }
     }
 }

@@ -4,9 +4,7 @@ import TidemarkSQL
 
 /// Copies rows out of the attached snapshot.
 enum SnapshotRows {
-    /// Copies all rows of all tables.
-    ///
-    /// After each table, `progress` gets the number of records so far, of how many.
+    /// Copies all rows; after each table, `progress` gets the number of records so far, of how many.
     static func copyAll(_ schema: SyncSchema, in db: Database, progress: (Int, Int) -> Void) throws -> Int {
         let counts = try schema.tables.map { table in
             try Int.fetchOne(db, sql: "SELECT count(*) FROM snapshot.\(SQLText.name(table.name))") ?? 0
@@ -20,9 +18,7 @@ enum SnapshotRows {
         return records
     }
 
-    /// Copies all rows of a table, in the columns that the snapshot and the file share.
-    ///
-    /// - Returns: The number of rows.
+    /// Copies a table's rows, in the columns that the snapshot and the file share; returns their number.
     @discardableResult static func copy(_ table: SyncedTable, _ difference: SchemaDifference, in db: Database) throws
         -> Int
     {

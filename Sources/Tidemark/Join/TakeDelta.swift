@@ -23,10 +23,7 @@ struct TakeDelta {
     let now: Date
     let newID: () -> UUID
 
-    /// Applies the delta, or reports a stale one if the file is not at the delta's base.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fingerprintMismatch` if the resulting rows differ
-    ///   from the server's, or ``MassDeletion``.
+    /// Reports a stale delta if the file is not at its base; throws `fingerprintMismatch` or ``MassDeletion``.
     func take() throws -> ApplyResult {
         try FitSchema(db: db, now: now, boundaries: boundaries, newID: newID).runIfNeeded()
         let file = try DeviceFile(db)
@@ -67,9 +64,7 @@ struct TakeDelta {
             events: [.changed(changes)] + events)
     }
 
-    /// Stages the keys of the records that the delta names.
-    ///
-    /// - Returns: The records.
+    /// Stages the keys of the records that the delta names, and returns them.
     private func stage(_ schema: SyncSchema) throws -> RemoteChanges {
         try StagingTables.clear(in: db)
         for table in schema.tables {
@@ -80,15 +75,13 @@ struct TakeDelta {
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
                     SELECT \(StagedPurpose.deltaPresent.ord), \(name), 'create', \(RowJSON.key(table))
                     FROM snapshot.\(SQLText.name(table.name))
-                    """
-            )
+                    """)
             try db.execute(
                 sql: """
                     INSERT INTO temp.tidemark_staged (ord, tbl, operation, key)
                     SELECT \(StagedPurpose.deltaDeleted.ord), \(name), 'delete', key
                     FROM snapshot.\(SnapshotFormat.deletedTable) WHERE tbl = \(name)
-                    """
-            )
+                    """)
         }
         try db.execute(sql: ChangeSetStaging.keyCellSQL(where: "staged.ord = \(StagedPurpose.deltaDeleted.ord)"))
         let stages = [StagedPurpose.deltaPresent.ord, StagedPurpose.deltaDeleted.ord]

@@ -13,7 +13,6 @@ import TidemarkSQL
 package struct TakeSnapshot {
     let db: Database
     let snapshotPath: String
-    /// The known transactions of the app.
     let boundaries: KnownTransactions
     /// The server's knowledge of the outbox; nil without unanswered change sets and doubt about the history.
     let recall: Recall?
@@ -31,7 +30,6 @@ package struct TakeSnapshot {
     /// Gets the number of records that the tables have so far, of how many.
     var onRecords: (_ records: Int, _ total: Int) -> Void = { _, _ in }
 
-    /// Prepares to apply the snapshot at a path to the file of a connection.
     package init(
         db: Database, snapshotPath: String, boundaries: KnownTransactions = [], recall: Recall? = nil,
         limits: Limits = .standard, now: Date, newID: @escaping () -> UUID
@@ -232,7 +230,6 @@ package struct TakeSnapshot {
             .park()
     }
 
-    /// Moves all captured changes into the outbox.
     private func drain(_ file: DeviceFile) throws {
         try EngineConnection.prepare(db, schema: file.schema)
         let outbox = DrainCapture(db: db, schema: file.schema)
@@ -242,7 +239,6 @@ package struct TakeSnapshot {
         try outbox.drain(boundaries: [], now: now, newID: newID)
     }
 
-    /// Moves the differences of rebuilt tables into the conflicts or the outbox.
     private func parkRebuilt(_ file: DeviceFile, othersMayHaveDeleted: Bool) throws -> [DeviceEvent] {
         var events: [DeviceEvent] = []
         try DeviceFile.whileApplying(db) {
@@ -260,9 +256,7 @@ package struct TakeSnapshot {
         return events
     }
 
-    /// Returns the records that this snapshot would delete, if they are many.
-    ///
-    /// - Throws: `massDeletion` if the history differs, because then the server cannot confirm it.
+    /// Throws `massDeletion` if the history differs, because then the server cannot confirm it.
     private func suspectDeletion(_ header: SnapshotFormat.Header, _ schema: SyncSchema) throws -> MassDeletion? {
         if case .approved = consent { return nil }
         guard let deletion = try MassDeletion.findInSnapshot(schema, limits: limits, in: db) else { return nil }
@@ -284,7 +278,6 @@ package struct TakeSnapshot {
         }
     }
 
-    /// Returns whether the file's history differs from the snapshot's.
     private func isReset(_ header: SnapshotFormat.Header) throws -> Bool {
         let epoch = try String.fetchOne(db, sql: "SELECT epoch FROM tidemark_device")
         return epoch != nil && epoch != header.epoch
@@ -309,8 +302,7 @@ package struct TakeSnapshot {
                 SET overruled = iif(epoch IS ?1, overruled, 0), epoch = ?1, contact = ?2, zone = ?3
                 """,
             // A file that asked for its user's private zone keeps to that one.
-            arguments: [header.epoch, Timestamp.text(now), header.zone]
-        )
+            arguments: [header.epoch, Timestamp.text(now), header.zone])
         // Edits made before the first snapshot join the snapshot's history.
         try db.execute(sql: "UPDATE tidemark_changeset SET epoch = ? WHERE epoch IS NULL", arguments: [header.epoch])
         try db.execute(sql: "UPDATE tidemark_state SET revision = ?", arguments: [header.revision])
@@ -322,7 +314,6 @@ package struct TakeSnapshot {
         try rows.store(file.tables.isZones ? header.fingerprint.flatMap(Fingerprint.init(hex:)) : nil)
     }
 
-    /// Runs `body` with the snapshot attached as `snapshot`.
     func withAttachedSnapshot<Result>(zone: String, _ body: (SnapshotFormat.Header) throws -> Result) throws -> Result {
         var configuration = Configuration()
         configuration.readonly = true

@@ -10,17 +10,15 @@ struct Deltas {
     let db: Database
     let schema: SyncSchema
 
-    /// Replaces new integers in `temp.tidemark_reduced` by what they add to the old ones.
-    ///
-    /// Other values stay, as does an integer that is further away than 64 bits can say.
+    /// Replaces integers by what they add to the old ones; other values, and differences beyond 64 bits, stay.
     func deriveReduced() throws {
         if planted(PlantedBug.sendsSumsAsValues) { return }
         for table in schema.tables {
             for column in schema.addingColumns(of: table.name).sorted() {
                 let path = SQLText.literal(MemberSQL.path(column))
                 let delta = "((attributes ->> \(path)) - (before ->> \(path)))"
-                try db.cachedStatement(
-                    sql: """
+                try db.execute(
+                    cached: """
                         UPDATE temp.tidemark_reduced
                         SET attributes = json_set(attributes, \(path), json_object('$add', \(delta)))
                         WHERE tbl = ?
@@ -28,8 +26,7 @@ struct Deltas {
                             AND json_type(attributes, \(path)) = 'integer'
                             AND json_type(before, \(path)) = 'integer'
                             AND typeof(\(delta)) = 'integer'
-                        """
-                ).execute(arguments: [table.name])
+                        """, arguments: [table.name])
             }
         }
     }

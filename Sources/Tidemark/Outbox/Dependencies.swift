@@ -15,8 +15,8 @@ struct Dependencies {
     /// Stores the dependencies of all change sets from `first` on.
     func store(from first: Int64) throws {
         if planted(PlantedBug.forgetsDependencies) { return }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
                 SELECT pending.seq, earlier_set.id
                 FROM tidemark_outbox AS pending
@@ -24,8 +24,7 @@ struct Dependencies {
                     SELECT max(earlier.seq) FROM tidemark_outbox AS earlier
                     WHERE earlier.tbl = pending.tbl AND earlier.key = pending.key AND earlier.seq < pending.seq)
                 WHERE pending.seq >= ?
-                """
-        ).execute(arguments: [first])
+                """, arguments: [first])
         let tablesWithWrites = try tables(from: first, "<> 'delete'")
         for child in schema.tables where tablesWithWrites.contains(child.name) {
             for reference in child.references { try storeParents(first, child: child, reference: reference) }
@@ -45,39 +44,32 @@ struct Dependencies {
                 guard let parent = schema.byName[reference.parent] else { return nil }
                 let name = ReferenceName(child, reference, to: parent)
                 return try Int64.fetchOne(
-                    db.cachedStatement(
-                        sql: """
-                            SELECT min(child_entry.seq)
-                            FROM (
-                                SELECT \(name.inParent { "attributes -> \($0)" }) AS name
-                                FROM tidemark_outbox
-                                WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
-                            ) AS parent_entry
-                            JOIN (
-                                SELECT seq, \(name.inChild { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
-                                FROM tidemark_outbox
-                                WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation <> 'delete'
-                            ) AS child_entry ON child_entry.name = parent_entry.name
-                            JOIN tidemark_changeset AS changeset
-                                ON changeset.seq = child_entry.seq AND changeset.wire IS NULL
-                            """
-                    ),
-                    arguments: [seq]
-                )
+                    db,
+                    cached: """
+                        SELECT min(child_entry.seq)
+                        FROM (
+                            SELECT \(name.inParent { "attributes -> \($0)" }) AS name
+                            FROM tidemark_outbox
+                            WHERE seq = ?1 AND tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
+                        ) AS parent_entry
+                        JOIN (
+                            SELECT seq, \(name.inChild { "coalesce(attributes -> \($0), before -> \($0))" }) AS name
+                            FROM tidemark_outbox
+                            WHERE seq < ?1 AND tbl = \(SQLText.literal(child.name)) AND operation <> 'delete'
+                        ) AS child_entry ON child_entry.name = parent_entry.name
+                        JOIN tidemark_changeset AS changeset
+                            ON changeset.seq = child_entry.seq AND changeset.wire IS NULL
+                        """, arguments: [seq])
             }
         }.min()
     }
 
-    /// Returns the tables in which change sets from `first` on have matching operations.
     private func tables(from first: Int64, _ operation: String) throws -> Set<String> {
         try String.fetchSet(
-            db.cachedStatement(
-                sql: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)"),
+            db, cached: "SELECT DISTINCT tbl FROM tidemark_outbox WHERE seq >= ? AND operation \(operation)",
             arguments: [first])
     }
 
-    /// Stores dependencies on change sets that created the parents of a child's records.
-    ///
     /// A record's key never changes, so a reference in the key is as old as the record.
     private func storeParents(_ first: Int64, child: SyncedTable, reference: SyncedTable.Reference) throws {
         guard let parent = schema.byName[reference.parent] else { return }
@@ -97,9 +89,7 @@ struct Dependencies {
                 SELECT seq, \(name.inParent { "attributes -> \($0)" }) AS name
                 FROM tidemark_outbox
                 WHERE tbl = \(SQLText.literal(parent.name)) AND operation = 'create'
-                """,
-            isIndexed: name.isParentKey
-        )
+                """, isIndexed: name.isParentKey)
     }
 
     /// Stores dependencies on change sets that moved a parent's children away or deleted them.
@@ -122,9 +112,7 @@ struct Dependencies {
                 FROM tidemark_outbox
                 WHERE tbl = \(SQLText.literal(child.name)) AND operation <> 'create'
                     AND (operation = 'delete'\(moves.joined()))
-                """,
-            isIndexed: false
-        )
+                """, isIndexed: false)
     }
 
     /// Stores a dependency for each record of `later` and each earlier record of the same name.
@@ -133,8 +121,8 @@ struct Dependencies {
     /// stops SQLite from using an index that covers more than the new rows. It also removes a column's
     /// affinity from a name, which would prevent the lookup by index.
     private func store(_ first: Int64, later: String, earlier: String, isIndexed: Bool) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 WITH later AS MATERIALIZED (SELECT DISTINCT * FROM (\(later))),
                     earlier AS \(isIndexed ? "NOT MATERIALIZED" : "MATERIALIZED") (\(earlier))
                 INSERT OR IGNORE INTO tidemark_after (seq, id)
@@ -142,8 +130,7 @@ struct Dependencies {
                 FROM later
                 CROSS JOIN earlier ON earlier.name = later.name AND earlier.seq < later.seq
                 CROSS JOIN tidemark_changeset AS changeset ON changeset.seq = earlier.seq
-                """
-        ).execute(arguments: [first])
+                """, arguments: [first])
     }
 }
 
@@ -151,7 +138,6 @@ struct Dependencies {
 private struct ReferenceName {
     private let child: SyncedTable
     private let reference: SyncedTable.Reference
-    /// Whether the name is the parent's key.
     let isParentKey: Bool
 
     init(_ child: SyncedTable, _ reference: SyncedTable.Reference, to parent: SyncedTable) {

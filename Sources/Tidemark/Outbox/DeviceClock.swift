@@ -5,26 +5,23 @@ import TidemarkCore
 ///
 /// It is stored in the file, so it survives restarts, and all processes of the file share it.
 enum DeviceClock {
-    /// Reads the clock from the file.
     static func read(_ db: Database) throws -> HybridClock {
-        HybridClock(last: try Int64.fetchOne(db.cachedStatement(sql: "SELECT time FROM tidemark_device")) ?? 0)
+        HybridClock(last: try Int64.fetchOne(db, cached: "SELECT time FROM tidemark_device") ?? 0)
     }
 
     /// Stores the clock, which never goes back.
     static func store(_ clock: HybridClock, in db: Database) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET time = max(time, ?)").execute(arguments: [clock.last])
+        try db.execute(cached: "UPDATE tidemark_device SET time = max(time, ?)", arguments: [clock.last])
     }
 
     /// Moves the clock beyond the times of the staged answer, so that later edits get later times.
     static func receiveStaged(_ db: Database) throws {
         let time = try Int64.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT max(value) FROM temp.tidemark_staged_member
-                    WHERE name = 'time' AND type = 'integer' AND typeof(value) = 'integer'
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT max(value) FROM temp.tidemark_staged_member
+                WHERE name = 'time' AND type = 'integer' AND typeof(value) = 'integer'
+                """)
         try receive(time, in: db)
     }
 

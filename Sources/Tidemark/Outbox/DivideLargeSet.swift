@@ -14,37 +14,30 @@ struct DivideLargeSet {
     let schema: SyncSchema
     let limits: Limits
 
-    /// The size of a pending change set.
     struct Size {
         let records: Int
         /// In characters of keys and values; in UTF-8 it has at least as many bytes.
         let characters: Int
     }
 
-    /// Returns the size of a pending change set; nil if there is none of this id.
     func size(of id: String) throws -> Size? {
         let row = try Row.fetchOne(
             db,
             sql: """
                 SELECT count(*), sum(length(key) + coalesce(length(attributes), 0))
                 FROM tidemark_outbox WHERE seq = (SELECT seq FROM tidemark_changeset WHERE id = ?)
-                """,
-            arguments: [id]
-        )
+                """, arguments: [id])
         guard let row, let characters = try row.value(1) as Int? else { return nil }
         return Size(records: try row.value(0), characters: characters)
     }
 
     /// Whether other programs made a change set.
     static func isOutside(_ id: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)"), arguments: [id])
+        try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_outside WHERE id = ?)", arguments: [id])
             ?? false
     }
 
-    /// Divides a pending change set that the server has not read, in the caller's transaction.
-    ///
-    /// - Returns: Whether it has parts; otherwise nothing has changed.
+    /// Divides a pending change set that the server has not read; false if it has no parts.
     func divide(_ id: String, newID: () -> UUID) throws -> Bool {
         guard try Self.isOutside(id, in: db), let size = try size(of: id),
             let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
@@ -59,9 +52,7 @@ struct DivideLargeSet {
                 LEFT JOIN json_each(?) AS place ON place.value = entry.tbl
                 WHERE entry.seq = ?
                 ORDER BY place.key, length(entry.key), entry.key
-                """,
-            arguments: [String(decoding: places, as: UTF8.self), seq]
-        )
+                """, arguments: [String(decoding: places, as: UTF8.self), seq])
         let sizeMax = min(limits.requestBytesMax / 4, size.characters / Self.partsWanted)
         var counts = try division.divide(captureRange: nil, sizeMax: sizeMax)
         if counts.isEmpty {
@@ -77,9 +68,7 @@ struct DivideLargeSet {
                 SELECT whole.seq + (part.value ->> 0), part.value ->> 1, whole.epoch, whole.time, whole.merges
                 FROM tidemark_changeset AS whole, json_each(?2) AS part
                 WHERE whole.seq = ?1;
-                """,
-            arguments: [seq, "[\(list)]"]
-        )
+                """, arguments: [seq, "[\(list)]"])
         try db.execute(
             sql: "INSERT INTO tidemark_outside SELECT value ->> 1 FROM json_each(?)", arguments: ["[\(list)]"])
         try db.execute(
@@ -88,9 +77,7 @@ struct DivideLargeSet {
                 FROM temp.tidemark_division AS division
                 WHERE tidemark_outbox.seq = ? AND tidemark_outbox.tbl = division.tbl
                     AND tidemark_outbox.key = division.key AND division.part > 0
-                """,
-            arguments: [seq]
-        )
+                """, arguments: [seq])
         // The server has not read the frozen text. The first part keeps the id, so no server takes both.
         try db.execute(sql: "UPDATE tidemark_changeset SET wire = NULL WHERE seq = ?", arguments: [seq])
         try WireText.deleteOverflow(where: "seq = ?", arguments: [seq], in: db)
@@ -101,7 +88,6 @@ struct DivideLargeSet {
     /// The parts into which a change set of unknown limits is divided at once, at least.
     private static let partsWanted = 8
 
-    /// Gives the later change sets higher numbers.
     private func makeRoom(after seq: Int64, for count: Int64) throws {
         for table in ["tidemark_changeset", "tidemark_outbox", "tidemark_after", "tidemark_wire_rest"] {
             // By way of numbers far above, because a number is unique at each moment.
@@ -115,7 +101,6 @@ struct DivideLargeSet {
 }
 
 extension TidemarkError {
-    /// Returns the error about one change set that is too large, with its size and what helps.
     func describing(_ size: DivideLargeSet.Size) -> TidemarkError {
         guard code == .tooLarge, place.key == nil else { return self }
         let megabytes = max(1, size.characters / 1_000_000)
@@ -125,8 +110,6 @@ extension TidemarkError {
             fix: """
                 Make the changes in smaller transactions, or have the limit of the server, or of a proxy before it, \
                 raised and retry them.
-                """,
-            place: place
-        )
+                """, place: place)
     }
 }

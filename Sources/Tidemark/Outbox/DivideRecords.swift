@@ -22,22 +22,20 @@ struct DivideRecords {
     /// Whether a new parent and its children may be in different parts, the parent's earlier.
     var putsParentsFirst = false
 
-    /// Deletes the records of the last division.
-    func clear() throws { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_division").execute() }
+    func clear() throws { try db.execute(cached: "DELETE FROM temp.tidemark_division") }
 
     /// Replaces the records by those of a query: table, key, operation, base, changed columns and group, in order.
     func fill(with selection: String, arguments: StatementArguments) throws {
         try clear()
-        try db.cachedStatement(
-            sql: "INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp) \(selection)"
-        ).execute(arguments: arguments)
+        try db.execute(
+            cached: "INSERT INTO temp.tidemark_division (tbl, key, operation, before, attributes, grp) \(selection)",
+            arguments: arguments)
     }
 
     /// Numbers the parts of each group in `temp.tidemark_division`, from 0, by their first records.
     ///
-    /// `captureRange` is the range of captured changes to search for key updates; nil if those
-    /// changes are already drained. With `sizeMax`, in characters of keys and values, neighbouring parts are one part
-    /// up to that size.
+    /// `captureRange` is the range of captured changes to search for key updates; nil if those changes are already
+    /// drained. With `sizeMax`, in characters of keys and values, neighbouring parts are one part up to that size.
     ///
     /// - Returns: The number of parts of each group that has more than one.
     func divide(captureRange: ClosedRange<Int64>?, sizeMax: Int? = nil) throws -> [Int64: Int] {
@@ -112,14 +110,13 @@ struct DivideRecords {
             }
             if part > 0 { list.append("[\(num),\(part)]") }
         }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE temp.tidemark_division
                 SET part = entry.value ->> 1
                 FROM json_each(?) AS entry
                 WHERE num = entry.value ->> 0
-                """
-        ).execute(arguments: ["[\(list.joined(separator: ","))]"])
+                """, arguments: ["[\(list.joined(separator: ","))]"])
         return counts.filter { $0.value > 1 }
     }
 
@@ -158,8 +155,7 @@ struct DivideRecords {
             JOIN parent ON parent.name = child.name AND parent.grp = child.grp
             JOIN temp.tidemark_division AS parent_record ON parent_record.num = parent.num
             \(condition)
-            """
-        )
+            """)
     }
 
     /// Returns pairs of records that may have exchanged a unique value.
@@ -172,9 +168,7 @@ struct DivideRecords {
                 JOIN pragma_index_xinfo(unique_index.name) AS index_column
                 WHERE unique_index."unique" AND unique_index.origin <> 'pk' AND index_column.key
                 ORDER BY unique_index.name, index_column.seqno
-                """,
-            arguments: [table.name]
-        )
+                """, arguments: [table.name])
         let own = Set(table.columns.map(\.name))
         var pairs: [(Int64, Int64)] = []
         for (_, rows) in try Dictionary(grouping: indexes, by: { try $0.value("idx") as String }) {
@@ -190,11 +184,7 @@ struct DivideRecords {
                 ? names(table, columns)
                 : "SELECT num, grp, '' AS name FROM temp.tidemark_division WHERE tbl = \(literal)"
             pairs += try fetch(
-                """
-                SELECT first_value(num) OVER (PARTITION BY grp, name ORDER BY num), num
-                FROM (\(values))
-                """
-            )
+                "SELECT first_value(num) OVER (PARTITION BY grp, name ORDER BY num), num FROM (\(values))")
         }
         return pairs
     }
@@ -211,8 +201,7 @@ struct DivideRecords {
                 sql: """
                     SELECT \(old), \(new) FROM \(SQLText.name(CaptureTables.shadow(table)))
                     WHERE kind = 'update' AND seq BETWEEN ? AND ? AND \(old) <> \(new)
-                    """,
-                arguments: [range.lowerBound, range.upperBound]
+                    """, arguments: [range.lowerBound, range.upperBound]
             ).map { try ($0.value(0) as String, $0.value(1) as String) }
             guard !updates.isEmpty else { continue }
             var numbers = try Row.fetchAll(
@@ -239,17 +228,14 @@ struct DivideRecords {
             JOIN temp.tidemark_division AS creation
                 ON creation.tbl = deletion.tbl AND creation.attributes = deletion.before
             WHERE deletion.operation = 'delete' AND creation.operation = 'create'
-            """
-        )
+            """)
     }
 
     private func fetch(_ sql: String) throws -> [(Int64, Int64)] {
         try Row.fetchAll(db, sql: sql).map { try ($0.value(0) as Int64, $0.value(1) as Int64) }
     }
 
-    /// Returns SQL for the old and new values of columns in a table's records, joined as one text.
-    ///
-    /// It skips records in which one of the values is NULL.
+    /// Returns SQL for columns' old and new values as one text each, without records in which one is NULL.
     private func names(_ table: SyncedTable, _ columns: [String]) -> String {
         let sides = ["before", "coalesce(attributes -> %, before -> %)"]
         let selections = sides.enumerated().map { index, side in

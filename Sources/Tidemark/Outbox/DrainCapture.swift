@@ -20,14 +20,9 @@ struct DrainCapture {
     /// The tables in which changes of other programs are independent; nil: those that the file declares.
     var independent: IndependentTables?
 
-    /// Drains everything captured.
+    /// Drains everything captured; if it throws, the caller must roll back its transaction.
     ///
-    /// - Parameters:
-    ///   - boundaries: The known transactions.
-    ///   - now: The wall clock. The exact times of the writes are unknown, so a change set gets the
-    ///     time of its drain.
-    ///   - newID: Makes the random id of a change set.
-    /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
+    /// The exact times of the writes are unknown, so a change set gets the time of its drain.
     func drain(boundaries: KnownTransactions, now: Date, newID: () -> UUID) throws {
         guard var range = try ReduceCapture.collectPending(schema, in: db) else { return }
         let captured = try capturedTables()
@@ -78,7 +73,6 @@ struct DrainCapture {
     enum Renumbering {
         /// All tables: the file has them as `schema` describes them.
         case all
-        /// No table.
         case none
         /// A migration has altered the file since the edits.
         ///
@@ -104,11 +98,8 @@ struct DrainCapture {
         }
     }
 
-    /// Returns the tables with captured changes.
     private func capturedTables() throws -> [SyncedTable] {
-        try String.fetchAll(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_capture")).compactMap {
-            schema.byName[$0]
-        }
+        try String.fetchAll(db, cached: "SELECT DISTINCT tbl FROM tidemark_capture").compactMap { schema.byName[$0] }
     }
 
     /// Gives new records other ids if SQLite drew theirs beyond this device's place.
@@ -127,9 +118,7 @@ struct DrainCapture {
         try renumbering.renamePending()
     }
 
-    /// Divides those groups of a run that other programs wrote, by the declared independent tables.
-    ///
-    /// - Returns: The number of parts of each group that has more than one, by its last number.
+    /// Divides groups that other programs wrote; returns how many parts, if more than one, by a group's last number.
     private func divide(_ run: [TransactionGroups.Group], whole: ClosedRange<Int64>, independent: IndependentTables)
         throws -> [Int64: Int]
     {
@@ -145,9 +134,7 @@ struct DrainCapture {
                 JOIN json_each(?) AS bounds
                     ON reduced.seq BETWEEN bounds.value ->> 0 AND bounds.value ->> 1
                 ORDER BY reduced.seq
-                """,
-            arguments: ["[\(outside.joined(separator: ","))]"]
-        )
+                """, arguments: ["[\(outside.joined(separator: ","))]"])
         return try division.divide(captureRange: whole)
     }
 
@@ -167,47 +154,43 @@ struct DrainCapture {
         try runPlanted(PlantedBug.thawsSentSets, in: db)
         let list = sets.map { #"[\#($0.last),\#($0.part),"\#($0.id)",\#($0.time),\#($0.isOutside)]"# }.joined(
             separator: ",")
-        try db.cachedStatement(sql: "DELETE FROM temp.tidemark_group").execute()
-        try db.cachedStatement(
-            sql: """
+        try db.execute(cached: "DELETE FROM temp.tidemark_group")
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_group (last, part, id, time, outside)
                 SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4
                 FROM json_each(?)
-                """
-        ).execute(arguments: ["[\(list)]"])
+                """, arguments: ["[\(list)]"])
         // The first group that ends at or after a change. The parts of a group share its end, so it is looked up first.
         let last = "(SELECT min(last) FROM temp.tidemark_group WHERE last >= reduced.seq)"
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_changeset (id, time, epoch)
                 SELECT new_set.id, new_set.time, device.epoch
                 FROM temp.tidemark_group AS new_set
                 CROSS JOIN tidemark_device AS device
                 WHERE new_set.last IN (SELECT \(last) FROM temp.tidemark_reduced AS reduced)
                 ORDER BY new_set.last, new_set.part
-                """
-        ).execute()
-        try db.cachedStatement(
-            sql: """
+                """)
+        try db.execute(
+            cached: """
                 UPDATE temp.tidemark_group
                 SET seq = (
                     SELECT seq FROM tidemark_changeset AS changeset WHERE changeset.id = tidemark_group.id)
-                """
-        ).execute()
+                """)
         try storeOutsideIDs()
         let part = """
             coalesce((
                 SELECT division.part FROM temp.tidemark_division AS division
                 WHERE division.tbl = reduced.tbl AND division.key = reduced.key), 0)
             """
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_outbox (seq, tbl, key, operation, before, attributes, base)
                 SELECT (SELECT seq FROM temp.tidemark_group WHERE last = \(last) AND part = \(part)),
                     tbl, key, operation, before, attributes, base
                 FROM temp.tidemark_reduced AS reduced
-                """
-        ).execute()
+                """)
         // The confirmed row is the row before the first pending change.
         try db.cachedStatement(
             sql:
@@ -217,19 +200,13 @@ struct DrainCapture {
 
     /// Stores the ids of change sets of unknown transactions, while these are pending or parked.
     private func storeOutsideIDs() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_outside
                 WHERE id NOT IN (SELECT id FROM tidemark_changeset)
                     AND id NOT IN (SELECT id FROM tidemark_conflict)
-                """
-        ).execute()
-        try db.cachedStatement(
-            sql: """
-                INSERT INTO tidemark_outside
-                SELECT id FROM temp.tidemark_group
-                WHERE outside AND seq IS NOT NULL
-                """
-        ).execute()
+                """)
+        try db.execute(
+            cached: "INSERT INTO tidemark_outside SELECT id FROM temp.tidemark_group WHERE outside AND seq IS NOT NULL")
     }
 }

@@ -22,13 +22,9 @@ struct FoldRewrites {
     /// The file's names of renamed columns, by table and name in `schema`.
     var columnNames: [String: [String: String]] = [:]
 
-    /// Gives the rows of rewritten tables their ids back.
+    /// Gives the rows of rewritten tables their ids back; if it throws, the caller must roll back.
     ///
-    /// - Parameters:
-    ///   - captured: The tables with captured changes.
-    ///   - range: All captured changes.
-    ///   - outside: The changes of other programs among them.
-    /// - Throws: `DatabaseError`; the caller must then roll back its transaction.
+    /// `range` are all captured changes, `outside` those of other programs.
     func run(_ captured: [SyncedTable], in range: ClosedRange<Int64>, outside: [ClosedRange<Int64>]) throws {
         guard !outside.isEmpty else { return }
         let tables = try captured.filter(mayBeRewritten)
@@ -49,13 +45,11 @@ struct FoldRewrites {
         guard table.keyKind == .integer, !references.contains(where: { $0.parent == table.name }) else { return false }
         let shadow = SQLText.name(CaptureTables.shadow(table))
         let isWritten = try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'delete')
-                        AND EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'insert')
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'delete')
+                    AND EXISTS (SELECT 1 FROM \(shadow) WHERE kind = 'insert')
+                """)
         guard isWritten == true else { return false }
         return try hasAllColumns(table) && !isReferenced(table)
     }
@@ -63,20 +57,18 @@ struct FoldRewrites {
     /// Whether every row of a table is new.
     private func isRewritten(_ table: SyncedTable) throws -> Bool {
         let created = try Int.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'"),
+            db, cached: "SELECT count(*) FROM temp.tidemark_reduced WHERE tbl = ? AND operation = 'create'",
             arguments: [table.name])
         guard let created, created > 0 else { return false }
         // Counts one row more at most: a large table has others.
         let rows = try Int.fetchOne(
-            db.cachedStatement(sql: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)"),
+            db, cached: "SELECT count(*) FROM (SELECT 1 FROM main.\(SQLText.name(table.name)) LIMIT ?)",
             arguments: [created + 1])
         return rows == created
     }
 
     private func hasAllColumns(_ table: SyncedTable) throws -> Bool {
-        let columns = try String.fetchSet(
-            db.cachedStatement(sql: "SELECT name FROM pragma_table_info(?)"), arguments: [table.name])
+        let columns = try String.fetchSet(db, cached: "SELECT name FROM pragma_table_info(?)", arguments: [table.name])
         let declared = table.hasRowidKey ? table.valueColumns : table.columns
         return !columns.isEmpty && columns.isSuperset(of: declared.map { name($0.name, in: table) })
     }
@@ -84,18 +76,14 @@ struct FoldRewrites {
     /// Whether any table of the file refers to a table, also one that does not sync.
     private func isReferenced(_ table: SyncedTable) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT EXISTS (
-                        SELECT 1 FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name) AS reference
-                        WHERE child.type = 'table' AND lower(reference."table") = lower(?))
-                    """
-            ),
-            arguments: [table.name]
-        ) ?? true
+            db,
+            cached: """
+                SELECT EXISTS (
+                    SELECT 1 FROM main.sqlite_master AS child, pragma_foreign_key_list(child.name) AS reference
+                    WHERE child.type = 'table' AND lower(reference."table") = lower(?))
+                """, arguments: [table.name]) ?? true
     }
 
-    /// Returns the file's name of a column.
     private func name(_ column: String, in table: SyncedTable) -> String { columnNames[table.name]?[column] ?? column }
 
     /// Finds the record that each row of a rewritten table was before.
@@ -133,9 +121,7 @@ struct FoldRewrites {
                         FROM temp.tidemark_reduced AS other
                         JOIN json_each(other.attributes) AS cell
                         WHERE cell.type IN ('integer', 'text'))
-                """,
-            arguments: [table.name, outside]
-        )
+                """, arguments: [table.name, outside])
     }
 
     /// Returns a query for the captured changes of one kind by other programs, numbered among those of equal rows.
@@ -156,7 +142,6 @@ struct FoldRewrites {
             """
     }
 
-    /// Renames the rows in the table and in its captured changes.
     private func rename(_ table: SyncedTable) throws {
         let key = SQLText.name(name(table.key[0], in: table))
         try DeviceFile.whileApplying(db) {
@@ -166,8 +151,7 @@ struct FoldRewrites {
                     SET \(key) = assigned.permanent
                     FROM temp.tidemark_assigned AS assigned
                     WHERE app_row.\(key) = assigned.temporary
-                    """
-            )
+                    """)
         }
         try CaptureTables.renumber(table, by: "temp.tidemark_assigned", from: "temporary", to: "permanent", in: db)
         try db.execute(

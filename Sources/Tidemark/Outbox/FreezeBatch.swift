@@ -27,10 +27,7 @@ extension FreezeChangeSets {
                 sql: """
                     SELECT seq, sum(length(key) + coalesce(length(attributes), 0)), max(length(attributes))
                     FROM tidemark_outbox WHERE seq BETWEEN ? AND ? GROUP BY seq
-                    """
-            ),
-            arguments: Batch(sets: sets).seqs
-        )
+                    """), arguments: Batch(sets: sets).seqs)
         var room = min(bytes, Self.batchMax)
         while let row = try sizes.next() {
             let seq = try row.value(0) as Int64
@@ -59,14 +56,11 @@ extension FreezeChangeSets {
     /// Returns the tables of the change sets' records, parents first.
     private func touchedTables(_ batch: Batch) throws -> [SyncedTable] {
         let first = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT tbl, min(seq) FROM tidemark_outbox WHERE seq BETWEEN ? AND ?
-                    GROUP BY tbl ORDER BY 2, 1
-                    """
-            ),
-            arguments: batch.seqs
-        )
+            db,
+            cached: """
+                SELECT tbl, min(seq) FROM tidemark_outbox WHERE seq BETWEEN ? AND ?
+                GROUP BY tbl ORDER BY 2, 1
+                """, arguments: batch.seqs)
         let tables = schema.tables + schema.difference.unknownTables
         let touched = try Set(first.map { try $0.value(0) as String })
         let names = Set(tables.map(\.name))
@@ -128,15 +122,12 @@ extension FreezeChangeSets {
     /// Returns the dependencies of change sets as JSON, by sequence number.
     private func after(_ batch: Batch) throws -> [Int64: String] {
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT seq, json_group_array(id)
-                    FROM (SELECT seq, id FROM tidemark_after WHERE seq BETWEEN ? AND ? ORDER BY seq, id)
-                    GROUP BY seq
-                    """
-            ),
-            arguments: batch.seqs
-        )
+            db,
+            cached: """
+                SELECT seq, json_group_array(id)
+                FROM (SELECT seq, id FROM tidemark_after WHERE seq BETWEEN ? AND ? ORDER BY seq, id)
+                GROUP BY seq
+                """, arguments: batch.seqs)
         return try Dictionary(
             rows.map { try ($0.value(0) as Int64, $0.value(1) as String) }, uniquingKeysWith: { first, _ in first })
     }
@@ -154,9 +145,7 @@ extension FreezeChangeSets {
                 SELECT dependent.seq, predecessor.id
                 FROM tidemark_after AS dependent, tidemark_after AS predecessor
                 WHERE dependent.id = ?1 AND predecessor.seq = ?2
-                """,
-            arguments: [set.id, set.seq]
-        )
+                """, arguments: [set.id, set.seq])
         try db.execute(sql: "DELETE FROM tidemark_after WHERE id = ?", arguments: [set.id])
         try Outbox.remove(set.id, in: db)
         try Outbox.deleteUnusedBases(in: db)

@@ -4,18 +4,14 @@ import TidemarkSQL
 
 /// Freezes pending change sets: renders the JSON to send and stores it.
 ///
-/// The device sends a frozen change set byte for byte at every retry, because the server may have it
-/// already.
+/// The device sends a frozen change set byte for byte at every retry, because the server may have it already.
 struct FreezeChangeSets {
     let db: Database
     let schema: SyncSchema
-    /// The file's history.
     let epoch: String
     let limits: Limits
 
-    /// The change sets of a request.
     struct Outgoing {
-        /// The ids of the change sets.
         var ids: [String] = []
         /// The frozen JSON of the change sets, separated by commas.
         var text: [UInt8] = []
@@ -23,7 +19,6 @@ struct FreezeChangeSets {
         var freshIDs: Set<String> = []
     }
 
-    /// A change set in the outbox.
     struct Waiting {
         let seq: Int64
         let id: String
@@ -71,17 +66,15 @@ struct FreezeChangeSets {
 
     private func waiting(_ countMax: Int) throws -> [Waiting] {
         try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT seq, id, epoch, time, wire, (
-                        SELECT sum(length(text)) FROM tidemark_wire_rest AS piece
-                        WHERE piece.seq = changeset.seq) AS overflow
-                    FROM tidemark_changeset AS changeset
-                    ORDER BY seq
-                    LIMIT ?
-                    """
-            ),
-            arguments: [countMax]
+            db,
+            cached: """
+                SELECT seq, id, epoch, time, wire, (
+                    SELECT sum(length(text)) FROM tidemark_wire_rest AS piece
+                    WHERE piece.seq = changeset.seq) AS overflow
+                FROM tidemark_changeset AS changeset
+                ORDER BY seq
+                LIMIT ?
+                """, arguments: [countMax]
         ).map { row in
             let wire = try (row.value("wire") as String?).map {
                 try Wire(beginning: $0, overflow: row.value("overflow") ?? 0)
@@ -102,7 +95,6 @@ struct FreezeChangeSets {
         outgoing.ids.append(set.id)
     }
 
-    /// Makes the error for a change set of another history, in which its bases mean nothing.
     private static func otherHistory(_ id: String) -> TidemarkError {
         TidemarkError(
             .epochMismatch, "The change set \(id) was made on rows of another history.",

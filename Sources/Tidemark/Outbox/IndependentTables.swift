@@ -3,14 +3,12 @@ import GRDB
 
 /// The tables in which other programs' edits are independent: a refused one does not block the others.
 ///
-/// The engine cannot see where transactions of other programs end, so all their writes since the last
-/// poll become one change set. In independent tables, it divides that change set: a record stays with
-/// those that it refers to and those that exchange a unique value with it. The engine never divides
-/// transactions of the app's own database connection.
+/// The engine cannot see where transactions of other programs end, so all their writes since the last poll become one
+/// change set. In independent tables, it divides that change set: a record stays with those that it refers to and those
+/// that exchange a unique value with it. The engine never divides transactions of the app's own database connection.
 public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
     private let names: Set<String>
     private static let every = "*"
-
     /// All tables.
     public static let all = IndependentTables(names: [every])
     /// No table.
@@ -26,12 +24,10 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
 
     private init(names: Set<String>) { self.names = names }
 
-    /// Reads the declaration of a file.
     init(declaredIn db: Database) throws {
-        names = try String.fetchSet(db.cachedStatement(sql: "SELECT tbl FROM tidemark_independent"))
+        names = try String.fetchSet(db, cached: "SELECT tbl FROM tidemark_independent")
     }
 
-    /// Stores the declaration in a file, in place of the last one.
     func declare(in db: Database) throws {
         try db.execute(sql: "DELETE FROM tidemark_independent")
         for name in names.sorted() {
@@ -39,7 +35,6 @@ public struct IndependentTables: Hashable, Sendable, ExpressibleByArrayLiteral {
         }
     }
 
-    /// Whether no table is declared.
     var isNone: Bool { names.isEmpty }
 
     /// Returns whether a table is declared, ignoring case as SQLite does.

@@ -10,12 +10,10 @@ struct KeptChangeSets {
     let db: Database
     let limits: Limits
 
-    /// Keeps the accepted change sets of the staged answer, which are about to leave the outbox.
-    ///
-    /// A change set that exceeds the limit by itself is not kept and displaces no other.
+    /// Keeps the accepted change sets of the staged answer; one above the limit is not kept and displaces no other.
     func keepAccepted(epoch: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT OR REPLACE INTO tidemark_kept (id, first, epoch, revision, time, bytes)
                 SELECT id, first, ?1, revision, time, size FROM (
                     SELECT *, row_number() OVER newest AS place, sum(size) OVER newest AS total FROM (
@@ -32,10 +30,9 @@ struct KeptChangeSets {
                 )
                 WHERE place <= ?2 AND total <= ?3
                 ORDER BY seq
-                """
-        ).execute(arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
-        try db.cachedStatement(
-            sql: """
+                """, arguments: [epoch, limits.keptChangeSetsMax, limits.keptBytesMax])
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_kept_record (number, tbl, key, operation, before, attributes)
                 SELECT kept_set.number, pending.tbl, pending.key, pending.operation, pending.before,
                     pending.attributes
@@ -44,29 +41,25 @@ struct KeptChangeSets {
                 JOIN tidemark_changeset AS changeset USING (id)
                 JOIN tidemark_outbox AS pending USING (seq)
                 WHERE NOT answered.conflict
-                """
-        ).execute()
+                """)
         try prune()
     }
 
-    /// Deletes the oldest kept change sets beyond the limits.
     private func prune() throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_kept WHERE number <= (
                     SELECT max(number) FROM (
                         SELECT number, row_number() OVER newest AS place, sum(bytes) OVER newest AS total
                         FROM tidemark_kept WINDOW newest AS (ORDER BY number DESC))
                     WHERE place > ? OR total > ?)
-                """
-        ).execute(arguments: [limits.keptChangeSetsMax, limits.keptBytesMax])
+                """, arguments: [limits.keptChangeSetsMax, limits.keptBytesMax])
         guard db.changesCount > 0 else { return }
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM tidemark_kept_record
                 WHERE number < (SELECT coalesce(min(number), 9223372036854775807) FROM tidemark_kept)
-                """
-        ).execute()
+                """)
     }
 
     /// The ids of one kept change set: as its author made it, and as the device offers it after a server has lost it.
@@ -76,7 +69,6 @@ struct KeptChangeSets {
         let first: String
         var again: String { planted(PlantedBug.offersUnderNewIDs) ? idOfferedAgain(present) : idOfferedAgain(first) }
 
-        /// Whether a server knows the change set.
         func isKnown(by ids: Set<String>) -> Bool {
             if planted(PlantedBug.offersUnderNewIDs) { return ids.contains(present) || ids.contains(again) }
             return ids.contains(first) || ids.contains(again)
@@ -90,7 +82,6 @@ struct KeptChangeSets {
         }
     }
 
-    /// Returns the ids to ask a server about.
     static func idsToRecall(in db: Database) throws -> [String] {
         try ids(in: db).flatMap { $0.present == $0.first ? [$0.first, $0.again] : [$0.first, $0.present] }
     }

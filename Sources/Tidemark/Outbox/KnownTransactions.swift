@@ -8,16 +8,12 @@ package struct KnownTransactions: Sendable, ExpressibleByArrayLiteral {
     private(set) var ranges: [ClosedRange<Int64>] = []
     /// Whether all captured changes belong to one known transaction.
     private let isAll: Bool
-
     private static let countMax = 10_000
-
     /// All captured changes are one transaction of the engine.
     static let all = KnownTransactions(isAll: true)
 
-    /// Makes an empty list.
     package init() { self.init(isAll: false) }
 
-    /// Makes a list of transactions, in order.
     package init(arrayLiteral ranges: ClosedRange<Int64>...) {
         self.init(isAll: false)
         self.ranges = ranges

@@ -10,22 +10,13 @@ extension FreezeChangeSets {
     /// The most bytes of one character in UTF-8.
     private static let characterBytesMax = 4
 
-    /// Refuses a change set with a value above the limit.
-    ///
-    /// `longest` is the length of its longest attributes, in characters.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set, the
-    ///   record and the column.
+    /// Throws `tooLarge` for a value above the limit; `longest` is the length of the longest attributes, in characters.
     func refuseLargeValues(of seq: Int64, among sets: ArraySlice<Waiting>, longest: Int) throws {
         let bound = ValueBound(limits)
         let charactersMax = bound.bytesMax / Self.characterBytesMax
         guard longest > charactersMax else { return }
         let statement = try db.cachedStatement(
-            sql: """
-                SELECT tbl, key, attributes FROM tidemark_outbox
-                WHERE seq = ? AND length(attributes) > ?
-                """
-        )
+            sql: "SELECT tbl, key, attributes FROM tidemark_outbox WHERE seq = ? AND length(attributes) > ?")
         let rows = try Row.fetchCursor(statement, arguments: [seq, charactersMax])
         while try rows.next() != nil {
             let texts = RowTexts(statement)
@@ -38,11 +29,7 @@ extension FreezeChangeSets {
         }
     }
 
-    /// Refuses a change set of other programs that no server of the same limits reads.
-    ///
-    /// A transaction of the app is sent, because the server's limit may be a higher one.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `tooLarge`, which names the change set.
+    /// Throws `tooLarge` for a change set of other programs; the app's is sent, as the server's limit may be higher.
     func refuseLargeSet(_ seq: Int64, among sets: ArraySlice<Waiting>, size: Int) throws {
         guard size > limits.requestBytesMax, let id = sets.first(where: { $0.seq == seq })?.id,
             try DivideLargeSet.isOutside(id, in: db)

@@ -11,9 +11,7 @@ struct MoveForward {
     let db: Database
     let schema: SyncSchema
 
-    /// Moves the change sets after the number `last`.
-    ///
-    /// - Returns: The lowest number of a moved or new change set.
+    /// Moves the change sets after `last`, and returns the lowest number of a moved or new change set.
     func run(after last: Int64) throws -> Int64 {
         let ids = try String.fetchAll(
             db, sql: "SELECT id FROM tidemark_changeset WHERE seq > ? ORDER BY seq", arguments: [last])
@@ -21,8 +19,7 @@ struct MoveForward {
     }
 
     private func move(_ id: String) throws -> Int64 {
-        guard
-            let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
+        guard let seq = try Int64.fetchOne(db, sql: "SELECT seq FROM tidemark_changeset WHERE id = ?", arguments: [id])
         else { throw TidemarkError.unreadable("The outbox") }
         let referring = try Dependencies(db: db, schema: schema).firstReferring(to: seq)
         if let changing = try firstChanging(seq), changing <= referring ?? changing {
@@ -45,9 +42,7 @@ struct MoveForward {
                     ON later.tbl = found.tbl AND later.key = found.key AND later.seq < found.seq
                 JOIN tidemark_changeset AS changeset ON changeset.seq = later.seq AND changeset.wire IS NULL
                 WHERE found.seq = ?
-                """,
-            arguments: [seq]
-        )
+                """, arguments: [seq])
     }
 
     /// Gives a change set the number `place`, and those from there on the next ones.

@@ -30,9 +30,7 @@ struct OutboxRecords {
             """
     }
 
-    /// Returns SQL for the attributes that the zone has columns for, under the zone's column names.
-    ///
-    /// It negates temporary ids in `references`, as the wire format requires.
+    /// Returns SQL for the attributes under the zone's column names, with temporary ids in `references` negated.
     private func attributes(of table: SyncedTable, _ references: Set<String>) -> String {
         let path = { (name: String) in SQLText.literal(MemberSQL.path(name)) }
         let unserved = schema.difference.unservedColumns[table.name, default: []].map(\.name)

@@ -8,7 +8,6 @@ import TidemarkSQL
 struct TransactionGroups {
     let db: Database
     let schema: SyncSchema
-
     /// SQLite takes 500 queries in a compound; a table has two.
     private static let tablesMax = 200
 
@@ -27,9 +26,7 @@ struct TransactionGroups {
         let isOutside: Bool
     }
 
-    /// Returns the groups in a captured range, in runs.
-    ///
-    /// No two groups of a run share a record, so the run can be reduced at once.
+    /// Returns the groups in runs: no two groups of a run share a record, so the run can be reduced at once.
     func runs(in range: ClosedRange<Int64>, boundaries: KnownTransactions) throws -> [[Group]] {
         let ends = boundaries.ends(in: range)
         let knownEnds = boundaries.knownEnds(among: ends)
@@ -74,41 +71,36 @@ struct TransactionGroups {
     private func reach(_ ends: [Int64]) throws -> [Int: Reach] {
         let list = "[" + ends.map(String.init).joined(separator: ",") + "]"
         let rows = try Row.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    WITH touch (segment, tbl, key, kind) AS MATERIALIZED (
-                        SELECT * FROM (
-                            SELECT sum(kind IS NULL) OVER (ORDER BY seq, kind IS NULL ROWS UNBOUNDED PRECEDING),
-                                tbl, key, kind
-                            FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
-                        ) WHERE kind IS NOT NULL
-                    ), record (tbl, key, segment, is_created, is_deleted, previous) AS (
-                        SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
-                            lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
-                        FROM touch GROUP BY tbl, key, segment
-                    )
-                    SELECT segment, min(back) AS back, max(other) AS previous FROM (
-                        SELECT segment, iif(previous = segment - 1, previous, NULL) AS back,
-                            iif(previous < segment - 1, previous, NULL) AS other
-                        FROM record WHERE previous IS NOT NULL
-                        UNION ALL
-                        SELECT deletion.segment, creation.segment, NULL
-                        FROM record AS deletion
-                        JOIN record AS creation USING (tbl, key)
-                        WHERE deletion.is_deleted AND creation.is_created AND creation.segment < deletion.segment
-                    ) GROUP BY segment
-                    """
-            ),
-            arguments: [list]
-        )
+            db,
+            cached: """
+                WITH touch (segment, tbl, key, kind) AS MATERIALIZED (
+                    SELECT * FROM (
+                        SELECT sum(kind IS NULL) OVER (ORDER BY seq, kind IS NULL ROWS UNBOUNDED PRECEDING),
+                            tbl, key, kind
+                        FROM (\(touched) UNION ALL SELECT value, NULL, NULL, NULL FROM json_each(?))
+                    ) WHERE kind IS NOT NULL
+                ), record (tbl, key, segment, is_created, is_deleted, previous) AS (
+                    SELECT tbl, key, segment, max(kind = 'insert'), max(kind = 'delete'),
+                        lag(segment) OVER (PARTITION BY tbl, key ORDER BY segment)
+                    FROM touch GROUP BY tbl, key, segment
+                )
+                SELECT segment, min(back) AS back, max(other) AS previous FROM (
+                    SELECT segment, iif(previous = segment - 1, previous, NULL) AS back,
+                        iif(previous < segment - 1, previous, NULL) AS other
+                    FROM record WHERE previous IS NOT NULL
+                    UNION ALL
+                    SELECT deletion.segment, creation.segment, NULL
+                    FROM record AS deletion
+                    JOIN record AS creation USING (tbl, key)
+                    WHERE deletion.is_deleted AND creation.is_created AND creation.segment < deletion.segment
+                ) GROUP BY segment
+                """, arguments: [list])
         return try Dictionary(
             uniqueKeysWithValues: rows.map { row in
                 try (row.value("segment") as Int, Reach(back: row.value("back"), previous: row.value("previous")))
-            }
-        )
+            })
     }
 
-    /// A query for the records of the captured changes.
     private var touched: String {
         let union = "\nUNION ALL "
         let tables = schema.tables.map { table -> String in

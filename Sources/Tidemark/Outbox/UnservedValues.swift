@@ -16,25 +16,23 @@ struct UnservedValues {
         for (table, columns) in schema.difference.unservedColumns.sorted(by: { $0.key < $1.key }) {
             let paths = columns.map { SQLText.literal(MemberSQL.path($0.name)) }
             for path in paths { try handOver(path, of: table, seq) }
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     UPDATE tidemark_outbox SET attributes = json_remove(attributes, \(paths.joined(separator: ", ")))
                     WHERE seq = ? AND tbl = ? AND operation = 'update'
-                    """
-            ).execute(arguments: [seq, table])
-            try db.cachedStatement(
-                sql: """
+                    """, arguments: [seq, table])
+            try db.execute(
+                cached: """
                     DELETE FROM tidemark_outbox
                     WHERE seq = ? AND tbl = ? AND operation = 'update' AND attributes = '{}'
-                    """
-            ).execute(arguments: [seq, table])
+                    """, arguments: [seq, table])
             if db.changesCount > 0 { try Outbox.deleteUnusedBases(in: db) }
         }
     }
 
     private func handOver(_ path: String, of table: String, _ seq: Int64) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 UPDATE tidemark_outbox AS creation
                 SET attributes = json_set(creation.attributes, \(path), json(change.attributes -> \(path)))
                 FROM tidemark_outbox AS change
@@ -42,7 +40,6 @@ struct UnservedValues {
                     AND json_type(change.attributes, \(path)) IS NOT NULL
                     AND creation.tbl = change.tbl AND creation.key = change.key
                     AND creation.seq < change.seq AND creation.operation = 'create'
-                """
-        ).execute(arguments: [seq, table])
+                """, arguments: [seq, table])
     }
 }

@@ -5,7 +5,6 @@ import TidemarkSQL
 ///
 /// The first piece is in the change set's own row, the overflow in `tidemark_wire_rest`.
 enum WireText {
-    /// Stores a piece of a change set's text.
     static func store(_ number: Int, _ piece: String, of seq: Int64, in db: Database) throws {
         guard number > 0 else {
             return try db.cachedStatement(sql: "UPDATE tidemark_changeset SET wire = ? WHERE seq = ?")
@@ -24,10 +23,7 @@ enum WireText {
         while try pieces.next() != nil { text += RowTexts(statement)[0] }
     }
 
-    /// Deletes overflow chunks of the matching change sets.
     static func deleteOverflow(where condition: String = "true", arguments: StatementArguments = [], in db: Database)
         throws
-    {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_wire_rest WHERE \(condition)").execute(arguments: arguments)
-    }
+    { try db.execute(cached: "DELETE FROM tidemark_wire_rest WHERE \(condition)", arguments: arguments) }
 }

@@ -55,10 +55,6 @@ public struct Partial<Record>: Hashable, Sendable {
     /// | v | NULL | v | NULL |
     /// | v | w | v | w |
     ///
-    /// - Parameters:
-    ///   - other: The other part.
-    ///   - overriding: Whether the other part wins where both have the column.
-    /// - Returns: The columns of both.
     public func merging(_ other: Self, overriding: Bool) -> Self {
         Self(values: values.merging(other.values) { mine, theirs in overriding || mine.isNull ? theirs : mine })
     }

@@ -37,8 +37,7 @@ public struct RecordMerge<Record: FetchableRecord & TableRecord>: RecordMerging 
     public func merge(_ input: MergeInput) -> [String: DatabaseValue]? {
         let changed = input.mine.filter { input.base?[$0.key] != $0.value }
         guard case .success(let theirs) = record(input.theirs, input),
-            case .success(let base) = record(input.base, input),
-            let theirs
+            case .success(let base) = record(input.base, input), let theirs
         else { return nil }
         return function(base, Partial(values: changed), theirs)?.values
     }
@@ -49,9 +48,7 @@ public struct RecordMerge<Record: FetchableRecord & TableRecord>: RecordMerging 
 }
 
 extension SyncEngine {
-    /// Orders merges by their tables.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if two merge one table.
+    /// Orders merges by their tables; throws `invalidArgument` if two merge one table.
     static func byTable(_ merges: [any RecordMerging]) throws(TidemarkError) -> [String: any RecordMerging] {
         var byTable: [String: any RecordMerging] = [:]
         for merge in merges where byTable.updateValue(merge, forKey: merge.table) != nil {

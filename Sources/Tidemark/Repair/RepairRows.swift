@@ -13,7 +13,6 @@ struct RepairRows {
     let now: String
     /// Whether an id may stand for another record than before.
     let hasOtherHistory: Bool
-    /// Parks edits that no trigger captured.
     let uncaptured: UncapturedEdits
     /// The possible reasons why a row differs from the server's.
     let suspicion: UncapturedEdits.Suspicion
@@ -28,9 +27,8 @@ struct RepairRows {
 
     /// Replaces all rows in the ranges with the server's rows, which are a change set.
     ///
-    /// The caller has drained all captured changes, and runs this in a transaction without foreign
-    /// keys. With `isTrial` it only reports the differences. `conflict` already has edits that no
-    /// trigger captured.
+    /// The caller has drained all captured changes, and runs this in a transaction without foreign keys. With `isTrial`
+    /// it only reports the differences. `conflict` already has edits that no trigger captured.
     func replace(_ ranges: [KeyRange], by changeSet: String?, isTrial: Bool, extending conflict: String?) throws
         -> Outcome
     {
@@ -74,7 +72,6 @@ struct RepairRows {
         try db.execute(sql: "UPDATE temp.tidemark_staged SET operation = 'create' WHERE ord = 0")
     }
 
-    /// Refuses rows outside the requested ranges.
     private func refuseRowsOutside(_ ranges: [KeyRange]) throws {
         try RangeFingerprints(db, schema: file.schema).load(ranges)
         let row = try Row.fetchOne(
@@ -95,8 +92,7 @@ struct RepairRows {
                         AND (key_range.low IS NULL OR staged_row.place >= key_range.low)
                         AND (key_range.high IS NULL OR staged_row.place < key_range.high))
                 LIMIT 1
-                """
-        )
+                """)
         guard let row else { return }
         throw TidemarkError(
             .invalidResponse, "The server sent a row that the device did not request.",
@@ -116,10 +112,7 @@ struct RepairRows {
                 WHERE NOT EXISTS (
                     SELECT 1 FROM temp.tidemark_staged AS staged
                     WHERE staged.ord = 0 AND staged.tbl = \(name) AND staged.key = own_row.key)
-                """,
-                ord: 0,
-                in: db
-            )
+                """, ord: 0, in: db)
         }
     }
 
@@ -139,8 +132,7 @@ struct RepairRows {
                         ON \(KeySQL.match(table, key: "staged.key", alias: "own_row."))
                     WHERE staged.ord = 0 AND staged.tbl = ?
                     ORDER BY length(staged.key), staged.key
-                    """,
-                arguments: [table.name]
+                    """, arguments: [table.name]
             ).compactMap { row -> Verification.Record? in
                 let mine: String? = try row.value("mine")
                 let theirs: String? = try row.value("theirs")
@@ -162,17 +154,14 @@ struct RepairRows {
     private func columns(_ mine: String?, _ theirs: String?) throws -> [String] {
         guard let mine, let theirs else { return [] }
         return try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT mine.key
-                    FROM json_each(?) AS mine
-                    JOIN json_each(?) AS theirs ON theirs.key = mine.key
-                    WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
-                    ORDER BY mine.key
-                    """
-            ),
-            arguments: [mine, theirs]
-        )
+            db,
+            cached: """
+                SELECT mine.key
+                FROM json_each(?) AS mine
+                JOIN json_each(?) AS theirs ON theirs.key = mine.key
+                WHERE mine.type <> theirs.type OR mine.value IS NOT theirs.value
+                ORDER BY mine.key
+                """, arguments: [mine, theirs])
     }
 
     private func write() throws {
@@ -188,9 +177,7 @@ struct RepairRows {
 }
 
 extension DatabaseError {
-    /// Whether a row collides with another one that has the same key or unique value.
-    ///
-    /// It excludes rows that a trigger of the app refuses.
+    /// Whether a row collides with one of the same key or unique value; not one that a trigger of the app refuses.
     var isCollision: Bool {
         [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID].contains(
             extendedResultCode)

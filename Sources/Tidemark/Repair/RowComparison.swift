@@ -7,15 +7,13 @@ import TidemarkSQL
 ///
 /// A state machine without input or output; ``SyncRound`` drives it.
 ///
-/// Each level is one exchange. The first compares whole tables. The device divides each differing
-/// range into ``Limits/repairWays`` ranges of similar size and compares again, until a range has at
-/// most one row here. For those ranges the server sends its rows. So `k` differing records among `n`
-/// cost about `k` times the logarithm of `n`.
+/// Each level is one exchange. The first compares whole tables. The device divides each differing range into
+/// ``Limits/repairWays`` ranges of similar size and compares again, until a range has at most one row here. For those
+/// ranges the server sends its rows. So `k` differing records among `n` cost about `k` times the logarithm of `n`.
 ///
 /// Rows can be compared at one revision only. If the zone commits meanwhile, ``isBehind`` is set: the
 /// device applies the new revisions and continues with the same ranges.
 package struct RowComparison: Sendable {
-    /// A request to send, and its ranges.
     package struct Question: Sendable {
         let zone: String
         /// The request, JSON.
@@ -60,15 +58,12 @@ package struct RowComparison: Sendable {
 
     /// The rounds after which the device takes a snapshot instead; 2^53 rows need 14 at 16 ways.
     private static let roundsMax = 64
-
     /// Whether every range has been compared.
     var isDone: Bool { openRanges?.isEmpty == true }
 
     // MARK: Requests
 
-    /// Builds the next request, about the confirmed rows.
-    ///
-    /// The caller must not be in a transaction.
+    /// Builds the next request, about the confirmed rows; the caller must not be in a transaction.
     mutating func next(_ db: Database, boundaries: KnownTransactions, environment: SyncEngine.Environment) throws
         -> Question
     {
@@ -103,8 +98,7 @@ package struct RowComparison: Sendable {
     }
 
     /// Decides whether the rows differ from those that the server confirmed.
-    private func suspect(_ ranges: [KeyRange], _ file: DeviceFile, in db: Database) throws
-        -> UncapturedEdits.Suspicion
+    private func suspect(_ ranges: [KeyRange], _ file: DeviceFile, in db: Database) throws -> UncapturedEdits.Suspicion
     {
         let mine = ranges.map(\.fingerprint).reduce(.none, +)
         let isConfirmed = file.checked != nil && ConfirmedRows(db: db, file: file).expectedFingerprint == mine
@@ -127,8 +121,6 @@ package struct RowComparison: Sendable {
 
     // MARK: Answers
 
-    /// Applies an answer.
-    ///
     /// The caller must not be in a transaction.
     mutating func apply(
         _ body: [UInt8], to question: Question, in db: Database, environment: SyncEngine.Environment,
@@ -191,12 +183,9 @@ package struct RowComparison: Sendable {
         return outcome.events
     }
 
-    /// Refuses to delete most records only because the server lacks them.
+    /// Throws `massDeletion` if most records would go only because the server lacks them; the caller rolls back.
     ///
-    /// It permits the deletion if the file's stored fingerprint agrees with the server: then the
-    /// records were inserted without the triggers.
-    ///
-    /// - Throws: `massDeletion`; the caller must then roll back its transaction.
+    /// It permits that if the stored fingerprint is the server's: then they were inserted without the triggers.
     private func refuseMassDeletion(_ rows: RepairRows, unless confirmed: Fingerprint?) throws {
         guard replaces, !acceptsDeletion else { return }
         let expected = ConfirmedRows(db: rows.db, file: rows.file).expectedFingerprint
@@ -245,9 +234,7 @@ struct ComparisonAnswer {
                     AND typeof(?1 ->> '$.revision') = 'integer' AND json_type(?1, '$.epoch') = 'text'
                     AND coalesce(json_type(?1, '$.fingerprint'), 'null') IN ('text', 'null')
                     AND json_type(?1, '$.differing') = 'array'
-                """,
-            arguments: [text]
-        )
+                """, arguments: [text])
         guard let row, try row.value("epoch") as String? == file.epoch else {
             throw TidemarkError(
                 .invalidResponse, "The answer about differing rows is not Tidemark's, or belongs to another history.",
@@ -261,8 +248,6 @@ struct ComparisonAnswer {
             sql: """
                 SELECT DISTINCT value FROM json_each(?, '$.differing')
                 WHERE type = 'integer' AND value BETWEEN 0 AND ? ORDER BY value
-                """,
-            arguments: [text, question.ranges.count - 1]
-        )
+                """, arguments: [text, question.ranges.count - 1])
     }
 }

@@ -5,10 +5,9 @@ import TidemarkSQL
 
 /// Parks edits that no trigger captured, before the device replaces their rows by the server's.
 ///
-/// A program can switch triggers off (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); browsers do. Its edits are in
-/// the rows alone, so whatever replaces a row would lose them. They become a conflict with the rule
-/// `uncaptured`, in the transaction that replaces the row. So neither a crash nor a repetition doubles
-/// or loses one.
+/// A program can switch triggers off (`SQLITE_DBCONFIG_ENABLE_TRIGGER`); browsers do. Its edits are in the rows alone,
+/// so whatever replaces a row would lose them. They become a conflict with the rule `uncaptured`, in the transaction
+/// that replaces the row. So neither a crash nor a repetition doubles or loses one.
 ///
 /// | what replaces the row | how the device finds the edit |
 /// | --- | --- |
@@ -30,7 +29,6 @@ struct UncapturedEdits {
         /// Edits that no trigger captured.
         case edits
 
-        /// Returns whether a differing record can be an edit here.
         func isEdit(_ difference: Verification.Record.Difference) -> Bool {
             switch self {
             case .none: false
@@ -42,7 +40,6 @@ struct UncapturedEdits {
 
     /// The most records of one conflict.
     static let recordsMax = 10_000
-
     let db: Database
     let schema: SyncSchema
     let now: String
@@ -55,7 +52,7 @@ struct UncapturedEdits {
     /// The caller has drained captured changes, and rewinds next. A pending change that does not fit
     /// is not in the row; the row then has the values of the base.
     func parkOverPending() throws -> [DeviceEvent] {
-        let names = try String.fetchSet(db.cachedStatement(sql: "SELECT DISTINCT tbl FROM tidemark_base"))
+        let names = try String.fetchSet(db, cached: "SELECT DISTINCT tbl FROM tidemark_base")
         guard !names.isEmpty else { return [] }
         for (place, table) in schema.tables.enumerated() where names.contains(table.name) {
             try findValuesOverPending(table, place)
@@ -78,8 +75,8 @@ struct UncapturedEdits {
             ORDER BY entry.seq DESC
             LIMIT 1
             """
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
                 SELECT ?, \(name), pending_row.key, 'update', pending_row.image,
                     json_group_object(cell.key, json(pending_row.own -> cell.fullkey)), pending_row.image
@@ -102,8 +99,7 @@ struct UncapturedEdits {
                             SELECT 1 FROM \(entry) AND json_type(entry.attributes, cell.fullkey) IS NOT NULL)
                         ELSE json_type(pending_row.image, cell.fullkey) IS NOT NULL END
                 GROUP BY pending_row.key
-                """
-        ).execute(arguments: [place])
+                """, arguments: [place])
     }
 
     /// The condition under which a value is the sum of an integer and pending deltas.
@@ -169,8 +165,8 @@ struct UncapturedEdits {
     }
 
     private func findDeletionsOverPending(_ table: SyncedTable, _ place: Int) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, theirs)
                 SELECT ?1, base.tbl, base.key, 'delete', base.image, base.image
                 FROM tidemark_base AS base
@@ -181,8 +177,7 @@ struct UncapturedEdits {
                     AND NOT EXISTS (
                         SELECT 1 FROM tidemark_outbox AS entry
                         WHERE entry.tbl = base.tbl AND entry.key = base.key AND entry.operation = 'delete')
-                """
-        ).execute(arguments: [place, table.name])
+                """, arguments: [place, table.name])
     }
 
     // MARK: Replaced rows
@@ -191,16 +186,15 @@ struct UncapturedEdits {
     func keepRows(stagedAs ord: Int) throws {
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
         for table in schema.tables {
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO temp.tidemark_previous (tbl, key, image, operation)
                     SELECT staged.tbl, staged.key, \(image(table)), staged.operation
                     FROM temp.tidemark_staged AS staged
                     JOIN main.\(SQLText.name(table.name)) AS app_row
                         ON \(KeySQL.match(table, key: "staged.key", alias: "app_row."))
                     WHERE staged.ord = ? AND staged.tbl = ?
-                    """
-            ).execute(arguments: [ord, table.name])
+                    """, arguments: [ord, table.name])
         }
     }
 
@@ -218,9 +212,7 @@ struct UncapturedEdits {
                     ) AS own_row
                     LEFT JOIN tidemark_base AS base ON base.tbl = ?1 AND base.key = own_row.key
                     WHERE base.key IS NULL OR base.image IS NOT NULL
-                    """,
-                arguments: [table.name]
-            )
+                    """, arguments: [table.name])
         }
     }
 
@@ -242,8 +234,8 @@ struct UncapturedEdits {
         if case .same = since { hasBase = true }
         for (place, table) in schema.tables.enumerated() {
             let mayBeNew = !hasBase && table.keyKind == .integer
-            try db.cachedStatement(
-                sql: """
+            try db.execute(
+                cached: """
                     INSERT INTO temp.tidemark_found (place, tbl, key, operation, base, mine, theirs)
                     SELECT ?1, compared.tbl, compared.key, iif(compared.isNew AND NOT compared.isDeleted, 'create', 'update'),
                         iif(?3, compared.theirs, NULL), compared.mine, compared.theirs
@@ -265,8 +257,7 @@ struct UncapturedEdits {
                         WHERE kept.image IS NOT kept.theirs
                     ) AS compared
                     WHERE compared.isNew OR compared.mine <> '{}'
-                    """
-            ).execute(arguments: [place, table.name, hasBase, mayBeNew])
+                    """, arguments: [place, table.name, hasBase, mayBeNew])
             if case .same(withDeletions: true) = since { try findDeletions(table, place) }
         }
         try db.execute(sql: "DELETE FROM temp.tidemark_previous")
@@ -288,9 +279,7 @@ struct UncapturedEdits {
                         WHERE previous.tbl = ?2 AND previous.key = new_row.key)
                     AND NOT EXISTS (
                         SELECT 1 FROM tidemark_base AS base WHERE base.tbl = ?2 AND base.key = new_row.key)
-                """,
-            arguments: [place, table.name]
-        )
+                """, arguments: [place, table.name])
     }
 
     private func image(_ table: SyncedTable) -> String {
@@ -322,21 +311,18 @@ struct UncapturedEdits {
         ])
     }
 
-    /// Moves the found records to the conflicts, at most ``recordsMax`` to one, parents first.
+    /// Moves the found records to conflicts, at most ``recordsMax`` to one, parents first; returns the last one.
     ///
-    /// It adds them to the conflict `current`, if that has room for them. So the edits that one
-    /// comparison finds stay together.
-    ///
-    /// - Returns: The conflict of the last record, and an event for each new conflict.
+    /// It first fills `current` if that has room for all, so that the edits of one comparison stay together.
     func park(extending current: String? = nil) throws -> (id: String?, events: [DeviceEvent]) {
         try runPlanted(PlantedBug.dropsUncapturedEdits, in: db)
         var id = try current.flatMap { try hasRoom($0) ? $0 : nil }
         var events: [DeviceEvent] = []
-        while try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)")) == true {
+        while try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_found)") == true {
             let target = id ?? newID().uuidString.lowercased()
-            try db.cachedStatement(
-                sql: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)"
-            ).execute(arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
+            try db.execute(
+                cached: "INSERT OR IGNORE INTO tidemark_conflict (id, parked, reasons) VALUES (?, ?, ?)",
+                arguments: [target, now, "[\(Conflict.Reason.uncaptured.json)]"])
             if db.changesCount > 0 { events.append(.conflict(target)) }
             if planted(PlantedBug.parksEditsTwice) { try copy(to: "\(target) again") }
             try move(to: target)
@@ -349,17 +335,15 @@ struct UncapturedEdits {
         return (current, events)
     }
 
-    /// Lets a conflict wait for older ones with new rows to which its rows refer.
-    ///
-    /// A decision there can give the new row another number, or drop it.
+    /// Lets a conflict wait for older ones, whose decisions may give a new row another number, or drop it.
     private func wait(_ id: String) throws {
         for table in schema.tables {
             for reference in table.references where reference.columns.count == 1 {
                 guard let parent = schema.byName[reference.parent], parent.key == reference.parentColumns else {
                     continue
                 }
-                try db.cachedStatement(
-                    sql: """
+                try db.execute(
+                    cached: """
                         UPDATE tidemark_conflict AS waiting
                         SET after = (
                             SELECT json_group_array(before.id)
@@ -375,46 +359,40 @@ struct UncapturedEdits {
                                     AND older.id IN (\(Conflict.Reason.uncapturedIDs))
                             ) AS before)
                         WHERE id = ?1
-                        """
-                ).execute(arguments: [id, parent.name, MemberSQL.path(reference.columns[0]), table.name])
+                        """, arguments: [id, parent.name, MemberSQL.path(reference.columns[0]), table.name])
             }
         }
     }
 
     private func move(to id: String) throws {
         try copy(to: id)
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 DELETE FROM temp.tidemark_found
                 WHERE (tbl, key) IN (SELECT tbl, key FROM tidemark_conflict_record WHERE id = ?)
-                """
-        ).execute(arguments: [id])
+                """, arguments: [id])
     }
 
     private func copy(to id: String) throws {
-        try db.cachedStatement(
-            sql: """
+        try db.execute(
+            cached: """
                 INSERT INTO tidemark_conflict_record (id, tbl, key, operation, base, mine, theirs)
                 SELECT ?1, tbl, key, operation, base, mine, theirs
                 FROM temp.tidemark_found
                 ORDER BY place, length(key), key
                 LIMIT ?2 - (SELECT count(*) FROM tidemark_conflict_record WHERE id = ?1)
-                """
-        ).execute(arguments: [id, Self.recordsMax])
+                """, arguments: [id, Self.recordsMax])
     }
 
     /// Whether a conflict has room for the found records, and has none of them already.
     private func hasRoom(_ id: String) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT count(*) < ?2 AND count(found.key) = 0
-                    FROM tidemark_conflict_record AS record
-                    LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
-                    WHERE record.id = ?1
-                    """
-            ),
-            arguments: [id, Self.recordsMax]
-        ) ?? false
+            db,
+            cached: """
+                SELECT count(*) < ?2 AND count(found.key) = 0
+                FROM tidemark_conflict_record AS record
+                LEFT JOIN temp.tidemark_found AS found ON found.tbl = record.tbl AND found.key = record.key
+                WHERE record.id = ?1
+                """, arguments: [id, Self.recordsMax]) ?? false
     }
 }

@@ -4,14 +4,12 @@ import TidemarkSQL
 
 /// Finds rows with temporary ids that no pending change set creates.
 ///
-/// Their capture entries were lost, for instance with a damaged page. A comparison with the server
-/// cannot find them, because a temporary id means nothing there. The caller drains captured changes
-/// first.
+/// Their capture entries were lost, for instance with a damaged page. A comparison with the server cannot find them,
+/// because a temporary id means nothing there. The caller drains captured changes first.
 struct UnsentRows {
     let db: Database
     let schema: SyncSchema
 
-    /// Returns the rows, by table and id.
     func find() throws -> [Verification.Record] {
         try tables.flatMap { table in
             try String.fetchAll(

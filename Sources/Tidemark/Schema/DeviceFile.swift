@@ -31,9 +31,7 @@ package struct DeviceFile: Sendable {
     let served: String?
     /// The local and the zone's schema that the bookkeeping was last adapted to.
     let fitted: (local: String?, served: String?)
-    /// The renames that the app declares.
     let renames: String?
-    /// Which confirmed values the file lacks.
     let lack: Lack
     /// Whether the file lacks confirmed values and needs a snapshot.
     var isStale: Bool { lack != .nothing }
@@ -59,13 +57,10 @@ package struct DeviceFile: Sendable {
         case columns = 2
     }
 
-    /// Reads a device's file.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the file has not joined a server, or its bookkeeping
-    ///   is unreadable.
+    /// Throws if the file has not joined a server, or its bookkeeping is unreadable.
     package init(_ db: Database) throws {
         guard try db.tableExists("tidemark_device"),
-            let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT * FROM tidemark_device"))
+            let row = try Row.fetchOne(db, cached: "SELECT * FROM tidemark_device")
         else { throw try Self.noDevice(db) }
         device = try row.value("device")
         server = try row.value("server")
@@ -79,7 +74,7 @@ package struct DeviceFile: Sendable {
         fingerprint = try (row.value("fingerprint") as String?).flatMap(Fingerprint.init(hex:))
         fingerprintShape = try row.value("fingerprint_shape")
         checked = try row.value("checked")
-        let revision = try Int64.fetchOne(db.cachedStatement(sql: "SELECT revision FROM tidemark_state"))
+        let revision = try Int64.fetchOne(db, cached: "SELECT revision FROM tidemark_state")
         // Without that row the triggers capture nothing, and no revision can be stored.
         let range = 0...TemporaryID.reservedMax
         guard let revision, [revision, overruled].allSatisfy(range.contains),
@@ -106,26 +101,22 @@ package struct DeviceFile: Sendable {
                 fix: "Serve it with `tidemark serve FILE`, and join it under another name.")
         }
         return TidemarkError(
-            .unusableFile,
-            "This file has not joined a server: it is an ordinary SQLite file.",
+            .unusableFile, "This file has not joined a server: it is an ordinary SQLite file.",
             fix: """
                 To share its rows, `tidemark serve FILE`; for a server's rows, `tidemark device \
                 join URL OTHER`, with the name of a file that does not exist yet.
-                """
-        )
+                """)
     }
 
     /// Writes the device's identity into a file, once.
     static func enrol(device: UUID, server: String, zone: String, user: String? = nil, in db: Database) throws {
         try db.execute(sql: DeviceTables.sql + CaptureTables.commonSQL)
-        try db.cachedStatement(
-            sql: "INSERT INTO tidemark_device (id, device, server, zone, user) VALUES (1, ?, ?, ?, ?)"
-        ).execute(arguments: [device.uuidString.lowercased(), server, zone, user])
+        try db.execute(
+            cached: "INSERT INTO tidemark_device (id, device, server, zone, user) VALUES (1, ?, ?, ?, ?)",
+            arguments: [device.uuidString.lowercased(), server, zone, user])
     }
 
-    /// Makes the file a user's own, for ever.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/accountMismatch`` if it is another user's; nothing was changed.
+    /// Makes the file a user's own, for ever; throws `accountMismatch` if it is another user's, and changes nothing.
     static func bind(to user: String, in db: Database) throws {
         try db.execute(sql: "UPDATE tidemark_device SET user = ?1 WHERE coalesce(user, ?1) = ?1", arguments: [user])
         guard db.changesCount == 0 else { return }
@@ -137,23 +128,18 @@ package struct DeviceFile: Sendable {
     /// Runs `body` with capture switched off, because it writes the server's rows, not edits.
     static func whileApplying<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
         if !planted(PlantedBug.capturesWhatItApplies) {
-            try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 1").execute()
+            try db.execute(cached: "UPDATE tidemark_state SET applying = 1")
         }
         let result = try body()
         try CaptureTables.forgetNotes(in: db)
-        try db.cachedStatement(sql: "UPDATE tidemark_state SET applying = 0").execute()
+        try db.execute(cached: "UPDATE tidemark_state SET applying = 0")
         return result
     }
 
-    /// Stores the time of the server's last answer, at most once a minute.
-    ///
-    /// So a sync without news writes nothing, and the disk has nothing to flush.
+    /// Stores the time of the last answer, once a minute at most: a sync without news writes and flushes nothing.
     static func storeContact(_ now: Date, in db: Database) throws {
-        try db.cachedStatement(
-            sql: """
-                UPDATE tidemark_device SET contact = ?1
-                WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1
-                """
-        ).execute(arguments: [Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60))])
+        try db.execute(
+            cached: "UPDATE tidemark_device SET contact = ?1 WHERE contact IS NULL OR contact NOT BETWEEN ?2 AND ?1",
+            arguments: [Timestamp.text(now), Timestamp.text(now.addingTimeInterval(-60))])
     }
 }

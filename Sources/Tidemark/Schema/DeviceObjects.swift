@@ -4,11 +4,10 @@ import TidemarkSQL
 
 /// The zone's views, virtual tables, triggers and local tables in a device's file.
 ///
-/// A server's statements are untrusted input: each one is tried out in a scratch database first. One that
-/// SQLite does not accept there, or that does not fit this file's tables, is left out and named
-/// (`tidemark_left_out`). So is one that calls a function which SQLite does not have, unless the program has registered
-/// it, or the file's owner has named it when the file joined (`tidemark_function`). Objects that the program has made
-/// itself stay as they are.
+/// A server's statements are untrusted input: each one is tried out in a scratch database first. One that SQLite does
+/// not accept there, or that does not fit this file's tables, is left out and named (`tidemark_left_out`). So is one
+/// that calls a function which SQLite does not have, unless the program has registered it, or the file's owner has
+/// named it when the file joined (`tidemark_function`). Objects that the program has made itself stay as they are.
 struct DeviceObjects {
     /// A moment at which a device creates objects.
     enum Moment {
@@ -18,9 +17,7 @@ struct DeviceObjects {
         case afterRows
     }
 
-    /// The kind of file.
     enum Kind {
-        /// A device's.
         case device
         /// An ordinary SQLite file without bookkeeping.
         case copy
@@ -39,16 +36,10 @@ struct DeviceObjects {
         CREATE TABLE IF NOT EXISTS tidemark_function (name TEXT PRIMARY KEY) WITHOUT ROWID;
         """
 
-    /// Tries the objects out beside the tables of a file.
-    ///
-    /// `indexes` are the statements of the tables' indexes that the file gets later.
-    init(
-        _ objects: FileObjects,
-        schema: SyncSchema,
-        indexes: [String] = [],
-        as kind: Kind = .device,
-        in db: Database
-    ) throws {
+    /// Tries the objects out beside the file's tables; `indexes` are statements of indexes that it gets later.
+    init(_ objects: FileObjects, schema: SyncSchema, indexes: [String] = [], as kind: Kind = .device, in db: Database)
+        throws
+    {
         self.db = db
         self.kind = kind
         self.objects = objects
@@ -60,8 +51,7 @@ struct DeviceObjects {
                     AND name NOT LIKE 'sqlite~_%' ESCAPE '~'
                     AND tbl_name NOT LIKE 'tidemark~_%' ESCAPE '~' AND name NOT LIKE 'tidemark~_%' ESCAPE '~'
                 ORDER BY rowid
-                """
-        )
+                """)
         let moduleTables = try SchemaIntrospection.moduleTables(in: db)
         let present = try rows.compactMap { row -> FileObjects.Object? in
             let sql: String = try row.value("sql")
@@ -119,9 +109,7 @@ struct DeviceObjects {
     /// Creates all objects in a new file: call it before and after its rows are written.
     func create(_ moment: Moment) throws { try create(objects.objects, moment) }
 
-    /// Follows the zone from its former objects, in a file that has rows.
-    ///
-    /// Objects that the zone no longer has go, unless the program has made them anew.
+    /// Follows the zone in a file that has rows: former objects go, unless the program has made them anew.
     static func follow(_ schema: SyncSchema, from old: FileObjects, sharesAllColumns: Bool, in db: Database) throws {
         let new = schema.objects
         for object in old.objects.reversed() where !new.objects.contains(object) { try drop(object, in: db) }
@@ -183,10 +171,7 @@ struct DeviceObjects {
 
     private func leaveOut(_ object: FileObjects.Object, because reason: String?) throws {
         guard kind == .device else { return }
-        try db.execute(
-            sql: "INSERT OR REPLACE INTO tidemark_left_out VALUES (?, ?)",
-            arguments: [object.name, reason]
-        )
+        try db.execute(sql: "INSERT OR REPLACE INTO tidemark_left_out VALUES (?, ?)", arguments: [object.name, reason])
     }
 
     private static func drop(_ object: FileObjects.Object, in db: Database) throws {
@@ -199,10 +184,7 @@ struct DeviceObjects {
 
     private static func present(_ name: String, in db: Database) throws -> String? {
         try String.fetchOne(
-            db,
-            sql: "SELECT sql FROM main.sqlite_master WHERE name = ? COLLATE NOCASE",
-            arguments: [name]
-        )
+            db, sql: "SELECT sql FROM main.sqlite_master WHERE name = ? COLLATE NOCASE", arguments: [name])
     }
 
     // MARK: Rules

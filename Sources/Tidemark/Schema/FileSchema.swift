@@ -23,16 +23,14 @@ struct FileSchema: Sendable {
     /// Reads the file's tables, limited to the zone's tables after the first snapshot.
     init(served: String?, renames: String?, in db: Database) throws {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT group_concat(sql, char(10)) FILTER (
-                            WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'),
-                        count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name),
-                        count(*) FILTER (WHERE sql LIKE 'CREATE VIRTUAL %')
-                    FROM main.sqlite_master
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT group_concat(sql, char(10)) FILTER (
+                        WHERE type IN ('table', 'index') AND name NOT LIKE 'tidemark~_%' ESCAPE '~'),
+                    count(*) FILTER (WHERE type = 'trigger' AND name = 'tidemark_after_update_' || tbl_name),
+                    count(*) FILTER (WHERE sql LIKE 'CREATE VIRTUAL %')
+                FROM main.sqlite_master
+                """)
         let local: String? = try row?.value(0)
         self = try SchemaMemo.schema(for: [served, renames, local]) {
             let introspection = try SchemaIntrospection(db)
@@ -46,7 +44,6 @@ struct FileSchema: Sendable {
         problems += try ShadowTriggers.problems(in: db).map { TidemarkError($0) }
     }
 
-    /// Compares tables with a zone's.
     init(local: [SyncedTable], served: String, renames: [ColumnRename]) throws {
         let zone = try SchemaText.decode(served)
         let comparison = SchemaComparison(local: local, served: zone, renames: renames)
@@ -72,7 +69,6 @@ struct FileSchema: Sendable {
         throw problem
     }
 
-    /// Decodes a stored ``localText``.
     static func tables(_ text: String) throws -> [SyncedTable] {
         try JSONDecoder().decode([SyncedTable].self, from: Data(text.utf8))
     }
@@ -95,7 +91,6 @@ enum Renames {
 }
 
 extension TidemarkError {
-    /// Makes the error of a device's file that cannot sync because of a problem.
     fileprivate init(_ problem: SchemaProblem) {
         self.init(
             .unsyncableSchema, "\(problem.table) \(problem.reason).",

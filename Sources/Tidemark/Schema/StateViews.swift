@@ -27,7 +27,6 @@ import TidemarkSQL
 struct StateViews {
     private static let prefix = "tidemark_state_"
 
-    /// Returns the name of a table's view.
     static func name(of table: SyncedTable) -> String { prefix + table.name }
 
     /// Creates or renews the views of a schema, and drops those of other tables.

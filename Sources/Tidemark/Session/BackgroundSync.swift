@@ -5,8 +5,7 @@ import TidemarkCore
 extension SyncEngine {
     /// Syncs in the background: after local commits, after commits at the server, and every `interval`.
     ///
-    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one
-    /// change set.
+    /// The engine polls for commits of other programs every 0.1 seconds. Each poll's changes become one change set.
     ///
     /// It retries failed rounds after growing pauses with jitter, and sends an event for each failure.
     ///
@@ -53,10 +52,8 @@ extension SyncEngine {
         listening = Task { await connection.run() }
     }
 
-    /// Takes a hint about a new revision, which another connection has brought.
     nonisolated func hear(_ hint: Hint) { commits.hear(hint) }
 
-    /// Makes the connection of the listener anew, if there is one.
     func listenAgain() {
         guard listening != nil else { return }
         listening?.cancel()
@@ -65,8 +62,6 @@ extension SyncEngine {
     }
 
     /// Waits between two rounds; with `canEndEarly`, until an edit or a revision that the file lacks.
-    ///
-    /// - Returns: The change, if the server pushed it.
     package func pause(atMost pause: Duration, canEndEarly: Bool) async -> PushedChange? {
         let start = ContinuousClock.now
         let end = start + pause

@@ -20,9 +20,7 @@ package final class CommitObserver: TransactionObserver, Sendable {
         var isOver = false
         /// The server's last hint, until the engine takes it.
         var hint: Hint?
-        /// Whether a commit wakes the waiter.
         var wakesWithEdit = true
-        /// Whether a hint wakes the waiter.
         var wakesWithHint = false
     }
 
@@ -30,7 +28,6 @@ package final class CommitObserver: TransactionObserver, Sendable {
     /// Counts the commits of this database, and other changes of the engine's state.
     let signal = ChangeSignal()
 
-    /// Makes an observer without recorded transactions.
     package init() {}
 
     package func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool {
@@ -61,21 +58,15 @@ package final class CommitObserver: TransactionObserver, Sendable {
 
     package func databaseDidRollback(_ db: Database) { state.withLock { $0.first = nil } }
 
-    /// Returns the number of the last captured change in the file; nil if there is none.
-    ///
-    /// SQLite reuses the numbers of a failed statement without an event, so the events' numbers are not
-    /// reliable.
+    /// Reads the file, because SQLite reuses the numbers of a failed statement without an event; nil if there is none.
     private func lastCaptured(_ db: Database) -> Int64? {
-        do { return try Int64.fetchOne(db.cachedStatement(sql: "SELECT max(seq) FROM tidemark_capture")) } catch {
+        do { return try Int64.fetchOne(db, cached: "SELECT max(seq) FROM tidemark_capture") } catch {
             // A missing boundary combines adjacent transactions. The next sync reports the error.
             return nil
         }
     }
 
-    /// Returns the recorded transactions.
-    ///
-    /// The list keeps them, because a drain after a rollback needs them again. Committed numbers are
-    /// never reused.
+    /// Keeps the list, because a drain after a rollback needs it again; committed numbers are never reused.
     package func takeBoundaries() -> KnownTransactions {
         state.withLock { state in
             state.hasNews = false
@@ -95,7 +86,6 @@ package final class CommitObserver: TransactionObserver, Sendable {
         waiter?.resume()
     }
 
-    /// Stores a hint of the server and wakes the waiter if it waits for one.
     package func hear(_ hint: Hint) {
         let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
             state.hint = hint
@@ -143,7 +133,6 @@ package final class CommitObserver: TransactionObserver, Sendable {
         timer.cancel()
     }
 
-    /// Ends the wait in progress.
     func wake() {
         let waiter = state.withLock { state in
             defer { state.waiter = nil }

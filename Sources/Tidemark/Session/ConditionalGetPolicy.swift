@@ -5,7 +5,6 @@ import TidemarkCore
 /// After one answer shows that the server or a proxy does not support it, the device never sends
 /// another. After each refusal it skips more syncs before the next one.
 struct ConditionalGetPolicy: Hashable, Sendable {
-    /// The outcome of a conditional GET.
     enum Outcome: Hashable, Sendable {
         /// The server answered it.
         case answered
@@ -27,9 +26,7 @@ struct ConditionalGetPolicy: Hashable, Sendable {
 
     /// The most syncs without a conditional GET between two refused ones.
     static let pauseMax = 64
-    /// Bounds the exponent of the pause.
     private static let exponentMax = 8
-
     private var refusals = 0
     private var pause = 0
 

@@ -18,7 +18,6 @@ package struct DeviceCore: Sendable {
 
     /// A request of a round, with the state needed to apply its response.
     package struct Outgoing: Sendable {
-        /// The zone.
         package let zone: String
         /// The request as JSON; empty after the shell has sent it.
         package private(set) var body: [UInt8]
@@ -28,18 +27,14 @@ package struct DeviceCore: Sendable {
         package var pushedAnswer: [UInt8]?
         /// The file's revision when the request was built; a response for another revision is not applied.
         package let revision: Int64
-        /// The ids of the change sets in the request.
         package let changeSets: [String]
         /// The change sets that no earlier request had.
         var freshChangeSets: Set<String> = []
         /// Whether the server may answer these change sets with the new ids alone.
         let takesIds: Bool
-        /// The exchange that the request belongs to.
         let exchange: Exchange
         /// Whether the server has confirmed the sent fingerprint for the rows of this revision.
         let isConfirmed: Bool
-
-        /// Whether the shell sends a conditional GET.
         var sendsConditionalGet: Bool { conditionalGet != nil && pushedAnswer == nil }
         /// Whether the request is a conditional GET or already has its response.
         var isSettled: Bool { conditionalGet != nil || pushedAnswer != nil }
@@ -54,14 +49,11 @@ package struct DeviceCore: Sendable {
 
     /// The conditional GET that a settled device sends instead of a whole request.
     package struct ConditionalGet: Hashable, Sendable {
-        /// The device's id.
         package let device: String
-        /// The tag of the device's rows.
         package let tag: ZoneTag
         /// The JSON response that "not modified" stands for.
         package let nothingNew: [UInt8]
 
-        /// Makes a conditional GET.
         package init(device: String, tag: ZoneTag, nothingNew: [UInt8]) {
             self.device = device
             self.tag = tag
@@ -78,7 +70,6 @@ package struct DeviceCore: Sendable {
         /// A question about another history.
         case question
 
-        /// Returns whether the file is still in the exchange.
         func isOpen(_ laps: Laps) -> Bool {
             switch self {
             case .lap(let lap): laps.isOpen(lap)
@@ -111,9 +102,7 @@ package struct DeviceCore: Sendable {
         var laps = try Laps(db)
         var outgoing = try FreezeChangeSets(db: db, schema: file.schema, epoch: epoch, limits: limits).outgoing(
             // Change sets may refer to rows that only the comparison of a rebuilt table finds.
-            countMax: file.rebuilt == nil ? changeSetsMax : 0,
-            freezesMore: laps.hasRoom
-        )
+            countMax: file.rebuilt == nil ? changeSetsMax : 0, freezesMore: laps.hasRoom)
         let sets = outgoing.ids
         // Without a fingerprint, only the lap reveals that the server lost changes.
         let isSettled =
@@ -133,8 +122,7 @@ package struct DeviceCore: Sendable {
         let head =
             #"{"maxRevision":\#(file.revision),"device":"\#(file.device)","epoch":"\#(epoch)","#
             + #""schema":"\#(file.tables.servedHash ?? "")",\#(member)"#
-            + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "")
-            + (revisionsMax.map { #""limit":\#($0),"# } ?? "")
+            + (fingerprint.map { #""fingerprint":"\#($0)","# } ?? "") + (revisionsMax.map { #""limit":\#($0),"# } ?? "")
             + (takesDelta && isConfirmed ? #""delta":true,"# : "") + (takesIds ? #""echo":"ids","# : "")
             + (tablesWithoutIDs.isEmpty
                 ? "" : #""lend":[\#(tablesWithoutIDs.map(JSONText.quote).joined(separator: ","))],"#)
@@ -168,8 +156,6 @@ package struct DeviceCore: Sendable {
         return DeltaBase(epoch: epoch, revision: file.revision, schema: schema)
     }
 
-    /// Builds the conditional GET for a device with nothing to send.
-    ///
     /// It omits the overruled-value cursor; a server that still has such notes asks for the whole request.
     private func conditionalGet(_ file: DeviceFile, epoch: String, fingerprint: Fingerprint?) -> ConditionalGet? {
         guard let schema = file.tables.servedHash, let fingerprint else { return nil }
@@ -183,7 +169,7 @@ package struct DeviceCore: Sendable {
     /// Returns whether the outbox holds a frozen change set that the server has not acknowledged.
     func hasFrozen(_ db: Database) throws -> Bool {
         try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)")) ?? false
+            db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE wire IS NOT NULL)") ?? false
     }
 
     /// Builds the request that precedes a snapshot: it asks which of this device's change sets the server knows.
@@ -204,12 +190,8 @@ package struct DeviceCore: Sendable {
             zone: file.zone, body: Array(body.utf8), conditionalGet: nil, revision: file.revision, changeSets: [],
             takesIds: false, exchange: .question, isConfirmed: false)
     }
-}
 
-extension DeviceCore {
-    /// Applies a response in a transaction of its own and calls `finally` last in it.
-    ///
-    /// The caller must not be in a transaction.
+    /// Applies a response in a transaction of its own, not in the caller's, and calls `finally` last in it.
     func apply(
         _ answer: [UInt8], to outgoing: Outgoing, in db: Database, boundaries: KnownTransactions,
         comparesFingerprint: Bool, consent: MassDeletion.Consent, now: Date, newID: @escaping () -> UUID,
@@ -241,10 +223,7 @@ extension DeviceCore {
         return applied
     }
 
-    /// Adopts the zone's schema in a transaction of its own.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` when the response is no schema, or when the file's
-    ///   tables and the zone's cannot sync; the outbox is kept.
+    /// Adopts the zone's schema in a transaction; throws if it is none or does not fit, and keeps the outbox.
     static func take(
         schema answer: [UInt8], in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws {
@@ -262,9 +241,7 @@ extension DeviceCore {
         }
     }
 
-    /// Gives the file a new identity, because the server knows the old one as another user's.
-    ///
-    /// The acknowledged change sets are that user's, so the device does not offer them again.
+    /// Gives the file a new identity, but does not offer the acknowledged change sets, which are another user's, again.
     func renewIdentity(in db: Database, newID: () -> UUID) throws {
         try db.inTransaction(.immediate) {
             try Laps.renew(newID: newID, in: db)
@@ -283,9 +260,7 @@ extension DeviceCore {
         }
     }
 
-    /// Parks the change set that caused an error.
-    ///
-    /// It removes the change set's effects from the tables and replays the other pending changes.
+    /// Parks the change set that caused an error: removes its effects from the tables, and replays the others.
     static func park(
         _ error: TidemarkError, in db: Database, boundaries: KnownTransactions, now: Date, newID: @escaping () -> UUID
     ) throws -> [DeviceEvent] {

@@ -20,13 +20,7 @@ public struct DeviceFileJoin: Sendable {
     /// A view or trigger that calls another one which SQLite does not have is left out of the file.
     public var functions: [String] = []
 
-    /// Makes a join.
-    ///
-    /// - Parameters:
-    ///   - transport: The transport to the server.
-    ///   - server: The server's URL, kept in the file.
-    ///   - zone: The zone.
-    ///   - environment: Time and randomness.
+    /// Makes a join; the new file keeps the server's URL.
     public init(
         transport: any Transport, server: String, zone: String = "main", environment: SyncEngine.Environment = .system
     ) {
@@ -36,14 +30,10 @@ public struct DeviceFileJoin: Sendable {
         self.environment = environment
     }
 
-    /// Makes a join that reads the rows on this machine, not from a server.
+    /// Makes a join that reads the rows on this machine, not from a server, whose URL the new file keeps.
     ///
-    /// - Parameters:
-    ///   - server: The server's URL, kept in the file.
-    ///   - zone: The zone.
-    ///   - environment: Time and randomness.
-    ///   - snapshot: Writes the zone's snapshot, decompressed, to a path; for instance by
-    ///     `EmbeddedStore.writeSnapshot(to:)`.
+    /// `snapshot` writes the zone's snapshot, decompressed, to a path; for instance by
+    /// `EmbeddedStore.writeSnapshot(to:)`.
     public init(
         server: String, zone: String = "main", environment: SyncEngine.Environment = .system,
         snapshot: @escaping @Sendable (_ path: String) async throws -> Void
@@ -54,40 +44,28 @@ public struct DeviceFileJoin: Sendable {
         self.environment = environment
     }
 
-    /// Downloads the snapshot and creates the file.
+    /// Downloads the snapshot and creates the file; if it fails or is cancelled, it leaves no file.
     ///
-    /// If it fails or is cancelled, it leaves no file.
+    /// No file may exist at `path`. `progress` gets the compressed bytes received so far, and their total if known.
     ///
-    /// - Parameters:
-    ///   - path: The path of the new file; no file may exist there.
-    ///   - progress: Called with the compressed bytes received so far, and their total if known.
-    /// - Returns: The status of the new device.
     /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
     public func join(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> DeviceStatus
     {
         let scratch = try ScratchFolder(
-            for: path,
-            id: environment.newID(),
+            for: path, id: environment.newID(),
             advice: """
                 Choose another name; nothing is overwritten. A file that has joined is synced with `tidemark device sync`.
-                """
-        )
+                """)
         defer { scratch.remove() }
         return try await join(path: path, in: scratch, since: .nothing, progress: progress) { _ in }
     }
 
     /// Downloads the snapshot and creates a file to ship inside an app.
     ///
-    /// The file has no identity yet and can be read from a read-only folder. A ``SyncEngine`` that
-    /// opens a copy makes it a device of its own, which fetches only newer revisions. If this function
-    /// fails or is cancelled, it leaves no file.
-    ///
-    /// - Parameters:
-    ///   - path: The path of the new file; no file may exist there.
-    ///   - progress: Called with the compressed bytes received so far, and their total if known.
-    /// - Returns: The initial status of each device.
-    /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    /// The file has no identity yet and can be read from a read-only folder. A ``SyncEngine`` that opens a copy makes
+    /// it a device of its own, which fetches only newer revisions. If this function fails or is cancelled, it leaves no
+    /// file. `path` and `progress` are as in ``join(path:progress:)``.
     public func ship(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> DeviceStatus
     {
@@ -113,14 +91,8 @@ public struct DeviceFileJoin: Sendable {
 
     /// Downloads the snapshot and creates an ordinary SQLite file, which can be served as a new history.
     ///
-    /// It contains the zone's tables with their indexes and rows, and no bookkeeping. If this function
-    /// fails or is cancelled, it leaves no file.
-    ///
-    /// - Parameters:
-    ///   - path: The path of the new file; no file may exist there.
-    ///   - progress: Called with the compressed bytes received so far, and their total if known.
-    /// - Returns: A description of the file.
-    /// - Throws: ``TidemarkCore/TidemarkError`` or `DatabaseError`.
+    /// It contains the zone's tables with their indexes and rows, and no bookkeeping. If this function fails or is
+    /// cancelled, it leaves no file. `path` and `progress` are as in ``join(path:progress:)``.
     public func copy(path: String, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void = { _, _ in })
         async throws -> PlainCopy
     {
@@ -155,11 +127,8 @@ public struct DeviceFileJoin: Sendable {
     /// The rows come from the server; edits, outbox and conflicts come from the damaged file. The new
     /// file is the same device. The damaged file stays unchanged and must not be synced again.
     ///
-    /// - Parameters:
-    ///   - path: The path of the new file; no file may exist there.
-    ///   - damaged: The damaged file, which no program may write meanwhile.
-    ///   - progress: Called with the compressed bytes received so far, and their total if known.
-    /// - Returns: The status of the device in its new file, and the lost data.
+    /// No program may write the damaged file meanwhile, and no file may exist at `path`.
+    ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the code `fileDamaged` if the unsent data is
     ///   unreadable, or cannot be synced from the new file; then there is no new file.
     public func rescue(

@@ -11,7 +11,6 @@ struct FileState: Hashable, Sendable {
     private let revision: Int64
     private let laps: Laps
 
-    /// Reads the state of a file.
     init(_ file: DeviceFile, in db: Database) throws {
         device = file.device
         user = file.user

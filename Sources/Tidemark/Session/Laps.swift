@@ -12,19 +12,16 @@ import TidemarkCore
 /// A retry of the same change sets has the same lap. A request with more change sets has a new lap, so
 /// that the retry of a copied file cannot add anything.
 ///
-/// A settled device has no unanswered request and nothing to send. Its request has no lap, so the
-/// server need not write anything. The server still notices any revision by this device that the file
-/// lacks.
+/// A settled device has no unanswered request and nothing to send. Its request has no lap, so the server need not write
+/// anything. The server still notices any revision by this device that the file lacks.
 struct Laps: Hashable, Sendable {
     /// The lap of the last applied answer.
     private var last: String?
     /// The laps of requests since then, oldest first.
     private var open: [String]
-
     /// How many requests with different change sets may go unanswered.
     static let openMax = 16
 
-    /// The `lap` member of a request.
     struct Lap {
         let last: String?
         let open: [String]
@@ -37,31 +34,21 @@ struct Laps: Hashable, Sendable {
         }
     }
 
-    /// Reads the laps of a device's file.
     init(_ db: Database) throws {
-        last = try String.fetchOne(db.cachedStatement(sql: "SELECT lap FROM tidemark_device"))
+        last = try String.fetchOne(db, cached: "SELECT lap FROM tidemark_device")
         open = try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT open_lap.value
-                    FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap
-                    """
-            )
-        )
+            db, cached: "SELECT open_lap.value FROM tidemark_device AS device, json_each(device.open_laps) AS open_lap")
     }
 
     /// Whether a request may contain change sets that no earlier one had.
     var hasRoom: Bool { open.count < Self.openMax }
-
     /// Whether the device has applied the answers to all requests with a lap.
     var isSettled: Bool { open.isEmpty }
 
     /// Returns whether the answer to a request is still missing.
     func isOpen(_ lap: String) -> Bool { open.contains(lap) }
 
-    /// Begins a request.
-    ///
-    /// With `isRetry`, it contains nothing that the last unanswered request did not.
+    /// Begins a request; with `isRetry`, it contains nothing that the last unanswered request did not.
     mutating func begin(isRetry: Bool, newID: () -> UUID, in db: Database) throws -> Lap {
         if !isRetry || open.isEmpty {
             open.append(newID().uuidString.lowercased())
@@ -89,8 +76,6 @@ struct Laps: Hashable, Sendable {
 
     private func write(_ db: Database) throws {
         let list = "[" + open.map { "\"\($0)\"" }.joined(separator: ",") + "]"
-        try db.cachedStatement(sql: "UPDATE tidemark_device SET lap = ?, open_laps = ?").execute(arguments: [
-            last, list,
-        ])
+        try db.execute(cached: "UPDATE tidemark_device SET lap = ?, open_laps = ?", arguments: [last, list])
     }
 }

@@ -18,7 +18,6 @@ final class Listening: Sendable {
         self.commits = commits
     }
 
-    /// Listens until the task is cancelled.
     func run() async {
         while !Task.isCancelled {
             var isWithoutAccess = false
@@ -70,12 +69,10 @@ final class Listening: Sendable {
 
 /// An event of the server about a new revision.
 package struct Hint: Hashable, Sendable {
-    /// The zone's revision.
     package let end: ZoneRevision
     /// The change that led to it, if the server pushed it.
     package var change: PushedChange?
 
-    /// Makes a hint.
     package init(end: ZoneRevision, change: PushedChange? = nil) {
         self.end = end
         self.change = change

@@ -7,17 +7,13 @@ struct ListeningPace: Sendable {
     private var failures = 0
     private var eventCount = 0
     private var requestedPause = Duration.zero
-
     /// The longest pause that the device chooses by itself.
     static let pauseMax = Duration.seconds(60)
-    /// The number of events after which a connection counts as good.
-    ///
-    /// A proxy may deliver the first events and then cut every connection.
+    /// The number of events after which a connection counts as good: a proxy may cut each one after the first events.
     private static let goodEventsMin = 3
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
 
-    /// Records an event.
     mutating func recordEvent(_ event: PushEvent) {
         eventCount += 1
         if eventCount >= Self.goodEventsMin { failures = 0 }
@@ -27,7 +23,6 @@ struct ListeningPace: Sendable {
         requestPause(.milliseconds(milliseconds ?? 0))
     }
 
-    /// Records a refusal, and the seconds that the server told the device to wait.
     mutating func recordRefusal(retryAfterSeconds: Int?) { requestPause(.seconds(retryAfterSeconds ?? 0)) }
 
     /// Records the end of a connection, or a failed one, and returns the pause before the next.

@@ -9,12 +9,8 @@ import TidemarkCore
 /// | paused | the time that the server named; until then ``SyncEngine/sync(acceptingMassDeletion:)`` sends nothing either |
 /// | signInNeeded, accessEnded, zoneUnknown | other credentials, or a successful sync; the loop tries after five minutes |
 struct Obstacle: Sendable {
-    /// The kind of obstacle.
-    enum Stage: CaseIterable {
-        case clear, paused, signInNeeded, accessEnded, zoneUnknown
-    }
+    enum Stage: CaseIterable { case clear, paused, signInNeeded, accessEnded, zoneUnknown }
 
-    /// An event that can change it.
     enum Event: CaseIterable {
         /// A sync succeeded, or the app has other credentials.
         case cleared
@@ -31,7 +27,6 @@ struct Obstacle: Sendable {
         /// A sync failed in another way.
         case failed
 
-        /// The event of a failed sync.
         init(_ error: TidemarkError) {
             self =
                 switch error.code {
@@ -47,7 +42,6 @@ struct Obstacle: Sendable {
     private(set) var stage = Stage.clear
     private var pause: (start: Date, seconds: Int)?
 
-    /// Returns the stage after an event.
     static func stage(_ stage: Stage, after event: Event) -> Stage {
         switch (stage, event) {
         case (_, .cleared): .clear
@@ -63,7 +57,6 @@ struct Obstacle: Sendable {
     /// Records a success, or other credentials.
     mutating func clear() { stage = Self.stage(stage, after: .cleared) }
 
-    /// Records a failed sync.
     mutating func record(_ error: TidemarkError, now: Date) {
         let event = Event(error)
         stage = Self.stage(stage, after: event)
@@ -71,9 +64,7 @@ struct Obstacle: Sendable {
         pause = (now, min(error.retryAfterSeconds ?? 0, Int(Pace.requestedPauseMax / .seconds(1))))
     }
 
-    /// Ends the pause if it is over.
-    ///
-    /// - Returns: The rest of the pause, in seconds; nil if there is none. A clock that was set back ends it.
+    /// Returns the rest of the pause in seconds; ends it if it is over, or if the clock was set back.
     mutating func pauseSeconds(now: Date) -> Int? {
         guard stage == .paused, let pause else { return nil }
         let age = now.timeIntervalSince(pause.start)
@@ -82,7 +73,6 @@ struct Obstacle: Sendable {
         return nil
     }
 
-    /// Returns the obstacle as a status shows it; nil if there is none.
     mutating func currentDescription(now: Date) -> SyncObstacle? {
         _ = pauseSeconds(now: now)
         return description

@@ -23,9 +23,7 @@ extension SyncEngine {
         }
     }
 
-    /// Drains captured changes if another connection has committed since the last poll.
-    ///
-    /// - Returns: Whether anything was captured.
+    /// Drains captured changes if another connection has committed since the last poll; returns whether there were any.
     @discardableResult package func takeOutsideCommits() async throws -> Bool {
         let lastVersion = lastDataVersion
         let commits = commits
@@ -41,11 +39,9 @@ extension SyncEngine {
         return isTaken
     }
 
-    /// Drains captured changes in a transaction of its own.
-    private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws
-        -> Bool
-    {
-        guard try hasCaptured(db) else { return false }
+    private static func takeCaptured(_ db: Database, commits: CommitObserver, environment: Environment) throws -> Bool {
+        let hasCaptured = try Bool.fetchOne(db, cached: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")
+        guard hasCaptured == true else { return false }
         var isTaken = false
         try db.inTransaction(.immediate) {
             let file = try DeviceFile(db)
@@ -58,10 +54,6 @@ extension SyncEngine {
             return .commit
         }
         return isTaken
-    }
-
-    private static func hasCaptured(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM tidemark_capture)")) ?? false
     }
 
     /// Divides a parked change set of other programs into independent parts.

@@ -9,7 +9,6 @@ package struct Pace: Sendable {
     private let first: Duration
     private var failures = 0
     private var requestedPause = Duration.zero
-
     /// The longest pause after failures that the device chooses by itself.
     static let pauseMax = Duration.seconds(300)
     /// The longest pause that a server can request: a broken server must not stop a device for ever.
@@ -18,10 +17,7 @@ package struct Pace: Sendable {
     static let accessPause = Duration.seconds(300)
     /// The failures after which the pause grows no more.
     private static let failuresMax = 16
-
-    /// The shortest time between a round and the next one for a hint.
-    ///
-    /// It bounds the rounds while a zone changes all the time.
+    /// The shortest time between a round and the next one for a hint: it bounds the rounds of a busy zone.
     static let hintGap = Duration.milliseconds(250)
 
     /// Makes a pace that pauses for `interval` after a success and for `first` after the first failure.
@@ -30,13 +26,11 @@ package struct Pace: Sendable {
         self.first = first
     }
 
-    /// Records a successful round.
     package mutating func recordSuccess() {
         failures = 0
         requestedPause = .zero
     }
 
-    /// Records a failed round, and the seconds that the server told the device to wait.
     package mutating func recordFailure(retryAfterSeconds: Int? = nil) {
         failures = min(failures + 1, Self.failuresMax)
         let seconds = min(max(retryAfterSeconds ?? 0, 0), Int(Self.requestedPauseMax / .seconds(1)))

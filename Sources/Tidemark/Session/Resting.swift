@@ -13,12 +13,10 @@ extension SyncEngine {
         commits.wake()
     }
 
-    /// Waits after a round as long as the pace and the obstacle demand.
+    /// Waits after a round as long as pace and obstacle demand; returns a change that the server pushed.
     ///
     /// Without a valid token or access to the zone, the engine waits for other credentials. It tries again
     /// after five minutes at the latest, because the server's operator can restore both.
-    ///
-    /// - Returns: The change, if the server pushed it.
     package func rest(_ pace: Pace) async -> PushedChange? {
         switch obstacle.stage {
         case .clear, .paused:
@@ -43,9 +41,7 @@ extension SyncEngine {
         }
     }
 
-    /// Refuses a sync during the pause that the server requested.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/rateLimited``, with the rest of the pause.
+    /// Throws ``TidemarkCore/ErrorCode/rateLimited`` during the pause that the server requested.
     func refusePause() throws {
         guard let seconds = obstacle.pauseSeconds(now: environment.now()), let reason = obstacle.description,
             case .pause(let until) = reason
@@ -57,7 +53,6 @@ extension SyncEngine {
         throw error
     }
 
-    /// Records the error of a failed sync.
     func recordFailure(_ error: TidemarkError) {
         let former = obstacle.stage
         lastFailure = error
@@ -66,7 +61,6 @@ extension SyncEngine {
         commits.signal.advance()
     }
 
-    /// Records a success, or other credentials.
     func clearObstacle() {
         let former = obstacle.stage
         lastFailure = nil

@@ -9,7 +9,6 @@ import TidemarkSQL
 /// without an error. For instance, an index may lack a change set's entry, so that it cannot be deleted
 /// and is sent for ever. All other steps of a sync have bounds of their own.
 struct RoundBound: Sendable {
-    /// The progress of a file.
     private enum Mark: Hashable {
         case revision(Int64)
         /// The oldest pending change set, and the latest that the file has ever had.
@@ -24,9 +23,7 @@ struct RoundBound: Sendable {
     private var last: Mark?
     private var repeats = 0
 
-    /// Records the start of a request.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `fileDamaged` after too many without progress.
+    /// Records the start of a request; throws `fileDamaged` after too many without progress.
     mutating func begin(isCatchingUp: Bool, _ file: DeviceFile, in db: Database) throws {
         let mark = isCatchingUp ? Mark.revision(file.revision) : try Self.waiting(in: db)
         repeats = mark == last ? repeats + 1 : 0
@@ -39,13 +36,11 @@ struct RoundBound: Sendable {
 
     private static func waiting(in db: Database) throws -> Mark {
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: """
-                    SELECT (SELECT min(seq) FROM tidemark_changeset),
-                        (SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_changeset')
-                    """
-            )
-        )
+            db,
+            cached: """
+                SELECT (SELECT min(seq) FROM tidemark_changeset),
+                    (SELECT seq FROM sqlite_sequence WHERE name = 'tidemark_changeset')
+                """)
         return .waiting(oldest: try row?.value(0), latest: try row?.value(1))
     }
 }

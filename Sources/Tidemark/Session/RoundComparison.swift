@@ -28,10 +28,8 @@ extension SyncRound {
         return question
     }
 
-    /// Applies the server's answer about differing rows.
     package mutating func applyComparison(_ answer: [UInt8], to question: RowComparison.Question, in db: Database)
-        throws
-        -> [DeviceEvent]
+        throws -> [DeviceEvent]
     {
         guard !needsConfirmation else {
             let answer = try ComparisonAnswer(answer, to: question, file: DeviceFile(db), in: db)
@@ -58,9 +56,7 @@ extension SyncRound {
         return events
     }
 
-    /// Adds the rows that neither the server nor the outbox has to the report.
-    ///
-    /// A repair has captured them before the comparison instead.
+    /// Adds the rows that neither server nor outbox has; a repair has captured them before the comparison instead.
     private mutating func reportUnsent(in db: Database) throws {
         let unsent = try UnsentRows(db: db, schema: DeviceFile(db).schema).find()
         let names = Set(unsent.map { [$0.table, $0.key] })

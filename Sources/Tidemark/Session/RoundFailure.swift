@@ -23,9 +23,7 @@ import TidemarkSQL
 /// | an answer that cannot be applied | the same request again; the second time, a snapshot |
 /// | any other | the sync ends with it |
 extension SyncRound {
-    /// Decides what an error means for the sync.
-    ///
-    /// - Throws: The error, when it ends the sync.
+    /// Decides what an error means for the sync, and throws it if that ends the sync.
     package mutating func handle(_ error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database) throws
         -> [DeviceEvent]
     {
@@ -64,8 +62,7 @@ extension SyncRound {
             try require(.question(isDoubted: true), after: error)
             try core.renewIdentity(in: db, newID: environment.newID)
             return []
-        case .leave:
-            return try leave(after: error, during: outgoing, in: db)
+        case .leave: return try leave(after: error, during: outgoing, in: db)
         case .resync, .renew,
             .retry where error.code == .predecessorMissing:
             // Another process may have handled it meanwhile; then the error is about an older state.
@@ -80,7 +77,7 @@ extension SyncRound {
         case .permanent where outgoing == nil && Self.codesBeforeSending.contains(error.code):
             // A pending change set cannot be sent: the zone dropped its table, or a value is too large.
             if try divideLarge(error, in: db) { return [] }
-            if let id = error.place.id, try isWaiting(id, in: db) { return try park(error, in: db) }
+            if let id = error.place.id, try Outbox.contains(id, in: db) { return try park(error, in: db) }
             guard error.code == .tooLarge else { throw error }
             // The rollback of the request undid the drain that made this change set. Drain again.
             try drain(db)
@@ -118,9 +115,7 @@ extension SyncRound {
         let events = try LeaveZone(
             db: db,
             // The server refused the only request that had them.
-            neverSent: outgoing?.freshChangeSets ?? [],
-            boundaries: boundaries(),
-            now: environment.now(),
+            neverSent: outgoing?.freshChangeSets ?? [], boundaries: boundaries(), now: environment.now(),
             newID: environment.newID
         ).leave()
         endingError = error
@@ -160,18 +155,11 @@ extension SyncRound {
             fix: "Keep the file as it is; ERRORS.md says under fileDamaged what can be saved.")
     }
 
-    private func isWaiting(_ id: String, in db: Database) throws -> Bool {
-        try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM tidemark_changeset WHERE id = ?)", arguments: [id])
-            ?? false
-    }
-
     private func drain(_ db: Database) throws {
         try DeviceCore.drain(db, boundaries: boundaries(), now: environment.now(), newID: environment.newID)
     }
 
-    /// Divides a change set that is too large, if other programs made it.
-    ///
-    /// - Returns: Whether it has parts; they are sent next.
+    /// Divides a change set that is too large, if other programs made it; returns whether it has parts to send.
     private func divideLarge(_ error: TidemarkError, in db: Database) throws -> Bool {
         guard error.code == .tooLarge, error.place.key == nil, let id = error.place.id else { return false }
         var isDivided = false
@@ -185,7 +173,6 @@ extension SyncRound {
         return isDivided
     }
 
-    /// Parks the change set that the error names.
     private func park(_ error: TidemarkError, in db: Database) throws -> [DeviceEvent] {
         var error = error
         let large = DivideLargeSet(db: db, schema: try DeviceFile(db).schema, limits: core.limits)

@@ -27,9 +27,7 @@ extension SyncRound {
         return try compareKept(db)
     }
 
-    /// Notes that the server does not tell a record's history, if the error means that.
-    ///
-    /// - Returns: The events; nil if the error is about something else.
+    /// Notes that the server does not tell a record's history; nil if the error is about something else.
     mutating func giveUpHistory(after error: TidemarkError, during outgoing: DeviceCore.Outgoing?, in db: Database)
         throws -> [DeviceEvent]?
     {

@@ -21,8 +21,7 @@ import TidemarkSQL
 /// Prefer `ValueObservation.trackingConstantRegion`: with `tracking`, GRDB makes SQLite compile the
 /// engine's statements again after each observed commit.
 ///
-/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()``
-/// share it.
+/// An actor: safe to use from any task. At most one round is in flight; callers of ``sync()`` share it.
 public actor SyncEngine {
     /// The clock, randomness and process checks that an engine uses.
     ///
@@ -32,7 +31,6 @@ public actor SyncEngine {
         public let now: @Sendable () -> Date
         /// Returns a UUID of 128 random bits.
         public let newID: @Sendable () -> UUID
-
         /// This process's id; other processes use it to check whether this one still runs.
         public let process: Int32
         /// Returns whether the process with this id still runs.
@@ -56,7 +54,6 @@ public actor SyncEngine {
     ///
     /// Each access returns a new stream.
     public nonisolated var deviceEvents: AsyncStream<DeviceEvent> { eventHub.stream() }
-
     nonisolated let eventHub = Broadcast<DeviceEvent>()
     nonisolated let meter: DownloadMeter
     let database: any DatabaseWriter
@@ -69,7 +66,6 @@ public actor SyncEngine {
 
     // MARK: State: touched on the actor only
 
-    /// The round in flight.
     private var inFlight: Task<Void, any Error>?
     /// Whether the round in flight asks the server, so that later callers can join it.
     private var isAsking = false
@@ -81,9 +77,7 @@ public actor SyncEngine {
     private(set) var roundsDone = 0
     /// The error of the last round; nil if it succeeded.
     var lastFailure: TidemarkError?
-    /// The background loop.
     var loop: Task<Void, Never>?
-    /// The connection on which the server announces new revisions.
     var listening: Task<Void, Never>?
     /// The reason why the engine sends nothing for a while.
     var obstacle = Obstacle()
@@ -176,8 +170,6 @@ public actor SyncEngine {
         try await sync(acceptingMassDeletion: acceptingMassDeletion, pushedChange: nil)
     }
 
-    /// Syncs once, optionally with a change that the server pushed.
-    ///
     /// With `pushedChange`, the engine does not ask the server for newer changes.
     package func sync(acceptingMassDeletion: Bool = false, pushedChange: PushedChange?) async throws {
         try refusePause()
@@ -224,8 +216,7 @@ public actor SyncEngine {
 
     /// Compares all rows of this file with the server's.
     ///
-    /// It applies newer revisions first, because rows can be compared at one revision only. It sends no
-    /// change sets.
+    /// It applies newer revisions first, because rows can be compared at one revision only. It sends no change sets.
     ///
     /// - Parameter repairing: Whether to replace differing records by the server's. Pending edits stay,
     ///   but edits of a replaced record are parked as a conflict.
@@ -246,8 +237,7 @@ public actor SyncEngine {
 
     /// Compares this file's rows with their stored fingerprint, without a server.
     ///
-    /// - Returns: The stored fingerprint of the confirmed rows, and the one computed from them; nil if
-    ///   unknown.
+    /// - Returns: The stored fingerprint of the confirmed rows, and the one computed from them; nil if unknown.
     public func checkRows() async throws -> (expected: Fingerprint?, computed: Fingerprint?) {
         let commits = commits
         let environment = environment
@@ -261,8 +251,7 @@ public actor SyncEngine {
         }
     }
 
-    private func rounds(_ purpose: SyncRound.Purpose, _ pushedChange: PushedChange? = nil) async throws
-        -> Verification?
+    private func rounds(_ purpose: SyncRound.Purpose, _ pushedChange: PushedChange? = nil) async throws -> Verification?
     {
         let session = SyncSession(
             database: database, transport: transport, environment: environment, limits: limits, commits: commits,
@@ -280,12 +269,9 @@ public actor SyncEngine {
         }
     }
 
-    /// Whether a round runs now.
     var hasRound: Bool { !running.isEmpty }
 
-    /// Cancels the rounds that run now, and waits until none holds the file.
-    ///
-    /// A cancelled round gives the file's lock back before it ends.
+    /// Cancels the rounds that run now, and waits until each has given the file's lock back.
     func endRounds() async {
         for round in running { round.cancel() }
         // The callers of the rounds get the errors.
@@ -306,12 +292,10 @@ public actor SyncEngine {
         try await database.typingStorage { try await database.read { try SyncEngine.conflicts(in: $0) } }
     }
 
-    /// Returns the deleted records of a conflict that ``Resolution/retry`` would create again.
+    /// Returns the deleted records of a conflict, by its id or number, that ``Resolution/retry`` would create again.
     ///
     /// In tables with integer ids, they would get new ids.
     ///
-    /// - Parameter conflict: The conflict's id, or its number.
-    /// - Returns: The records, as ``conflicts()`` returns them.
     /// - Throws: ``TidemarkCore/TidemarkError`` if there is no such conflict.
     public func madeAnew(byRetrying conflict: Conflict.ID) async throws -> [Conflict.Record] {
         try await database.typingStorage {
@@ -340,25 +324,16 @@ public actor SyncEngine {
         try await resolve(conflict.id, resolution, seen: .shown(conflict), takenIDs: takenIDs)
     }
 
-    /// Resolves a conflict as it was when the device parked it.
+    /// Resolves a conflict, by its id or number, as it was when the device parked it.
     ///
-    /// As with the conflict that the app has shown. It is refused if the server's records have changed since.
-    ///
-    /// - Parameters:
-    ///   - conflict: The conflict's id, or its number.
-    ///   - resolution: The version to keep.
-    ///   - takenIDs: What becomes of new records whose number another record has.
-    /// - Returns: The conflicts that depend on this one, in the order in which to resolve them.
-    /// - Throws: As with the conflict that the app has shown.
+    /// As with the conflict that the app has shown, but it is refused if the server's records have changed since.
     @discardableResult public func resolve(
         _ conflict: Conflict.ID, with resolution: Resolution, takenIDs: TakenIDs = .refuse
     ) async throws -> [Conflict] { try await resolve(conflict, resolution, seen: .asParked, takenIDs: takenIDs) }
 
     private func resolve(_ id: Conflict.ID, _ resolution: Resolution, seen: Seen, takenIDs: TakenIDs) async throws
         -> [Conflict]
-    {
-        try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs, dependents: nil).open
-    }
+    { try await resolve(id, with: resolution, seen: seen, takenIDs: takenIDs, dependents: nil).open }
 
     /// Resolves a conflict and those that build on it, or none of them.
     ///

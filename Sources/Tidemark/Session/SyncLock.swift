@@ -11,39 +11,31 @@ import TidemarkSQL
 struct SyncLock: Sendable {
     private let owner: String
     private let environment: SyncEngine.Environment
-
     /// The length of a lease in seconds; the device renews it while a snapshot arrives.
     static let lease: TimeInterval = 60
 
-    /// Makes a lock with an owner of its own.
     init(_ environment: SyncEngine.Environment) {
         owner = environment.newID().uuidString.lowercased()
         self.environment = environment
     }
 
-    /// Takes or renews the lock, inside the caller's transaction.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` if another owner has it.
+    /// Takes or renews the lock, in the caller's transaction; throws `syncInProgress` if another owner has it.
     func take(_ db: Database) throws {
         try refuseOthers(db)
-        try db.cachedStatement(sql: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)").execute(arguments: [
-            owner, environment.process, until,
-        ])
+        try db.execute(
+            cached: "INSERT OR REPLACE INTO tidemark_lock VALUES (1, ?, ?, ?)",
+            arguments: [owner, environment.process, until])
     }
 
     /// Renews the lock if this owner still has it.
     func renew(_ db: Database) throws {
-        try db.cachedStatement(sql: "UPDATE tidemark_lock SET until = ? WHERE owner = ?").execute(arguments: [
-            until, owner,
-        ])
+        try db.execute(cached: "UPDATE tidemark_lock SET until = ? WHERE owner = ?", arguments: [until, owner])
     }
 
-    /// Checks that no other owner has the lock, and writes nothing.
-    ///
-    /// - Throws: ``TidemarkCore/TidemarkError`` with `syncInProgress` if one has.
+    /// Throws `syncInProgress` if another owner has the lock, and writes nothing.
     func refuseOthers(_ db: Database) throws {
         let now = environment.now()
-        if let row = try Row.fetchOne(db.cachedStatement(sql: "SELECT owner, process, until FROM tidemark_lock")),
+        if let row = try Row.fetchOne(db, cached: "SELECT owner, process, until FROM tidemark_lock"),
             try row.value("owner") as String != owner
         {
             let process = try row.value("process") as Int32
@@ -58,12 +50,10 @@ struct SyncLock: Sendable {
         }
     }
 
-    /// Releases the lock if this owner has it.
     func release(_ db: Database) throws {
-        try db.cachedStatement(sql: "DELETE FROM tidemark_lock WHERE owner = ?").execute(arguments: [owner])
+        try db.execute(cached: "DELETE FROM tidemark_lock WHERE owner = ?", arguments: [owner])
     }
 
-    /// The end of a lease that begins now.
     private var until: Int64 { Self.milliseconds(environment.now().addingTimeInterval(Self.lease)) }
 
     private static func milliseconds(_ date: Date) -> Int64 { Int64((date.timeIntervalSince1970 * 1_000).rounded()) }

@@ -12,7 +12,6 @@ package import TidemarkCore
 /// If an answer or a snapshot would delete suspiciously many records, the server first computes its
 /// fingerprint from all rows. Then the device fetches it again; see ``MassDeletion``.
 package struct SyncRound: Sendable {
-    /// The purpose of a round.
     package enum Purpose: Sendable {
         /// To send pending change sets and apply newer revisions.
         case sync(acceptingMassDeletion: Bool)
@@ -20,17 +19,12 @@ package struct SyncRound: Sendable {
         case verify(repairing: Bool)
     }
 
-    /// The next task of the shell.
     package enum Step: Sendable {
-        /// Send a request to the server.
         case send(DeviceCore.Outgoing)
-        /// Send a comparison request to the server.
         case compare(RowComparison.Question)
         /// Download a snapshot of a zone into a file; with a base, a delta suffices.
         case fetchSnapshot(zone: String, since: DeltaBase?)
-        /// Fetch the zone's schema.
         case fetchSchema(zone: String)
-        /// Ask the server for the history of a record.
         case askHistory(HistoryQuestion)
         /// Nothing: both sides have the same state.
         case finish
@@ -47,7 +41,6 @@ package struct SyncRound: Sendable {
     var snapshotsTaken = 0
     /// The file's revision when the server last required a snapshot of a later one.
     var revisionBehind: Int64?
-    /// The number of answers that could not be applied.
     var inapplicableAnswers = 0
     private var isCatchingUp = false
     private var bound = RoundBound()
@@ -82,7 +75,6 @@ package struct SyncRound: Sendable {
     let purpose: Purpose
     /// The change that the server pushed; it can answer only the first request.
     private var pushedChange: PushedChange?
-    /// Whether a settled device may send a conditional GET.
     var sendsConditionalGet: Bool
     /// The outcome of the conditional GET; nil until then.
     var conditionalGetOutcome: ConditionalGetPolicy.Outcome?
@@ -91,7 +83,6 @@ package struct SyncRound: Sendable {
     /// The running comparison of rows; nil if there is none.
     var comparison: RowComparison?
     var comparisonsStarted = 0
-    /// The result of the last comparison.
     var verification: Verification?
     /// Whether an answer may delete many records.
     var consent: MassDeletion.Consent
@@ -99,18 +90,13 @@ package struct SyncRound: Sendable {
     private var confirmationCount = 0
     /// Whether the file's rows differ from the rows of its revision.
     var hasMismatch = false
-
     static let snapshotsMax = 4
     private static let schemasMax = 4
     static let comparisonsMax = 2
     private static let outdatedComparisonsMax = 3
     private static let confirmationsMax = 5
 
-    /// Makes a round in its initial state.
-    ///
-    /// `boundaries` returns the known transactions of the app; `merges` are the app's merges by table,
-    /// by table. Without `sendsConditionalGet`, the device sends no conditional GET. It sends no request that
-    /// `pushedChange` answers. `onRecords` follows the records of a snapshot into the tables.
+    /// `pushedChange` answers one request; `onRecords` follows the records of a snapshot into the tables.
     package init(
         for purpose: Purpose = .sync(acceptingMassDeletion: false), sendsConditionalGet: Bool = true, limits: Limits,
         environment: SyncEngine.Environment, merges: [String: any RecordMerging] = [:],
@@ -185,7 +171,6 @@ package struct SyncRound: Sendable {
         return isFit ? step : try next(db)
     }
 
-    /// Applies an answer.
     package mutating func applyAnswer(_ answer: [UInt8], to outgoing: DeviceCore.Outgoing, in db: Database) throws
         -> [DeviceEvent]
     {
@@ -235,7 +220,6 @@ package struct SyncRound: Sendable {
         return merges.isEmpty ? events : try mergeParked(events, in: db)
     }
 
-    /// Applies a snapshot.
     package mutating func applySnapshot(at path: String, in db: Database) throws -> [DeviceEvent] {
         var recall: Recall?
         if case .snapshot(let answer) = need { recall = answer }
@@ -281,7 +265,6 @@ package struct SyncRound: Sendable {
         }
     }
 
-    /// Applies the zone's schema.
     package mutating func applySchema(_ answer: [UInt8], in db: Database) throws {
         need = .request
         try DeviceCore.take(
@@ -290,8 +273,6 @@ package struct SyncRound: Sendable {
 
     /// Ends the round early and releases the lock, so that other processes can sync at once.
     package mutating func end(in db: Database) throws { try lock.release(db) }
-
-    // MARK: Private
 
     /// Adapts the bookkeeping if the app altered its tables while the engine was open.
     private func fitIfNeeded(_ db: Database) throws {

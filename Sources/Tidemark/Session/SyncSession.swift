@@ -16,14 +16,10 @@ struct SyncSession: Sendable {
     let merges: [String: any RecordMerging]
     /// The engine's record of conditional GETs, kept across syncs.
     let conditionalGetPolicy: Remembered<ConditionalGetPolicy>
-    /// Measures the download of the zone's rows.
     let meter: DownloadMeter
-    /// The change that the server pushed without a request.
     var pushedChange: PushedChange?
 
-    /// Runs steps until ``SyncRound`` says that the sync is finished.
-    ///
-    /// - Returns: The result of the row comparison; nil if the round compared no rows.
+    /// Runs steps until the round is finished; returns the result of the row comparison, nil if there was none.
     func run(_ purpose: SyncRound.Purpose, _ tell: @Sendable (DeviceEvent) -> Void) async throws -> Verification? {
         let commits = commits
         var round = SyncRound(
@@ -88,8 +84,7 @@ struct SyncSession: Sendable {
         guard let question = outgoing.conditionalGet else {
             return try await transport.sync(zone: zone, body: outgoing.body)
         }
-        return try await transport.news(zone: zone, device: question.device, since: question.tag)
-            ?? question.nothingNew
+        return try await transport.news(zone: zone, device: question.device, since: question.tag) ?? question.nothingNew
     }
 
     /// Runs one step of the state machine on the database's thread.

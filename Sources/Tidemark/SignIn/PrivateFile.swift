@@ -5,9 +5,7 @@ internal import TidemarkCore
 ///
 /// After a crash the file has the old content or the new one.
 struct PrivateFile: Sendable {
-    /// The path.
     let path: String
-
     /// The permissions of group and others; the file may have none of them.
     private static let foreignPermissions: mode_t = 0o077
     /// The largest file that is read, in bytes.

@@ -26,10 +26,7 @@ extension HTTPTransport {
         try await keeper.forget()
     }
 
-    /// Removes the stored token of this server from its store; other credentials have none.
-    ///
-    /// - Parameter tellsServer: Whether to end it at the server as well, if the server can be reached.
-    /// - Throws: ``TidemarkCore/TidemarkError`` if the store cannot be written.
+    /// Removes the stored token of this server; with `tellsServer`, it ends there as well if the server can be reached.
     func forgetToken(tellsServer: Bool) async throws {
         guard let keeper = exchange.tokens as? TokenKeeper, try keeper.isSignedIn() else { return }
         guard tellsServer else { return try await keeper.forget() }

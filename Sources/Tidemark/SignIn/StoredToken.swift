@@ -25,15 +25,10 @@ public struct StoredToken: Hashable, Sendable, Codable {
         self.signIn = signIn
     }
 
-    /// The shortest life that the device assumes, in milliseconds: a day.
-    ///
-    /// The life is measured with two clocks. If they differ much, it would seem to be over at once.
+    /// The shortest life that the device assumes, in milliseconds: a day, because two clocks measure it.
     static let lifeMin: Int64 = 86_400_000
 
-    /// Whether the last third of the token's life has begun.
-    ///
-    /// - Parameter time: The time by the device's clock, in milliseconds since 1970.
-    /// - Returns: Whether it has begun; a token that seems to be over ages as well.
+    /// Whether the last third of the token's life has begun, or all seems over, at a time in milliseconds since 1970.
     func isAgeing(at time: Int64) -> Bool {
         let (life, overflows) = expires.subtractingReportingOverflow(issued)
         let (age, isFar) = time.subtractingReportingOverflow(issued)
@@ -45,7 +40,6 @@ public struct StoredToken: Hashable, Sendable, Codable {
 extension StoredToken: CustomStringConvertible, CustomReflectable {
     /// The user and the end of the token.
     public var description: String { "token of \(user), until \(expires)" }
-
     /// The parts without the secret.
     public var customMirror: Mirror { Mirror(self, children: ["user": user, "expires": expires]) }
 }

@@ -13,13 +13,9 @@ struct TokenExchange: Sendable {
     /// The largest answer, in bytes.
     private static let answerBytesMax = 64 << 10
 
-    private struct Question: Encodable {
-        let device: String
-    }
+    private struct Question: Encodable { let device: String }
 
-    /// Exchanges a token.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/signInNeeded`` for a token that the server does not accept.
+    /// Throws ``TidemarkCore/ErrorCode/signInNeeded`` for a token that the server does not accept.
     func run(_ token: String, device: String) async throws -> TokenKeeper.NewToken {
         let exchange = HTTPExchange(
             address: address, tokens: ProvidedTokens { _ in token }, tls: tls, responseBytesMax: Self.answerBytesMax)

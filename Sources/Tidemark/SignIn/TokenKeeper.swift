@@ -11,7 +11,6 @@ final class TokenKeeper: TokenSource {
     /// Returns a sign-in token that a person has given; nil if there is none.
     typealias SignIn = @Sendable (_ isRefused: Bool) async throws -> String?
 
-    /// A token that the server has issued.
     struct NewToken: Hashable, Sendable, Decodable {
         let token: String
         /// The time when it ends, in milliseconds since 1970.
@@ -35,7 +34,6 @@ final class TokenKeeper: TokenSource {
     private let newID: @Sendable () -> UUID
     private let exchange: Exchange
     private let memory = Mutex(Memory())
-
     /// The pause after a failed rotation, in milliseconds: ten minutes.
     static let rotationPause: Int64 = 600_000
 
@@ -90,7 +88,6 @@ final class TokenKeeper: TokenSource {
         (try? store.token(of: address.origin))?.token.hashValue
     }
 
-    /// Returns the lease of the stored token, as it is now.
     private func storedLease() async throws -> TokenLease {
         let lock = try await store.lock(.sending)
         return try checkedLease(store.token(of: address.origin), lock)
@@ -103,13 +100,9 @@ final class TokenKeeper: TokenSource {
 
     // MARK: Sign-out
 
-    /// The user of the stored token; nil without one.
     func user() throws -> String? { try store.token(of: address.origin)?.user }
-
-    /// Whether the store has a token of the server.
     func isSignedIn() throws -> Bool { try store.token(of: address.origin) != nil }
 
-    /// Removes the token from the store.
     func forget() async throws {
         let lock = try await store.lock(.replacing(waits: true))
         defer { lock?.release() }
@@ -130,9 +123,7 @@ final class TokenKeeper: TokenSource {
 
     private var milliseconds: Int64 { Timestamp.milliseconds(now()) }
 
-    /// Returns whether the device has not exchanged a sign-in token yet.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for a text that is no sign-in token.
+    /// Whether the device has yet to exchange a sign-in token; throws `invalidArgument` for another text.
     private func isNew(_ offer: String?, beside stored: StoredToken?) throws -> Bool {
         guard let offer else { return false }
         guard let id = SignInToken.id(of: offer) else {
@@ -184,7 +175,6 @@ final class TokenKeeper: TokenSource {
         memory.withLock { $0.lastFailure = time }
     }
 
-    /// Exchanges a token for a new one, and stores the new one.
     private func replace(_ token: String, device: String?, signIn: String) async throws {
         let device = device ?? newID().uuidString.lowercased()
         let new = try await exchange(token, device)

@@ -6,11 +6,7 @@ protocol TokenSource: Sendable {
     /// Returns the token of a request that is about to be sent.
     func lease() async throws -> TokenLease
 
-    /// Returns another token after the server refused one; nil if there is no other.
-    ///
-    /// - Parameter token: The refused token; nil if the request had none.
-    /// - Returns: The other token.
-    /// - Throws: ``TidemarkCore/TidemarkError``.
+    /// Returns another token than the refused one, which is nil for a request without; nil if there is no other.
     func lease(afterRefusalOf token: String?) async throws -> TokenLease?
 
     /// Returns a number that changes with the token; nil without a token.
@@ -21,7 +17,6 @@ protocol TokenSource: Sendable {
 ///
 /// No process replaces the token before ``end()``.
 final class TokenLease: Sendable {
-    /// The token; nil for a request without one.
     let token: String?
     private let lock: TokenLock?
 
@@ -39,9 +34,7 @@ struct NoTokens: TokenSource {
     let hasTokenAfterRefusal = false
 
     func lease() async throws -> TokenLease { TokenLease(nil) }
-
     func lease(afterRefusalOf token: String?) async throws -> TokenLease? { nil }
-
     func mark() async -> Int? { nil }
 }
 

@@ -11,7 +11,6 @@
 /// the new one. So the device stores the new token before it sends it. A lost answer, a full disk or a
 /// crash leaves the old token, which is still valid.
 enum TokenStage: CaseIterable {
-    /// The device has no token.
     case absent
     /// The token is in the first two thirds of its life.
     case fresh
@@ -20,7 +19,6 @@ enum TokenStage: CaseIterable {
     /// The server has refused the token.
     case refused
 
-    /// An event in the life of a token.
     enum Event: CaseIterable {
         /// A request needs the token.
         case request
@@ -28,17 +26,13 @@ enum TokenStage: CaseIterable {
         case offer
         /// The server refused a request with 401, and no person has given a sign-in token.
         case refusal
-        /// The server issued a new token.
         case issued
         /// The server issued no token, or the device could not store it.
         case failed
     }
 
-    /// The device's reaction to an event.
     enum Reaction {
-        /// Send the request with the token.
         case send
-        /// Send the request without a token.
         case sendWithout
         /// Exchange the person's sign-in token, then send the request with the new token.
         case exchangeOffer
@@ -46,13 +40,11 @@ enum TokenStage: CaseIterable {
         case rotate
         /// Store the new token, before any request sends it.
         case store
-        /// Report the exchange's error.
         case report
         /// Report the server's refusal, because only a person can help.
         case giveUp
     }
 
-    /// Returns the stage after an event, and the reaction.
     func after(_ event: Event) -> (stage: TokenStage, reaction: Reaction) {
         switch (self, event) {
         case (_, .offer): (self, .exchangeOffer)

@@ -23,7 +23,6 @@ final class Broadcast<Value: Sendable>: Sendable {
         }
     }
 
-    /// Sends a value to every reader.
     func send(_ value: Value) { for reader in state.withLock({ Array($0.readers.values) }) { reader.yield(value) } }
 
     /// Ends the streams handed out so far.

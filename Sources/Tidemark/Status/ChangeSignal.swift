@@ -13,14 +13,9 @@ final class ChangeSignal: Sendable {
     }
 
     private let state = Mutex(State())
-
-    /// The number of changes so far.
     var count: UInt64 { state.withLock(\.count) }
-
-    /// Whether no change will follow.
     var isFinished: Bool { state.withLock(\.isFinished) }
 
-    /// Counts a change, and wakes all readers.
     func advance() { wakeAll { $0.count += 1 } }
 
     /// Wakes all readers for good.

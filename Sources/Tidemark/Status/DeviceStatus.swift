@@ -36,7 +36,6 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
     /// The reason why the engine sends nothing now; nil if there is none, and without an engine.
     public internal(set) var obstacle: SyncObstacle?
 
-    /// Reads the status of a file.
     init(_ db: Database) throws {
         let file = try DeviceFile(db)
         server = file.server
@@ -55,8 +54,7 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
             sql: """
                 SELECT count(*) FILTER (WHERE kind = 'refused'),
                     count(*) FILTER (WHERE kind = 'overruled') FROM tidemark_conflict
-                """
-        )
+                """)
         conflicts = try kinds?.value(0) ?? 0
         overruled = try kinds?.value(1) ?? 0
         uncapturedRecords =
@@ -65,7 +63,6 @@ public struct DeviceStatus: Hashable, Sendable, Codable {
                 sql: """
                     SELECT count(*) FROM tidemark_conflict_record
                     WHERE id IN (\(Conflict.Reason.uncapturedIDs))
-                    """
-            ) ?? 0
+                    """) ?? 0
     }
 }

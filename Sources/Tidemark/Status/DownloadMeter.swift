@@ -7,13 +7,11 @@ final class DownloadMeter: Sendable {
     /// The part of the bytes in the whole; the records have the rest, but for the commit.
     private static let bytesPart = 0.7
     private static let recordsPart = 0.29
-
     private let progress = Mutex(DownloadProgress.waiting)
     private let signal: ChangeSignal
 
     init(_ signal: ChangeSignal) { self.signal = signal }
 
-    /// The progress of the download so far.
     var current: DownloadProgress { progress.withLock { $0 } }
 
     /// Records bytes that have arrived, and their total if the server has said it.
@@ -22,7 +20,6 @@ final class DownloadMeter: Sendable {
         advance(to: .downloading(bytes: bytes, total: total), Self.bytesPart * part)
     }
 
-    /// Records the number of records that the tables have so far.
     func applied(_ records: Int, of total: Int) {
         let part = total > 0 ? min(1, Double(records) / Double(total)) : 1
         advance(to: .applying(records: records, total: total), Self.bytesPart + Self.recordsPart * part)

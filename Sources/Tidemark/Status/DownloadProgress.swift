@@ -18,7 +18,6 @@ public struct DownloadProgress: Hashable, Sendable {
     public let stage: Stage
     /// The part of the work that is done, from 0 to 1.
     public let fraction: Double
-
     static let waiting = DownloadProgress(stage: .waiting, fraction: 0)
     static let finished = DownloadProgress(stage: .finished, fraction: 1)
 }

@@ -19,7 +19,6 @@ final class LatestValues<Value: Sendable>: Sendable {
     private static var pollPause: Duration { .milliseconds(100) }
     /// The pause after which an unreadable file is read again.
     private static var retryPause: Duration { .seconds(1) }
-
     private let database: any DatabaseWriter
     private let signal: ChangeSignal
     private let read: @Sendable () async throws -> Value?
@@ -34,10 +33,7 @@ final class LatestValues<Value: Sendable>: Sendable {
         self.read = read
     }
 
-    /// Returns the value now, or waits for a change and returns the value then.
-    ///
-    /// - Returns: The value; nil at the end of the stream.
-    /// - Throws: An error of the file.
+    /// Returns the value now, or waits for a change and returns the value then; nil at the end of the stream.
     func next() async throws -> Value? {
         if let count = place.withLock(\.count), try await !change(after: count) { return nil }
         guard !Task.isCancelled else { return nil }
@@ -70,9 +66,7 @@ final class LatestValues<Value: Sendable>: Sendable {
 
     /// The writer's connection sees the version change with the commits of all other connections only.
     private func dataVersion() async throws -> Int64? {
-        try await database.writeWithoutTransaction { db in
-            try Int64.fetchOne(db.cachedStatement(sql: "PRAGMA data_version"))
-        }
+        try await database.writeWithoutTransaction { db in try Int64.fetchOne(db, cached: "PRAGMA data_version") }
     }
 }
 

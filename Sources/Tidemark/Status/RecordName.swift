@@ -12,19 +12,12 @@ public struct RecordName: Hashable, Sendable {
     public let key: RecordKey
 
     /// Creates a name.
-    ///
-    /// - Parameters:
-    ///   - table: The table.
-    ///   - key: The key.
     public init(_ table: String, _ key: RecordKey) {
         self.table = table
         self.key = key
     }
 
-    /// Names a record of the app.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` for a table that does not sync,
-    ///   ``TidemarkCore/ErrorCode/invalidKey`` for a record without a value of a key column, or an error of the record.
+    /// Throws `unknownTable` if the table does not sync, and `invalidKey` without a value of a key column.
     init<Record: EncodableRecord & TableRecord>(of record: Record, in schema: SyncSchema) throws {
         let table = try Self.table(Record.databaseTableName, in: schema)
         let values = try record.databaseDictionary
@@ -41,11 +34,9 @@ public struct RecordName: Hashable, Sendable {
         self.init(table.name, RecordKey(key))
     }
 
-    /// Reads a name as people write it: `player/7`, `country/DE`, or `city/DE,7`.
+    /// Reads a name as people write it: `player/7`, `country/DE` or `city/DE,7`; throws `unknownTable`, `invalidKey`.
     ///
     /// A slash, a comma or a percent sign within a part is percent-encoded.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` or ``TidemarkCore/ErrorCode/invalidKey``.
     package init(path: String, in schema: SyncSchema) throws(TidemarkError) {
         let parts = path.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard parts.count == 2, !parts[0].isEmpty, !parts[1].isEmpty else {
@@ -58,10 +49,7 @@ public struct RecordName: Hashable, Sendable {
         self.init(table.name, RecordKey(json: key))
     }
 
-    /// Returns the name with the table as the file spells it.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` if the file has no such synced table, or
-    ///   ``TidemarkCore/ErrorCode/invalidKey`` if its records have keys of another kind.
+    /// Returns the name with the file's spelling of the table; throws `unknownTable`, or `invalidKey` for a misfit.
     func require(in schema: SyncSchema) throws(TidemarkError) -> RecordName {
         let table = try Self.table(table, in: schema)
         let fits =

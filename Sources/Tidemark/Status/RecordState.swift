@@ -21,7 +21,6 @@ public enum RecordState: Hashable, Sendable {
     /// Whether the server has all changes.
     public var isSynced: Bool { if case .synced = self { true } else { false } }
 
-    /// Whether a change is on its way to the server.
     var isInOutbox: Bool {
         switch self {
         case .waiting, .sending: true
@@ -32,12 +31,8 @@ public enum RecordState: Hashable, Sendable {
 
 /// The state of one record.
 extension SyncEngine {
-    /// Returns the state of a record.
+    /// Returns the state of a record, named by any of its ids; it reads the file and writes nothing.
     ///
-    /// It reads the file and writes nothing.
-    ///
-    /// - Parameter record: The name of the record, with any of its ids.
-    /// - Returns: The state.
     /// - Throws: ``TidemarkCore/ErrorCode/unknownTable``, or an error of the file.
     public func state(of record: RecordName) async throws -> RecordState {
         try await state { try record.require(in: $0) }
@@ -63,9 +58,7 @@ extension SyncEngine {
     /// As with the record's name.
     public nonisolated func states<Record: EncodableRecord & TableRecord & Sendable>(of record: Record)
         -> AsyncThrowingStream<RecordState, any Error>
-    {
-        states { try RecordName(of: record, in: $0) }
-    }
+    { states { try RecordName(of: record, in: $0) } }
 
     private nonisolated func states(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName)
         -> AsyncThrowingStream<RecordState, any Error>
@@ -126,8 +119,7 @@ private struct StateView {
     func state(of key: String) throws -> RecordState? {
         let columns = ["state", "since", "conflict"].map { StateViews.column($0, of: table) }.joined(separator: ", ")
         let row = try Row.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?"),
+            db, cached: "SELECT \(columns) FROM \(SQLText.name(StateViews.name(of: table))) WHERE tidemark_key = ?",
             arguments: [key])
         guard let row else { return try isCaptured(key) ? .waiting(since: nil) : nil }
         switch try row.value(0) as String {
@@ -142,7 +134,7 @@ private struct StateView {
     private func isCaptured(_ key: String) throws -> Bool {
         let isKey = table.key.map { "\(SQLText.name($0)) = ?" }.joined(separator: " AND ")
         return try Bool.fetchOne(
-            db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))"),
+            db, cached: "SELECT EXISTS (SELECT 1 FROM \(StateViews.captured(table)) WHERE \(isKey))",
             arguments: StatementArguments(CanonicalJSON.parts(of: key))) ?? false
     }
 }

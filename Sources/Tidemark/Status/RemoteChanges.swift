@@ -33,12 +33,10 @@ public struct RemoteChanges: Hashable, Sendable {
 
     /// The most records that an event names; beyond that, it names tables only.
     public static let namesMax = 1_000
-
     /// The revision that the device is at now.
     public let revision: Int64
     /// The changes by table.
     public let tables: [String: Table]
-
     /// The number of changed records in all tables.
     public var records: Int { tables.values.reduce(0) { $0 + $1.records } }
 
@@ -52,9 +50,7 @@ public struct RemoteChanges: Hashable, Sendable {
 }
 
 extension RemoteChanges {
-    /// Reads the changes from the staged change sets with these numbers.
-    ///
-    /// The last change of a record counts.
+    /// Reads the changes from the staged change sets with these numbers; the last change of a record counts.
     init(revision: Int64, stagedAs ords: [Int], in db: Database) throws {
         let list = "[" + ords.map(String.init).joined(separator: ",") + "]"
         let staged = """
@@ -62,14 +58,13 @@ extension RemoteChanges {
             WHERE ord IN (SELECT value FROM json_each(?)) GROUP BY tbl, key
             """
         // One more than an event names shows that there are too many.
-        let rows = try Row.fetchAll(db.cachedStatement(sql: "\(staged) LIMIT \(Self.namesMax + 1)"), arguments: [list])
+        let rows = try Row.fetchAll(db, cached: "\(staged) LIMIT \(Self.namesMax + 1)", arguments: [list])
         self.revision = revision
         if rows.count <= Self.namesMax {
             tables = try Dictionary(grouping: rows) { try $0.value("tbl") as String }.mapValues(Table.init(naming:))
         } else {
             let counts = try Row.fetchAll(
-                db.cachedStatement(sql: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl"),
-                arguments: [list])
+                db, cached: "SELECT tbl, count(*) AS records FROM (\(staged)) GROUP BY tbl", arguments: [list])
             tables = try counts.reduce(into: [:]) {
                 $0[try $1.value("tbl") as String] = Table(records: try $1.value("records"), written: [], deleted: [])
             }
@@ -78,7 +73,6 @@ extension RemoteChanges {
 }
 
 extension RemoteChanges.Table {
-    /// Names the records of one table.
     fileprivate init(naming rows: [Row]) throws {
         let keys = try rows.map {
             (key: RecordKey(json: try $0.value("key")), isDeleted: try $0.value("is_deleted") as Bool)

@@ -7,7 +7,6 @@ internal import TidemarkCore
 internal import TidemarkGzip
 
 extension HTTPExchange {
-    /// Turns the error of a failed exchange into a ``TidemarkError``.
     func failure(_ error: any Error) -> TidemarkError {
         if let failure = tlsFailure(error) { return failure }
         return switch error {

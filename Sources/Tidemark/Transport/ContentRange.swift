@@ -4,7 +4,6 @@ struct ContentRange: Hashable {
     let last: Int64
     let total: Int64
 
-    /// Makes the range from a byte to the end of a file.
     init(from first: Int64, of total: Int64) {
         self.first = first
         last = total - 1

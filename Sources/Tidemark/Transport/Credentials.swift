@@ -33,14 +33,10 @@ public struct Credentials: Sendable {
     }
 
     private let source: Source
-
     /// No token is sent.
     public static let none = Credentials(source: .none)
 
-    /// The same token with every request.
-    ///
-    /// - Returns: Credentials that never change.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` if the text cannot be a bearer token.
+    /// The same token with every request; throws `invalidArgument` if the text cannot be a bearer token.
     public static func token(_ token: String) throws(TidemarkError) -> Credentials {
         try check(token)
         return Credentials(source: .provided { _ in token })
@@ -81,12 +77,8 @@ public struct Credentials: Sendable {
     private init(source: Source) { self.source = source }
 
     /// Whether each request has a token, so that the device refuses an unsafe address at once.
-    var isAlwaysSent: Bool {
-        guard case .provided = source else { return false }
-        return true
-    }
+    var isAlwaysSent: Bool { if case .provided = source { true } else { false } }
 
-    /// Returns the source of tokens for a server.
     func source(for address: ServerAddress, exchange: @escaping TokenKeeper.Exchange) -> any TokenSource {
         switch source {
         case .none: NoTokens()
@@ -100,7 +92,6 @@ public struct Credentials: Sendable {
         }
     }
 
-    /// Returns the token of the app's function; nil if there is none.
     private static func token(for need: Need, _ provide: @Sendable (Need) async throws -> String?) async throws
         -> String?
     {

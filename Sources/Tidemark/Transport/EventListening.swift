@@ -10,7 +10,6 @@ struct EventListening {
     /// The zone of the events; nil for all zones of the user.
     let zone: String?
 
-    /// Reads events until the stream ends.
     func run(_ response: HTTPClientResponse, heard: @Sendable (PushEvent) -> Void) async throws {
         let type = response.headers.first(name: "Content-Type") ?? "no content type"
         guard type.lowercased().hasPrefix("text/event-stream") else { throw address.foreign("a page of \(type)") }

@@ -21,13 +21,11 @@ struct EventStreamReader {
     private static let bytesMax = 1 << 16
     private static let lineFeed = UInt8(ascii: "\n")
     private static let carriageReturn = UInt8(ascii: "\r")
-
     private var line: [UInt8] = []
     private var event = Event()
     private var hasFields = false
     private var followsReturn = false
 
-    /// Parses the next bytes and returns the items that they complete.
     mutating func parse(_ bytes: some Sequence<UInt8>) throws(TooLong) -> [Item] {
         var items: [Item] = []
         for byte in bytes {

@@ -10,10 +10,7 @@ internal import TidemarkGzip
 struct HTTPExchange: Sendable {
     /// The largest error answer that the device reads, in bytes.
     private static let errorBytesMax = 1 << 20
-
-    /// The process's connections for requests, one for each file that syncs at the same time.
-    ///
-    /// They live as long as the process does.
+    /// The process's connections for requests, for its whole life: one for each file that syncs at the same time.
     private static let client = makeClient(connectionsMax: 64)
     /// The process's connections for events, separate so that listeners do not block requests.
     static let listeners = makeClient(connectionsMax: 10_000)
@@ -34,7 +31,6 @@ struct HTTPExchange: Sendable {
     }
 
     let address: ServerAddress
-    /// The source of the bearer token.
     let tokens: any TokenSource
     /// The user to whom the device's files belong, which each request states; nil for any.
     var user: String?
@@ -45,9 +41,7 @@ struct HTTPExchange: Sendable {
     /// The largest decompressed JSON answer, in bytes.
     let responseBytesMax: Int
 
-    /// Sends a request and reads its answer if the status is 200 or `other`.
-    ///
-    /// - Throws: The server's ``TidemarkError``, one about the connection, or `CancellationError`.
+    /// Reads the answer if the status is 200 or `other`; throws its error, a connection's, or `CancellationError`.
     func answer<Value>(
         to request: HTTPClientRequest, over client: HTTPClient? = nil, orStatus other: HTTPResponseStatus = .ok,
         read: (HTTPClientResponse) async throws -> Value
@@ -109,7 +103,6 @@ struct HTTPExchange: Sendable {
 
     private static let whitespace = Set(" \t\r\n".utf8)
 
-    /// Reads and decompresses the whole body.
     private func body(of response: HTTPClientResponse, bytesMax: Int) async throws -> [UInt8] {
         let coding = response.headers.first(name: "Content-Encoding")?.lowercased() ?? "identity"
         guard ["identity", "gzip", "x-gzip"].contains(coding) else {
@@ -130,7 +123,6 @@ struct HTTPExchange: Sendable {
         return body
     }
 
-    /// Returns the error for an answer with another status.
     private func refusal(_ response: HTTPClientResponse, hasToken: Bool) async throws -> TidemarkError {
         do {
             let body = try await body(of: response, bytesMax: Self.errorBytesMax)
@@ -174,7 +166,6 @@ struct HTTPExchange: Sendable {
         response.headers.first(name: "Retry-After").flatMap { Int($0) }.flatMap { $0 < 0 ? nil : $0 }
     }
 
-    /// Returns the advice for a status that did not come from Tidemark.
     private func advice(_ response: HTTPClientResponse) -> String {
         switch response.status.code {
         case 300..<400:

@@ -18,7 +18,6 @@ public struct HTTPTransport: Transport {
     private static let compressedBytesMin = 1 << 10
     /// The default size limit of a decompressed snapshot: 64 GiB.
     public static let snapshotBytesMaxDefault = 64 << 30
-
     let address: ServerAddress
     private(set) var exchange: HTTPExchange
     private let snapshotBytesMax: Int
@@ -34,9 +33,8 @@ public struct HTTPTransport: Transport {
     ///     token of another one. Nil for any.
     ///   - certificateAuthorities: The path of a PEM file with authorities to trust in place of the
     ///     system's; read once.
-    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an invalid URL, and for credentials over
-    ///   `http` to another machine; ``TidemarkCore/ErrorCode/unusableFile`` for a file without
-    ///   certificates.
+    /// - Throws: ``TidemarkCore/ErrorCode/invalidArgument`` for an invalid URL, and for credentials over `http` to
+    ///   another machine; ``TidemarkCore/ErrorCode/unusableFile`` for a file without certificates.
     public init(
         url: String, limits: Limits = .standard, snapshotBytesMax: Int = HTTPTransport.snapshotBytesMaxDefault,
         credentials: Credentials = .none, user: String? = nil, certificateAuthorities: String? = nil
@@ -54,7 +52,6 @@ public struct HTTPTransport: Transport {
         self.snapshotBytesMax = snapshotBytesMax
     }
 
-    /// Returns the transport with the name of the device in each request.
     func named(_ name: String?) -> HTTPTransport {
         var named = self
         named.exchange.deviceName = name

@@ -9,7 +9,6 @@ struct PartFile: Sendable {
     private let part: String
     private let handle: FileHandle
 
-    /// Opens the part, empty.
     init(path: String) async throws {
         let part = path + ".part"
         self.path = path
@@ -29,7 +28,6 @@ struct PartFile: Sendable {
         return Int64(clamping: UInt64(disk.f_bavail)).multipliedReportingOverflow(by: Int64(disk.f_frsize)).partialValue
     }
 
-    /// Appends bytes.
     func write(_ bytes: [UInt8]) async throws {
         try await blocking { [handle, part] in
             do { try handle.write(contentsOf: Data(bytes)) } catch {
@@ -38,7 +36,6 @@ struct PartFile: Sendable {
         }
     }
 
-    /// Empties the part.
     func empty() async throws {
         try await blocking { [handle, part] in
             do {
@@ -62,7 +59,6 @@ struct PartFile: Sendable {
     /// Removes the part; if that fails, the next download empties it.
     func discard() async { await blocking { [part] in _ = unlink(part) } }
 
-    /// Makes the error for a file that cannot be written.
     static func unwritable(_ path: String, _ reason: String) -> TidemarkError {
         let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
         return TidemarkError(

@@ -9,12 +9,10 @@ struct ServerAddress: Hashable, Sendable {
     let hostAndPort: String
     /// Whether others can read the traffic: over `http` to another machine.
     let isReadableOnTheWay: Bool
-    /// Whether the URL begins with `http://`.
     let isPlain: Bool
     /// Scheme, host and port, in lower case: the part of the URL to which a token belongs.
     let origin: String
 
-    /// Validates a URL that a person typed.
     init(_ url: String) throws(TidemarkError) {
         let parts = URLComponents(string: url)
         guard let parts, let scheme = parts.scheme?.lowercased(), ["http", "https"].contains(scheme) else {
@@ -37,16 +35,13 @@ struct ServerAddress: Hashable, Sendable {
         origin = "\(scheme)://\(hostAndPort.lowercased())"
     }
 
-    /// Returns the URL of a path about the whole server.
     func url(path: String) -> String { "\(base)/\(path)" }
 
-    /// Returns the URL of a path for a zone.
     func url(zone: String, path: String) -> String {
         guard zone != "main" else { return "\(base)/\(path)" }
         return "\(base)/zones/\(Self.encoded(zone))/\(path)"
     }
 
-    /// Returns the URL of a path for a zone, with the device's id.
     func url(zone: String, path: String, device: String) -> String {
         "\(url(zone: zone, path: path))?device=\(Self.encoded(device))"
     }
@@ -65,7 +60,6 @@ struct ServerAddress: Hashable, Sendable {
 }
 
 extension ServerAddress {
-    /// Makes the error for an unreachable server or a broken connection.
     func unreachable(_ cause: String, fix: String = "Check the network and the address.") -> TidemarkError {
         TidemarkError(.unreachable, "Cannot reach \(hostAndPort): \(cause).", fix: "\(fix) \(Self.comfort)")
     }
@@ -100,7 +94,6 @@ extension ServerAddress {
             fix: "Ask the server's operator for access, or sign in as a user with access. \(Self.comfort)")
     }
 
-    /// Makes the error for an answer that is not Tidemark's.
     func foreign(
         _ what: String,
         fix: String = "Check the address. A network that wants a login answers like this too: "

@@ -12,15 +12,12 @@ struct SnapshotDownload {
     private static let progressBytes: Int64 = 100_000
     /// How often the device comes back while the server writes the file: some hours.
     private static let returnsMax = 1_000
-
     let exchange: HTTPExchange
     let url: String
-    /// The path of the file.
     let path: String
     /// The largest file, decompressed, in bytes.
     let bytesMax: Int
 
-    /// Downloads the file.
     func run(progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void) async throws {
         let file = try await PartFile(path: path)
         do {
@@ -33,7 +30,6 @@ struct SnapshotDownload {
         }
     }
 
-    /// The result of one connection.
     private enum Ending {
         case whole
         case cut(any Error, bytes: Int64)
@@ -65,7 +61,6 @@ struct SnapshotDownload {
         return try await attempt(intake, progress: progress)
     }
 
-    /// Requests the missing bytes once.
     private func attempt(_ intake: SnapshotIntake, progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void)
         async throws -> Ending
     {
@@ -83,7 +78,6 @@ struct SnapshotDownload {
         }
     }
 
-    /// Copies an answer's body to the intake.
     private func copy(
         _ response: HTTPClientResponse, to intake: SnapshotIntake,
         progress: @Sendable (_ received: Int64, _ total: Int64?) -> Void

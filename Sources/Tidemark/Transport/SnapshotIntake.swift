@@ -11,7 +11,6 @@ internal import TidemarkGzip
 final class SnapshotIntake {
     /// The longest entity tag that the device sends back, in bytes.
     private static let tagBytesMax = 1 << 10
-
     /// The compressed bytes of the file so far.
     private(set) var received: Int64 = 0
     /// The compressed bytes of the whole file, if known.
@@ -40,7 +39,6 @@ final class SnapshotIntake {
         if head.status == .partialContent { try resume(head) } else { try await restart(head) }
     }
 
-    /// Decompresses and writes the next bytes.
     func write(_ piece: ByteBuffer) async throws {
         received += Int64(piece.readableBytes)
         guard received <= total ?? .max else { throw address.foreign("more than it announced") }

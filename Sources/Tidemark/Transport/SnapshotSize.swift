@@ -18,7 +18,6 @@ struct SnapshotSize {
     let freeBytes: Int64?
     private var head: [UInt8] = []
     private var bytes: Int64 = 0
-
     private static let headBytes = 100
     private static let otherBytesMax: Int64 = 64 << 20
     private static let inflatedBytesMin: Int64 = 256 << 20
@@ -27,9 +26,7 @@ struct SnapshotSize {
 
     init(freeBytes: Int64?) { self.freeBytes = freeBytes }
 
-    /// Takes the next decompressed bytes; `received` is the number of compressed bytes so far.
-    ///
-    /// - Returns: The fault by which the bytes must not be written; nil if they may.
+    /// Takes the next bytes, `received` compressed ones so far; returns the fault by which they must not be written.
     mutating func take(_ block: [UInt8], received: Int64) -> Fault? {
         let isAtStart = head.count < Self.headBytes
         if isAtStart { head += block.prefix(Self.headBytes - head.count) }

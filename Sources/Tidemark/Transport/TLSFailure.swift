@@ -4,7 +4,6 @@ internal import TidemarkCore
 
 /// Messages for TLS failures; BoringSSL's own messages contain file names of its build machine.
 extension HTTPExchange {
-    /// Returns the error for a TLS failure; nil for another failure.
     func tlsFailure(_ error: any Error) -> TidemarkError? {
         switch error {
         case NIOSSLError.handshakeFailed(.sslError(let stack)): handshakeFailure(stack)

@@ -3,8 +3,7 @@ public import TidemarkCore
 /// Transports messages between a device and its server, without reading them.
 ///
 /// Every function throws ``TidemarkError``: the server's error if it sent one, otherwise
-/// ``TidemarkCore/ErrorCode/unreachable`` or ``TidemarkCore/ErrorCode/invalidResponse``. Safe to call
-/// from any task.
+/// ``TidemarkCore/ErrorCode/unreachable`` or ``TidemarkCore/ErrorCode/invalidResponse``. Safe to call from any task.
 public protocol Transport: Sendable {
     /// Sends a sync request and returns the answer's decompressed JSON.
     func sync(zone: String, body: [UInt8]) async throws -> [UInt8]
@@ -37,7 +36,6 @@ public protocol Transport: Sendable {
     ///
     /// `key` is percent-encoded, as it stands in the path `/tables/{table}/{key}/history`.
     func history(zone: String, table: String, key: String) async throws -> [UInt8]
-
     /// Fetches the content hash of every table on the server.
     func digest(zone: String) async throws -> ZoneDigest
 

@@ -15,12 +15,9 @@ struct AwaitedSets: Sendable {
     /// The ids whose refusal ends the wait.
     private var decisive: Set<String> = []
 
-    /// Awaits nothing.
     init() {}
 
-    /// Finds the change sets of a record, or of all records.
-    ///
-    /// The caller has drained the captured changes, because these have no change set yet.
+    /// Finds the change sets of a record, or of all; the caller has drained the captured changes, which have none yet.
     init(of record: RecordName?, in db: Database) throws {
         self.record = record
         let all = try String.fetchAll(db, sql: "SELECT id FROM tidemark_changeset ORDER BY seq")
@@ -36,23 +33,19 @@ struct AwaitedSets: Sendable {
         if own.isEmpty { decisive = Set(try Self.conflicts(of: record, in: db)) }
     }
 
-    /// Reads what has become of the change sets.
-    ///
-    /// - Returns: At the end, a revision of the zone that has them all.
+    /// Reads what has become of the change sets; at the end, a revision of the zone that has them all.
     mutating func look(in db: Database) throws -> Look<Int64> {
         try awaitMerged(in: db)
         let parked = try String.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM tidemark_conflict WHERE kind = 'refused' ORDER BY number"))
+            db, cached: "SELECT id FROM tidemark_conflict WHERE kind = 'refused' ORDER BY number")
         if let id = parked.first(where: decisive.contains) { return .refused(id) }
         let list = try Self.list(ids)
         let pending = try Int.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT count(*) FROM tidemark_changeset WHERE id IN (SELECT value FROM json_each(?))"),
+            db, cached: "SELECT count(*) FROM tidemark_changeset WHERE id IN (SELECT value FROM json_each(?))",
             arguments: [list])
         if let pending, pending > 0 { return .pending(pending) }
         let committed = try Int64.fetchOne(
-            db.cachedStatement(
-                sql: "SELECT max(revision) FROM tidemark_kept WHERE id IN (SELECT value FROM json_each(?))"),
+            db, cached: "SELECT max(revision) FROM tidemark_kept WHERE id IN (SELECT value FROM json_each(?))",
             arguments: [list])
         // The file keeps a bounded number of acknowledged change sets. Its own revision has them all.
         return .done(try committed ?? DeviceFile(db).revision)
@@ -63,24 +56,20 @@ struct AwaitedSets: Sendable {
         guard let record, ids.isEmpty else { return true }
         guard let table = try DeviceFile(db).schema.byName[record.table] else { return true }
         try EngineConnection.addFunctions(to: db)
-        let keys = try String.fetchAll(db.cachedStatement(sql: Self.keysSQL), arguments: Self.keys(record))
+        let keys = try String.fetchAll(db, cached: Self.keysSQL, arguments: Self.keys(record))
         return try keys.contains { key in
             try Bool.fetchOne(
-                db.cachedStatement(
-                    sql: """
-                        SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(KeySQL.match(table, key: "?1")))
-                            OR EXISTS (SELECT 1 FROM tidemark_kept_record WHERE tbl = ?2 AND key = ?1)
-                        """
-                ),
-                arguments: [key, table.name]
-            ) ?? false
+                db,
+                cached: """
+                    SELECT EXISTS (SELECT 1 FROM main.\(SQLText.name(table.name)) WHERE \(KeySQL.match(table, key: "?1")))
+                        OR EXISTS (SELECT 1 FROM tidemark_kept_record WHERE tbl = ?2 AND key = ?1)
+                    """, arguments: [key, table.name]) ?? false
         }
     }
 
     /// Adds the change sets that a merge function has made of awaited ones.
     private mutating func awaitMerged(in db: Database) throws {
-        let merged = try String.fetchAll(
-            db.cachedStatement(sql: "SELECT id FROM tidemark_changeset WHERE merges > 0 ORDER BY seq"))
+        let merged = try String.fetchAll(db, cached: "SELECT id FROM tidemark_changeset WHERE merges > 0 ORDER BY seq")
         guard merged.contains(where: { !decisive.contains($0) }) else { return }
         let own = try record.map { Set(try Self.sets(of: $0, in: db)) }
         let known = Set(ids)
@@ -95,29 +84,23 @@ struct AwaitedSets: Sendable {
     /// The pending change sets that touch a record, under any of its ids.
     private static func sets(of record: RecordName, in db: Database) throws -> [String] {
         try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT DISTINCT changeset.id FROM tidemark_outbox AS pending
-                    JOIN tidemark_changeset AS changeset USING (seq)
-                    WHERE pending.tbl = ? AND pending.key IN (\(keysSQL))
-                    """
-            ),
-            arguments: [record.table] + keys(record)
-        )
+            db,
+            cached: """
+                SELECT DISTINCT changeset.id FROM tidemark_outbox AS pending
+                JOIN tidemark_changeset AS changeset USING (seq)
+                WHERE pending.tbl = ? AND pending.key IN (\(keysSQL))
+                """, arguments: [record.table] + keys(record))
     }
 
     /// The refused change sets that touch a record, under any of its ids.
     private static func conflicts(of record: RecordName, in db: Database) throws -> [String] {
         try String.fetchAll(
-            db.cachedStatement(
-                sql: """
-                    SELECT parked_record.id FROM tidemark_conflict_record AS parked_record
-                    WHERE parked_record.tbl = ? AND parked_record.key IN (\(keysSQL))
-                        AND parked_record.operation <> 'unchanged'
-                    """
-            ),
-            arguments: [record.table] + keys(record)
-        )
+            db,
+            cached: """
+                SELECT parked_record.id FROM tidemark_conflict_record AS parked_record
+                WHERE parked_record.tbl = ? AND parked_record.key IN (\(keysSQL))
+                    AND parked_record.operation <> 'unchanged'
+                """, arguments: [record.table] + keys(record))
     }
 
     /// A key, and the permanent id if the key is a temporary one.

@@ -16,17 +16,12 @@ extension SyncEngine {
     /// The longest time until a wait looks at the file again: another process may have had a round.
     private static let lookPause = Duration.milliseconds(100)
 
-    /// Waits until the file shows the end.
+    /// Waits until `look`, which knows whether a round has succeeded since, shows the end; no limit waits without end.
     ///
     /// While the background sync runs, its rounds suffice. Otherwise the wait has rounds of its own. A refusal counts
     /// only when no round runs, because the round may still merge the refused change set.
     ///
-    /// - Parameters:
-    ///   - limit: The longest wait; nil waits without end.
-    ///   - look: Looks at the file, and knows whether a round has succeeded since the wait began.
-    /// - Returns: The value with which the look ended the wait.
-    /// - Throws: ``WaitError``; an error of a round that no retry can help; an error of the file; or
-    ///   `CancellationError`, also after ``stop()``.
+    /// Throws ``WaitError``, an error that no retry can help, or `CancellationError`, also after ``stop()``.
     func wait<Value: Sendable>(
         within limit: Duration?, until look: @escaping @Sendable (Database, _ hasSynced: Bool) throws -> Look<Value>
     ) async throws -> Value {

@@ -33,9 +33,7 @@ extension SyncEngine {
     ///   acknowledged change set of this device that the file still keeps has named it.
     @discardableResult public func waitUntilSynced(_ record: RecordName, within limit: Duration? = nil) async throws
         -> Receipt
-    {
-        try await waitForServer(within: limit) { try record.require(in: $0) }
-    }
+    { try await waitForServer(within: limit) { try record.require(in: $0) } }
 
     /// Waits until the server has all changes of a record of the app.
     ///
@@ -44,9 +42,7 @@ extension SyncEngine {
         _ record: Record, within limit: Duration? = nil
     ) async throws -> Receipt { try await waitForServer(within: limit) { try RecordName(of: record, in: $0) } }
 
-    /// Reads a record's name as people write it, such as `player/7`; see ``RecordName``.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unknownTable`` or ``TidemarkCore/ErrorCode/invalidKey``.
+    /// Reads a record's name as people write it, such as `player/7`; throws `unknownTable` or `invalidKey`.
     package func recordName(_ path: String) async throws -> RecordName {
         try await database.typingStorage {
             try await database.read { try RecordName(path: path, in: DeviceFile($0).schema) }
@@ -80,8 +76,7 @@ extension SyncEngine {
     }
 
     /// Drains the captured changes, and finds the change sets of a record or of all records.
-    private func awaitedSets(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName?) async throws
-        -> AwaitedSets
+    private func awaitedSets(_ name: @escaping @Sendable (SyncSchema) throws -> RecordName?) async throws -> AwaitedSets
     {
         let commits = commits
         let environment = environment
