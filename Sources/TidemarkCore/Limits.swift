@@ -42,8 +42,7 @@ public struct Limits: Hashable, Sendable {
     ///
     /// Meanwhile the server builds the next file.
     public var snapshotRevisionsBehindMax: Int64 = 0
-    /// The most acknowledged change sets that a device keeps, to send them again if the server loses
-    /// them.
+    /// The most acknowledged change sets that a device keeps, to send them again if the server loses them.
     public var keptChangeSetsMax = 1_000
     /// The most keys and values in those change sets, in bytes.
     public var keptBytesMax = 8 << 20

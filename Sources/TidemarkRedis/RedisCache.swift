@@ -8,9 +8,8 @@ import TidemarkGzip
 
 /// Change sets that servers share in Redis or Valkey, as compressed JSON.
 ///
-/// A key consists of epoch, zone, schema and revision. The cache has one connection on a thread of
-/// its own. Every wait is short, and after a failure the cache pauses, so a failing Redis costs
-/// little. Safe to use from any task.
+/// A key consists of epoch, zone, schema and revision. The cache has one connection on a thread of its own. Every wait
+/// is short, and after a failure the cache pauses, so a failing Redis costs little. Safe to use from any task.
 package final class RedisCache: SharedChangeSets {
     /// The longest wait for one answer, in milliseconds.
     private static let answerTimeout = 200

@@ -1,8 +1,7 @@
 /// How many connections a server accepts, and how many of them may listen.
 ///
-/// The system's limit of open files bounds both. Beyond the limit, accepting a connection would not
-/// fail but be retried again and again. Listeners stay connected, so they must leave room for devices
-/// that sync.
+/// The system's limit of open files bounds both. Beyond the limit, accepting a connection would not fail but be retried
+/// again and again. Listeners stay connected, so they must leave room for devices that sync.
 struct ConnectionRoom: Hashable {
     /// The most connections at a time.
     let connections: Int

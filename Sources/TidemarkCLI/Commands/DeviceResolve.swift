@@ -212,8 +212,7 @@ extension Device {
             }
         }
 
-        /// Parses tables and keys in JSON, with the unchanged text of each record, so that numbers keep
-        /// their types.
+        /// Parses tables and keys in JSON, with the unchanged text of each record, so that numbers keep their types.
         private static func parts(of data: Data) throws -> [(table: String, name: String, columns: String?)] {
             let misfit = TidemarkError(
                 .invalidArgument, "The values are no JSON object of tables, keys and columns.",

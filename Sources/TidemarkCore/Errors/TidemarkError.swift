@@ -1,7 +1,6 @@
 /// An error with its code, place, message and fix.
 ///
-/// Messages name zones, tables, keys and columns, but no values of other columns. So they can be
-/// logged and shown.
+/// Messages name zones, tables, keys and columns, but no values of other columns. So they can be logged and shown.
 public struct TidemarkError: Error, Hashable, Sendable {
     /// The reaction of an error's receiver.
     public enum Recovery: String, Sendable {

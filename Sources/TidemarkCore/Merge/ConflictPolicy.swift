@@ -8,8 +8,7 @@ public enum ConflictPolicy: String, Hashable, Sendable, CaseIterable {
     case columns
     /// In each column the value that reaches the server last wins; the server keeps the other value.
     case lastWriter
-    /// In each column the later value by the devices' hybrid clocks wins; the server keeps the other
-    /// value.
+    /// In each column the later value by the devices' hybrid clocks wins; the server keeps the other value.
     case latest
     /// Changes of integers add up, so two of them never conflict; of a column only.
     ///

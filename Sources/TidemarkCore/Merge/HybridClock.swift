@@ -6,8 +6,7 @@ import Foundation
 /// until the year 2255, so that readers with doubles keep it exact. A clock that has received a time
 /// issues only later ones. So a change is always later than every change that its author had seen.
 ///
-/// A pure value: the wall-clock time is an argument. (Kulkarni and others, "Logical Physical
-/// Clocks", 2014.)
+/// A pure value: the wall-clock time is an argument. (Kulkarni and others, "Logical Physical Clocks", 2014.)
 package struct HybridClock: Hashable, Sendable {
     /// The number of counter values in a millisecond.
     package static let ticksPerMillisecond: Int64 = 1_000

@@ -26,11 +26,10 @@ package struct UnseenChange: Hashable, Sendable {
 
     /// Returns the changes since the base that the author has not seen, oldest first.
     ///
-    /// The history also contains the author's own changes, which are seen. When such a change was
-    /// committed, the server judged it against all earlier changes. So columns that it replaced no
-    /// longer count, and an earlier creation counts as an update. `columns` are the table's current
-    /// columns. A change of one of `adding` may have added to a value that its author had not seen, so
-    /// it replaces nothing.
+    /// The history also contains the author's own changes, which are seen. When such a change was committed, the server
+    /// judged it against all earlier changes. So columns that it replaced no longer count, and an earlier creation
+    /// counts as an update. `columns` are the table's current columns. A change of one of `adding` may have added to a
+    /// value that its author had not seen, so it replaces nothing.
     package static func selectUnseen(
         from history: [(change: UnseenChange, isSeen: Bool)], columns: Set<String>, adding: Set<String> = []
     ) -> [UnseenChange] {
@@ -129,8 +128,7 @@ package enum Judgement: Hashable, Sendable {
     case merge
     /// The incoming change applies except its columns `mine`; it overrules the columns `theirs`.
     ///
-    /// The server's values overrule the columns `mine`. A creation becomes an update of the existing
-    /// record.
+    /// The server's values overrule the columns `mine`. A creation becomes an update of the existing record.
     case overrule(mine: Set<String>, theirs: Set<String>)
     /// The server refuses the change set because of `columns`; empty means the whole record.
     case conflict(rule: ConflictRule, columns: Set<String>)
@@ -164,9 +162,8 @@ package enum ConflictRule: String, Hashable, Sendable {
 /// winner. This is a pure function of both changes; only ``ConflictPolicy/latest`` compares clocks.
 /// `columns` maps columns to their own policies.
 ///
-/// A policy decides between versions of one record. Two authors who create one chosen key mean the same
-/// record. Two new records under one number are different records, so under every policy the second one is
-/// a conflict.
+/// A policy decides between versions of one record. Two authors who create one chosen key mean the same record. Two new
+/// records under one number are different records, so under every policy the second one is a conflict.
 package func judge(_ contention: Contention, policy: ConflictPolicy, columns: [String: ConflictPolicy] = [:])
     -> Judgement
 {

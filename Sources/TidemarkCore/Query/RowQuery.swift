@@ -207,8 +207,7 @@ package enum RecordPath {
 package enum PlainValue {
     /// Returns the JSON of a text for a column.
     ///
-    /// In a numeric column, and in one without a type, a text that looks like a number is one. A quoted text
-    /// is text.
+    /// In a numeric column, and in one without a type, a text that looks like a number is one. A quoted text is text.
     package static func json(_ text: String, of column: SyncedTable.Column, isQuoted: Bool = false) -> String {
         if !isQuoted, text.hasPrefix(#"{"$"#) { return integer(text) ?? text }
         if !isQuoted, column.affinity != "TEXT", isNumber(text) { return text }

@@ -11,8 +11,7 @@ package struct WireError: Codable, Hashable, Sendable {
         package let message: String
         /// The remedy.
         package let fix: String
-        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair`, `signIn`
-        /// or `leave`.
+        /// The receiver's reaction: `retry`, `permanent`, `resync`, `renew`, `repair`, `signIn` or `leave`.
         package let recovery: String
         /// The place of the failure; absent if no part is known.
         package let place: Place?

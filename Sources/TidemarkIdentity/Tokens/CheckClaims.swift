@@ -23,8 +23,7 @@ struct CheckClaims {
 
     /// Returns the user whom the claims name.
     ///
-    /// The end has no leeway, because a server with a late clock would accept a token that its owner
-    /// takes for dead.
+    /// The end has no leeway, because a server with a late clock would accept a token that its owner takes for dead.
     func user(_ payload: [String: JSONValue]) throws(TokenRefusal) -> Caller.User {
         guard payload["iss"]?.text == provider.issuer else { throw .otherIssuer }
         guard isForUs(payload) else { throw .otherAudience }

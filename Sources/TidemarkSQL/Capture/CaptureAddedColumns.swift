@@ -3,9 +3,8 @@ package import TidemarkCore
 
 /// Captures writes to new columns that preceded the renewal of the triggers.
 ///
-/// A migration often adds a column and fills it at once, but the engine renews the triggers only when
-/// it next opens the file. Rows whose new columns differ from the backfill were changed in between,
-/// so they are captured as updates.
+/// A migration often adds a column and fills it at once, but the engine renews the triggers only when it next opens the
+/// file. Rows whose new columns differ from the backfill were changed in between, so they are captured as updates.
 package struct CaptureAddedColumns {
     private let table: SyncedTable
     private let before: [String: String]

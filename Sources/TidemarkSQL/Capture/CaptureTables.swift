@@ -90,8 +90,7 @@ package enum CaptureTables {
 
     /// Returns the captured tables without triggers: another program dropped and recreated them.
     ///
-    /// Later writes to such a table were not captured. A renamed table keeps its triggers under its
-    /// new name.
+    /// Later writes to such a table were not captured. A renamed table keeps its triggers under its new name.
     package static func rebuiltTables(of schema: SyncSchema, in db: Database) throws -> [String] {
         let names = try String.fetchSet(db, sql: "SELECT name FROM main.sqlite_master WHERE type = 'table'")
         let triggers = try Row.fetchAll(db, sql: "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger'")
@@ -247,8 +246,7 @@ package enum CaptureTables {
 
     /// Renames the capture columns of renamed columns; `columns` maps old names to new ones.
     ///
-    /// SQLite rewrites the triggers on a rename, but they still write to the old capture columns.
-    /// Captured rows stay.
+    /// SQLite rewrites the triggers on a rename, but they still write to the old capture columns. Captured rows stay.
     package static func rename(_ columns: [String: String], of table: SyncedTable, in db: Database) throws {
         let rows = [(shadow(table), ["old_", "new_"]), (evicted(table), ["old_"])]
         for (name, sides) in rows {

@@ -104,10 +104,9 @@ struct CaptureTriggers {
     // table may run completely: foreign key actions of evicted rows, and the app's triggers. And the
     // second trigger may not run: SQLite can ignore the write, or an eviction can delete its row.
     //
-    // So no trigger needs to know which notes are its own. A note always equals its row: triggers
-    // update it with the row and delete it with the row. If a note's row is gone, the row was evicted,
-    // and any trigger may capture that. A leftover note does no harm; `CaptureTables` deletes it
-    // while no statement runs.
+    // So no trigger needs to know which notes are its own. A note always equals its row: triggers update it with the
+    // row and delete it with the row. If a note's row is gone, the row was evicted, and any trigger may capture that. A
+    // leftover note does no harm; `CaptureTables` deletes it while no statement runs.
 
     /// Copies the rows whose key or unique values equal the new row's.
     private func rememberEvictable(changed: Bool) -> String {
@@ -121,8 +120,7 @@ struct CaptureTriggers {
 
     /// The end of a query for the rows whose key or unique values equal the new row's.
     ///
-    /// It is the trigger's condition as well: mostly there is no such row, and the trigger opens no
-    /// table for writing.
+    /// It is the trigger's condition as well: mostly there is no such row, and the trigger opens no table for writing.
     private func evictable(changed: Bool) -> String {
         let matches = ([key] + uniqueIndexes).map(collides)
         let other = changed ? " AND NOT \(match(table.key, left: "e", right: "OLD"))" : ""
@@ -157,8 +155,7 @@ struct CaptureTriggers {
 
     /// Returns the condition that a note collides with another row in a unique index.
     ///
-    /// Columns of notes have no type. A `+` removes the other column's type, so that SQLite can use
-    /// the index.
+    /// Columns of notes have no type. A `+` removes the other column's type, so that SQLite can use the index.
     private func matchesNote(_ index: UniqueIndex, alias: String = "e.", row: String = "NEW") -> String {
         let pairs = index.columns.map { column in
             let noteColumn = "\(alias)\(SQLText.name("old_" + column.name))"
@@ -172,10 +169,9 @@ struct CaptureTriggers {
 
     /// Captures the rows that the new row evicted as deleted.
     ///
-    /// These are notes that collide with the new row, and whose row is gone or has the new row's key.
-    /// Separate triggers run this, so that a write without evictions does not pay for it. They may
-    /// fire before or after the row's own triggers. They use no window functions, because the file must
-    /// stay readable for SQLite builds without them.
+    /// These are notes that collide with the new row, and whose row is gone or has the new row's key. Separate triggers
+    /// run this, so that a write without evictions does not pay for it. They may fire before or after the row's own
+    /// triggers. They use no window functions, because the file must stay readable for SQLite builds without them.
     private func captureEvicted(except ownNote: (_ note: String) -> String = { _ in "false" }) -> String {
         func condition(_ note: String) -> String {
             let collisions = ([key] + uniqueIndexes).map { matchesNote($0, alias: "\(note).") }
@@ -188,8 +184,7 @@ struct CaptureTriggers {
 
     /// Captures all notes whose row is gone as deleted.
     ///
-    /// The file does not store this statement. So it may use window functions, and takes time linear
-    /// in the notes.
+    /// The file does not store this statement. So it may use window functions, and takes time linear in the notes.
     var captureAllEvicted: String {
         captureNotes(where: isGone("e"), countLater: "(count(*) OVER () - row_number() OVER ())")
     }

@@ -3,10 +3,9 @@ package import TidemarkCore
 
 /// Coalesces captured changes of a range of sequence numbers into one change per record.
 ///
-/// The statements compare a record's first old row with its last new row: updates merge, a record
-/// created and deleted within the range vanishes, and so does an update that changed nothing. A
-/// changed key becomes a deletion and a creation. The result goes to `temp.tidemark_reduced`; no
-/// row passes through Swift.
+/// The statements compare a record's first old row with its last new row: updates merge, a record created and deleted
+/// within the range vanishes, and so does an update that changed nothing. A changed key becomes a deletion and a
+/// creation. The result goes to `temp.tidemark_reduced`; no row passes through Swift.
 ///
 /// ``TidemarkCore/CapturedPath`` tells how the first and the last row are found.
 package enum ReduceCapture {

@@ -49,8 +49,7 @@ enum FingerprintFunctions {
 
     /// Hashes the argument `row`: the first 16 bytes of SHA-256 of table, TAB, key, TAB, row.
     ///
-    /// Canonical JSON contains no TAB, so no two rows have the same text. The result is nil if there
-    /// is no row.
+    /// Canonical JSON contains no TAB, so no two rows have the same text. The result is nil if there is no row.
     private static func hash(_ values: Values?, row: Int, _ text: inout [UInt8]) -> Fingerprint? {
         guard sqlite3_value_type(values?[row]) != SQLITE_NULL else { return nil }
         text.removeAll(keepingCapacity: true)

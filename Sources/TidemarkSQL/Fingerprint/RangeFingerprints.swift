@@ -3,9 +3,8 @@ package import TidemarkCore
 
 /// Computes fingerprints of key ranges, to find the records that differ on two sides.
 ///
-/// All ranges are in `temp.tidemark_range`, and one statement per table computes them. It finds
-/// integer keys by the table's own index, and other keys by one scan in which each row looks up its
-/// range.
+/// All ranges are in `temp.tidemark_range`, and one statement per table computes them. It finds integer keys by the
+/// table's own index, and other keys by one scan in which each row looks up its range.
 package struct RangeFingerprints {
     static let sql = """
         CREATE TEMP TABLE tidemark_range (

@@ -4,9 +4,8 @@ import TidemarkCore
 
 /// Adds AUTOINCREMENT to an integer-keyed table, so that a plain `INSERT` on a device draws a temporary id.
 ///
-/// It edits the statement's text and has SQLite read the result. If the new table differs in more than
-/// AUTOINCREMENT, the device uses the original statement; the table's guard trigger then explains the
-/// missing keyword.
+/// It edits the statement's text and has SQLite read the result. If the new table differs in more than AUTOINCREMENT,
+/// the device uses the original statement; the table's guard trigger then explains the missing keyword.
 enum AutoincrementSQL {
     /// Returns the statement to use on a device.
     ///

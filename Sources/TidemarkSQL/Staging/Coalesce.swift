@@ -90,8 +90,7 @@ package enum Coalesce {
 
 /// Stages records from JSON objects of ``RowJSON``.
 package enum StagedImages {
-    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change
-    /// set `ord`.
+    /// Stages the rows of a query with columns `tbl`, `key`, `operation`, `attributes` as change set `ord`.
     ///
     /// With `hasDeltas`, attributes may have deltas; images have none.
     package static func stage(

@@ -179,9 +179,8 @@ package enum RowValues {
 
 /// Reads values of rows.
 ///
-/// A damaged page can return any value in any column, such as NULL in a NOT NULL column.
-/// GRDB's own subscript traps then; these throw, and the caller reports `fileDamaged`.
-/// `Tests/TidyTests` reports every use of the subscript.
+/// A damaged page can return any value in any column, such as NULL in a NOT NULL column. GRDB's own subscript traps
+/// then; these throw, and the caller reports `fileDamaged`. `Tests/TidyTests` reports every use of the subscript.
 extension Row {
     /// Reads the value of a column.
     ///
@@ -207,14 +206,12 @@ extension Row {
 
 /// Flags that change how SQLite compiles statements, set without expiring prepared statements.
 ///
-/// SQLite sets such a flag when it prepares the `PRAGMA`, and expires every prepared statement when
-/// it runs it ("some pragmas run during the SQL compilation stage",
-/// <https://www.sqlite.org/pragma.html>). The engine switches reference checks off and on for each
-/// answer; running the pragma would recompile all statements of the engine and the app each time.
-/// So ``set(_:in:)`` prepares the pragma and does not run it. That is sound as long as a statement
-/// always runs under the flag that it was prepared under: the engine's statements have texts of
-/// their own, and the app's statements do not run meanwhile. The few places that run the same texts
-/// under another flag call ``withNewStatements(_:_:)``.
+/// SQLite sets such a flag when it prepares the `PRAGMA`, and expires every prepared statement when it runs it ("some
+/// pragmas run during the SQL compilation stage", <https://www.sqlite.org/pragma.html>). The engine switches reference
+/// checks off and on for each answer; running the pragma would recompile all statements of the engine and the app each
+/// time. So ``set(_:in:)`` prepares the pragma and does not run it. That is sound as long as a statement always runs
+/// under the flag that it was prepared under: the engine's statements have texts of their own, and the app's statements
+/// do not run meanwhile. The few places that run the same texts under another flag call ``withNewStatements(_:_:)``.
 package enum ConnectionFlag: String {
     /// Whether SQLite enforces references; can be switched outside transactions only.
     case foreignKeys = "foreign_keys"

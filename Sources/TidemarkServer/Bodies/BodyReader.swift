@@ -213,8 +213,7 @@ enum JSONAnswer {
     ///
     /// The media type is `type`.
     ///
-    /// For a client that does not accept gzip, probably a person at a terminal, the body ends with a
-    /// newline.
+    /// For a client that does not accept gzip, probably a person at a terminal, the body ends with a newline.
     static func response(
         _ json: [UInt8], status: HTTPResponse.Status = .ok, type: String = "application/json",
         to requestHeaders: HTTPFields, share: MemoryShare? = nil, shared: CompressedAnswers? = nil

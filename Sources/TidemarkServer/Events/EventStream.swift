@@ -73,8 +73,7 @@ extension EventStream {
 
 /// The rendered text of the latest message.
 ///
-/// Most listeners of a zone get the same message. The server renders it once, and all connections
-/// share its memory.
+/// Most listeners of a zone get the same message. The server renders it once, and all connections share its memory.
 final class LatestEvent: Sendable {
     private let latest = Mutex<(message: FanOut.Message, text: ByteBuffer)?>(nil)
 

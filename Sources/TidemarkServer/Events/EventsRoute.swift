@@ -6,10 +6,9 @@ internal import TidemarkEngine
 
 /// `GET /events`: sends an event for each new revision of the zone, while the connection lasts.
 ///
-/// A device that names itself also receives small changes. A listener costs its connection and a few
-/// words in ``FanOut``: the connection's task waits, and the server renders each event when it writes
-/// it. For a listener that does not read, the server buffers a few kilobytes, then closes it as a
-/// stalled connection.
+/// A device that names itself also receives small changes. A listener costs its connection and a few words in
+/// ``FanOut``: the connection's task waits, and the server renders each event when it writes it. For a listener that
+/// does not read, the server buffers a few kilobytes, then closes it as a stalled connection.
 ///
 /// A listener whose token or access ends receives `bye`: at once when a change of access becomes known,
 /// and with its next heartbeat when the token's time is over. It never receives news of a commit after that end.

@@ -185,8 +185,7 @@ extension MemoryBudget {
 
 /// The memory of requests and answers in flight.
 ///
-/// The asynchronous shell around ``MemoryBudget``, in which bodies wait for memory. Safe to use from any
-/// task.
+/// The asynchronous shell around ``MemoryBudget``, in which bodies wait for memory. Safe to use from any task.
 final class InFlightMemory: Sendable {
     /// The bytes to reserve per byte of a body: the body itself, and as much again for its staging.
     static let bodyMultiple = 2

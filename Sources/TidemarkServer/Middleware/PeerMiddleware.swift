@@ -2,8 +2,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import TidemarkCore
 
-/// Notes the client's address, and refuses machines that go round the proxy, before the server reads a
-/// request's body.
+/// Notes the client's address, and refuses machines that go round the proxy, before the server reads a request's body.
 struct PeerMiddleware: RouterMiddleware {
     typealias Context = ServerRequestContext
 

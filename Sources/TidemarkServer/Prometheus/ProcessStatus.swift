@@ -13,8 +13,7 @@ package struct ProcessStatus: Sendable {
 
     private init(folder: String) { self.folder = folder }
 
-    /// The present memory, in bytes; nil where the system does not tell it, or the process has
-    /// ended.
+    /// The present memory, in bytes; nil where the system does not tell it, or the process has ended.
     package var residentBytes: Int? { bytes("VmRSS:") }
 
     /// The peak memory, in bytes.

@@ -237,8 +237,7 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
     }
 }
 
-/// The text format of Prometheus, version 0.0.4
-/// (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
+/// The text format of Prometheus, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 enum PrometheusText {
     /// The content type of this format.
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"

@@ -3,9 +3,8 @@ internal import TidemarkEngine
 
 /// Checks within a time bound that the store answers.
 ///
-/// Only one probe runs at a time, however many clients check. So a stalled store holds one connection
-/// and one task. The checks in `waiting` wait for the current probe. Once it is late, checks fail at
-/// once, until the store answers.
+/// Only one probe runs at a time, however many clients check. So a stalled store holds one connection and one task. The
+/// checks in `waiting` wait for the current probe. Once it is late, checks fail at once, until the store answers.
 actor StoreCheck {
     private let service: any SyncService
     private let clock: any Clock<Duration>
