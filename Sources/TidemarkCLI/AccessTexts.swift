@@ -19,7 +19,6 @@ enum AccessTexts {
 
     /// Returns the author of a change.
     static func author(_ user: String?) -> String { user ?? "operator" }
-
     /// Returns the name of a role; `none` for no rights.
     static func role(_ role: Role?) -> String { role?.rawValue ?? noRole }
 

@@ -43,7 +43,6 @@ struct IdentityOptions: ParsableArguments {
         var access: ServedAccess?
         /// Closes the database of users.
         var close: @Sendable () throws -> Void = {}
-
         /// The rates of requests.
         var rates: RequestRates? { access?.rates }
         /// Called at SIGHUP; nil if there is no file to read again.

@@ -62,7 +62,6 @@ public struct Limits: Hashable, Sendable {
     public var mergesMax = 8
     /// The longest table or column name, in bytes.
     public var nameBytesMax = 128
-
     /// The most connections that listen at a time.
     public var listenersMax = 10_000
     /// The longest pause in a stream of events, in milliseconds; proxies close silent streams.
@@ -73,7 +72,6 @@ public struct Limits: Hashable, Sendable {
     ///
     /// Of a larger change it pushes the revision only.
     public var changeEventBytesMax = 4 << 10
-
     /// The most rows from which a device computes its fingerprint at every sync.
     public var fingerprintRowsMax = 1_000
     /// The longest interval at which a device with more rows computes it, in seconds.
@@ -94,7 +92,6 @@ public struct Limits: Hashable, Sendable {
     public var massDeletionRecordsMin = 50
     /// The largest part of a zone's records that an answer may delete without consent, in percent.
     public var massDeletionPercent = 20
-
     /// The default limits of servers and devices.
     public static let standard = Limits()
 }

@@ -73,7 +73,6 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     { try $current.withValue(bug) { try $deed.withValue(deed, operation: body) } }
 
     fileprivate var isPlanted: Bool { PlantedBug.current == self }
-
     /// Whether any bug is planted.
     package static var isAnyPlanted: Bool { current != nil }
 }

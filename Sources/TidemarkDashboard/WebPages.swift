@@ -16,7 +16,6 @@ public struct WebPages: Sendable {
 
     /// The name of the small client's file.
     public static let clientName = "tidemark.js"
-
     /// The name of the file that a browser asks for first.
     public static let startName = "index.html"
 

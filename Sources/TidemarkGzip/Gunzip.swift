@@ -13,17 +13,14 @@
 package final class Gunzip {
     /// The largest block that ``next()`` returns, in bytes.
     package static let blockBytesMax = 64 << 10
-
     /// The decompressed bytes so far.
     package private(set) var byteCount = 0
-
     private let bytesMax: Int
     private let stream = ZlibStream(.decompress)
     private var hasEnded = false
 
     /// Starts a stream that may hold at most `bytesMax` decompressed bytes.
     package init(bytesMax: Int) { self.bytesMax = bytesMax }
-
     /// Adds the next piece of input.
     package func feed(_ bytes: [UInt8]) { stream.feed(bytes) }
 

@@ -14,7 +14,6 @@ package final class Gzip {
     package static let defaultLevel = 6
     /// The largest block that ``next()`` returns, in bytes.
     package static let blockBytesMax = 64 << 10
-
     private let stream: ZlibStream
     private var isFinishing = false
     private var hasEnded = false

@@ -24,7 +24,6 @@ final class ZlibStream {
     private static let gzipWindowBits: Int32 = 15 + 16
     /// The compressor's memory level, from 1 to 9; this is zlib's default.
     private static let memoryLevel: Int32 = 8
-
     private let stream: UnsafeMutablePointer<z_stream>
     private let direction: Direction
     private var input: [UInt8] = []

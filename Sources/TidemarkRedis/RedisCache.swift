@@ -148,7 +148,6 @@ package final class RedisCache: SharedChangeSets {
 struct Pause {
     private var until: ContinuousClock.Instant?
     private var length = Duration.zero
-
     var isOver: Bool { until.map { ContinuousClock.now >= $0 } ?? true }
 
     /// Records a failure; returns whether it is the first one.

@@ -37,7 +37,6 @@ package final class RedisConnection {
     ///
     /// hiredis does not suppress this signal when it writes to a closed connection.
     static func ignoreBrokenPipes() { signal(SIGPIPE, SIG_IGN) }
-
     /// Runs a command of text words.
     package func run(_ command: [String]) throws -> Reply { try run(command.map { Array($0.utf8) }) }
 

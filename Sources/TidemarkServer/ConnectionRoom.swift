@@ -7,7 +7,6 @@ struct ConnectionRoom: Hashable {
     let connections: Int
     /// The most connections of listeners and waiting requests.
     let listeners: Int
-
     /// The files of the store, the log and the system.
     private static let otherFiles = 128
 

@@ -101,7 +101,6 @@ enum StatedName {
 /// Whether the server wants more requests; false after a signal to stop.
 final class Readiness: Sendable {
     private let stopping = Mutex(false)
-
     /// Whether the server is stopping.
     var isStopping: Bool { stopping.withLock { $0 } }
 

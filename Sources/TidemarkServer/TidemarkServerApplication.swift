@@ -30,7 +30,6 @@ public struct TidemarkServerApplication: Sendable {
     private static let storePatience = Duration.seconds(3)
     /// The most connections besides listeners; further ones wait in the system's queue.
     private static let syncsMax = 4_096
-
     private let service: any SyncService
     private let gate: any AccessGate
     private let rates: RequestRates?

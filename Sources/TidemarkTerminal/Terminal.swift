@@ -11,13 +11,10 @@ internal import TidemarkSQL
 package enum Terminal {
     /// Writes a line to standard output, at once.
     package static func line(_ text: String = "") { write(text, to: .standardOutput) }
-
     /// Writes a line to standard error.
     package static func note(_ text: String) { write(text, to: .standardError) }
-
     /// Returns a text of somebody else as a part of a line: it ends no line either.
     package static func shown(_ text: String) -> String { text.showingHiddenCharacters() }
-
     /// Ignores SIGPIPE, so that a server continues when the program that reads its log ends.
     package static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
 

@@ -11,7 +11,6 @@ struct ConflictSummary {
     private static let othersMax = 3
     /// The most lines of reasons.
     private static let reasonsMax = 20
-
     let conflict: Conflict
     /// Whether all records are visible.
     let isWhole: Bool

@@ -33,7 +33,6 @@ struct SnapshotCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("With a file, the server that has it.", valueName: "url")) var server: String?
     @OptionGroup var functions: FunctionOptions
     @OptionGroup var access: ServerAccess
-
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 
     func validate() throws {

@@ -44,7 +44,6 @@ package struct LentIDs: Hashable, Sendable {
 
     /// Returns the last id of an id's place.
     package func end(of id: Int64) -> Int64 { id - (id - first) % stride + width - 1 }
-
     /// Returns how many ids of the places are below an id of a place.
     package func ordinal(of id: Int64) -> Int64 { (id - first) / stride * width + (id - first) % stride }
 
@@ -109,7 +108,6 @@ package enum IDLayout: Hashable, Sendable {
 
     /// Whether the server of a SQLite file may assign an id.
     package static func isOwn(_ id: Int64) -> Bool { IDLayout.wide.lent(0).contains { $0.next(from: id) == id } }
-
     /// Returns the ids of a lending; empty if there is no place for it.
     package func lent(_ number: Int64) -> [LentIDs] { regions.compactMap { $0.lent(number) } }
 

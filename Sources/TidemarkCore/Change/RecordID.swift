@@ -105,10 +105,8 @@ package struct CapturedPath: Sendable {
 
     /// Creates a path without a step.
     package init() {}
-
     /// Creates a path of one step.
     package init(from old: [Value]?, to new: [Value]?) { steps = [(old, new)] }
-
     /// Adds a captured change; nil is a record that does not exist.
     package mutating func add(from old: [Value]?, to new: [Value]?) { steps.append((old, new)) }
 

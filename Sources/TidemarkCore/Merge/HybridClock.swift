@@ -12,7 +12,6 @@ package struct HybridClock: Hashable, Sendable {
     package static let ticksPerMillisecond: Int64 = 1_000
     /// The highest time, 2^53 - 1.
     package static let timeMax: Int64 = (1 << 53) - 1
-
     /// The latest time that the clock issued or received.
     package private(set) var last: Int64
 

@@ -12,7 +12,6 @@ package struct FeedQuery: Hashable, Sendable {
     package var isDeletedOnly = false
     /// The most records; nil for all within ``ListQuery/allMax``.
     package var limit: Int? = 100
-
     private static let own: Set<String> = ["since", "tables", "columns", "deleted", "limit", "wait"]
 
     /// Reads the parameters.

@@ -32,7 +32,6 @@ package struct ListQuery: Hashable, Sendable {
     package var count: Count?
     /// The most characters of a value.
     package var charactersMax: Int?
-
     /// The largest `limit`.
     package static let limitMax = 1_000
     /// The most records of `limit=all`.

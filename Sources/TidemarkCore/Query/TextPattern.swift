@@ -6,7 +6,6 @@ package struct TextPattern: Hashable, Sendable {
     package static let charactersMax = 256
     /// The number of steps after which a match asks whether to go on.
     package static let stepsPerPause = 1 << 16
-
     /// The texts around each `*`; one of them if the pattern has no `*`.
     package let parts: [String]
     private let searches: [Search]

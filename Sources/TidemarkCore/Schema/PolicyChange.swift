@@ -6,7 +6,6 @@ public struct PolicyChange: Hashable, Sendable, CustomStringConvertible {
     package let old: ConflictPolicy
     /// The new policy.
     package let new: ConflictPolicy
-
     /// The change in words.
     public var description: String { "policy of \(name): \(old.rawValue) -> \(new.rawValue)" }
 }

@@ -32,19 +32,15 @@ public struct SyncSchema: Hashable, Sendable {
 
     /// The names of the tables and columns on the wire.
     package var wireNames: WireNames { form { WireNames(of: self) } }
-
     /// The places of the tables in ``tables``, by name.
     package var places: [String: Int] { form { TablePlaces(of: tables) }.byName }
-
     /// Identifies the columns and order that fingerprints of rows cover: only those of one layout are comparable.
     package var fingerprintLayout: String { form { FingerprintLayout(hash: ContentHash.of(shape)) }.hash }
-
     /// The forms of the tables' rows in JSON, in the order of ``tables``.
     package var layouts: [RowLayout] { form { tables.map(RowLayout.init) } }
 
     /// Returns a value that follows from the schema, and makes it at the first call for its type.
     package func form<Form: Sendable>(_ make: () -> Form) -> Form { forms.form(make) }
-
     /// Returns the conflict policy of a table.
     package func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
 
@@ -62,7 +58,6 @@ public struct SyncSchema: Hashable, Sendable {
 
     /// Whether 0 stands for no record in some reference.
     package var hasZeroReferences: Bool { tables.contains { $0.traits?.zeroReferences != nil } }
-
     /// Whether any policy compares clocks, so that change sets need times.
     package var needsTimes: Bool { policies.values.contains(.latest) }
 
@@ -139,7 +134,6 @@ final class SchemaForms: Sendable {
 
 extension SchemaForms: Hashable {
     static func == (one: SchemaForms, other: SchemaForms) -> Bool { true }
-
     func hash(into hasher: inout Hasher) {}
 }
 
@@ -188,7 +182,6 @@ package struct TableTraits: Hashable, Sendable, Codable {
 extension SyncedTable {
     /// The names by which SQLite knows the row number of a table, in the order of preference.
     package static let rowidNames = ["rowid", "_rowid_", "oid"]
-
     /// Whether the key is the rowid, which no column declares.
     package var hasRowidKey: Bool { keyKind == .integer && traits?.key != nil }
 
@@ -280,7 +273,6 @@ package struct FileObjects: Hashable, Sendable, Codable {
 
     /// Whether a file has only synced tables, so that the schema's text need not mention this.
     package var isEmpty: Bool { self == FileObjects() }
-
     /// Whether a trigger runs where the program writes instead of at the server.
     package var hasDeviceTriggers: Bool { objects.contains { $0.runsAtDevice == true } }
 }

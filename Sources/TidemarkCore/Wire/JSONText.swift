@@ -227,13 +227,11 @@ package enum WireName {
     package static let tableMembers: Set<String> = ["create", "update", "delete", "attributes"]
     /// The members of a record's attributes that are not columns.
     package static let recordMembers: Set<String> = ["revision", "__oldId__"]
-
     /// The character before a table's or column's name that the protocol would otherwise read as its own.
     package static let escape: Character = "="
 
     /// Returns the member that stands for a table in a change set.
     package static func member(table name: String) -> String { member(name, changeSetMembers) }
-
     /// Returns the member that stands for a column in a record's attributes, and in images of records.
     package static func member(column name: String) -> String { member(name, recordMembers) }
 

@@ -141,7 +141,6 @@ extension JSONReader {
 /// The members of a request in the order of the text, before they are compared with each other.
 private struct RequestMembers {
     static let latest = "the latest revision that you have, 0 at first"
-
     private(set) var maxRevision: Int64?
     private(set) var device: String?
     private(set) var epoch: String?

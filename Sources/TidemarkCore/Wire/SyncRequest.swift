@@ -224,7 +224,6 @@ package struct ChangeSet: Sendable {
 
     /// Creates an empty change set.
     init(index: Int) { self.index = index }
-
     /// Returns the text without white space between the values, as its author hashes it.
     package func text(in reader: JSONReader) -> [UInt8] { reader.compactText(in: range, of: self) }
 }
@@ -337,10 +336,8 @@ package struct PendingChangeSet {
 
     /// Returns what has replaced a value; nil if nothing has.
     package func replacement(at place: Int) -> Value? { replaced[place] }
-
     /// Replaces a value, such as a reference to a temporary id.
     package mutating func replace(at place: Int, by value: Value) { replaced[place] = value }
-
     /// Leaves a value out.
     package mutating func overrule(at place: Int) { overruled.insert(place) }
 }
@@ -375,7 +372,6 @@ package struct Chain {
 
     /// Begins after a history with the chain `previous`.
     package init(after previous: String, revision: Int64) { take("\(previous)\n\(revision)\n") }
-
     /// Hashes the next piece of the text.
     package mutating func take(_ piece: String) { hash.take(Array(piece.utf8)) }
 
@@ -394,10 +390,8 @@ package struct RunningHash {
 
     /// Creates the hash of no bytes.
     package init() {}
-
     /// Adds the next piece.
     package mutating func take(_ bytes: [UInt8]) { hash.update(data: bytes) }
-
     /// Adds the next piece without a copy.
     package mutating func take(_ bytes: UnsafeRawBufferPointer) { hash.update(bufferPointer: bytes) }
 

@@ -134,7 +134,6 @@ extension Value {
 extension Value {
     /// The number, if it is an integer.
     package var integer: Int64? { if case .integer(let number) = self { number } else { nil } }
-
     /// The text, if it is one without NUL.
     package var text: String? { if case .text(let text) = self { text } else { nil } }
 }
@@ -309,7 +308,6 @@ package struct ValueBound: Sendable {
 
     /// The largest size of a value in a row, in bytes.
     package let bytesMax: Int
-
     /// The most bytes of a string in JSON: as base64 a value is longer by a third, and has its own check.
     package var stringMax: Int { bytesMax > Int.max / 4 ? .max : (bytesMax + 3) / 3 * 4 }
     /// Creates the bound of some limits.

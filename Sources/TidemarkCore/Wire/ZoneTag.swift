@@ -9,7 +9,6 @@ public struct ZoneTag: Hashable, Sendable {
     public let revision: Int64
     /// The hash, 96 bits in base64url.
     public let hash: String
-
     /// The length of a hash in characters.
     public static let hashLength = 16
 

@@ -8,10 +8,8 @@ internal import TidemarkCore
 package struct FetchKeys: Sendable {
     /// The most bytes of a key set.
     package static let bytesMax = 1 << 20
-
     /// How long the provider may take in total.
     private let patience: Duration
-
     /// The process's connections to providers; they live as long as the process does.
     private static let client = makeClient()
 

@@ -21,7 +21,6 @@ package struct KeySet: Sendable {
     package let unusedKeys: [String]
     /// Whether every token is signed with the only key, the secret, whatever `kid` it states.
     private let isSecret: Bool
-
     /// The number of keys that the server can use.
     package var count: Int { keys.count }
 

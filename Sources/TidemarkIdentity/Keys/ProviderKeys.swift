@@ -54,10 +54,8 @@ final class ProviderKeys: Sendable {
 
     /// The number of changes of the keys: equal numbers mean equal keys.
     var generation: Int { state.withLock { $0.generation } }
-
     /// The keys that the server uses, and the reasons why it does not use others.
     var keys: KeySet { state.withLock { $0.keys } }
-
     /// Whether tokens may be verified with the keys: they are not too old.
     var areUsable: Bool { state.withLock { $0.refresh?.areUsable(now: now()) ?? true } }
 

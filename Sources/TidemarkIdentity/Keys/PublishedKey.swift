@@ -9,7 +9,6 @@ struct PublishedKey {
     private let id: String?
     private let algorithm: SignatureAlgorithm
     private let key: JWK
-
     /// The most characters of a member: an RSA key of 8,192 bits has 1,366.
     private static let charactersMax = 1_400
 

@@ -5,7 +5,6 @@ struct CheckClaims {
     let provider: IdentityProvider
     /// The time, in milliseconds since 1970.
     let now: Int64
-
     /// How far the clocks of provider and server may differ, in milliseconds.
     static let leeway: Int64 = 60_000
     /// The longest life of a token, in milliseconds.

@@ -4,7 +4,6 @@ internal import TidemarkCore
 struct SignedToken: Sendable {
     /// The most bytes of a token.
     static let bytesMax = 8 << 10
-
     /// The name of the algorithm, as the token states it.
     let algorithm: String
     /// The id of the key; nil if the token names none.

@@ -13,7 +13,6 @@ struct UniqueParking {
     private let adding: Set<String>
     /// The columns that foreign keys refer to.
     private let referencedColumns: Set<String>
-
     /// The lowest placeholder of REAL columns, -2^53.
     private static let realPlaceholderMin: Int64 = -(1 << 53)
     /// The lowest placeholder of integer columns, -2^62.

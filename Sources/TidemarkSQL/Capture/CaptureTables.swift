@@ -314,7 +314,6 @@ package enum CaptureTables {
 
     /// Returns the name of the table with the captured rows of a table.
     package static func shadow(_ table: SyncedTable) -> String { "tidemark_capture_\(table.name)" }
-
     /// Returns the name of the table with copies of rows that a `REPLACE` may evict.
     static func evicted(_ table: SyncedTable) -> String { "tidemark_evicted_\(table.name)" }
 }

@@ -11,7 +11,6 @@ package struct SchemaIntrospection {
     package let skippedTables: [String]
     /// The names of the file's objects, in lower case; none if it was made from known tables.
     let objectNames: Set<String>
-
     /// Tables that a platform writes into each file for itself: Android keeps the language of the phone there.
     private static let platformTables: Set<String> = ["android_metadata"]
 

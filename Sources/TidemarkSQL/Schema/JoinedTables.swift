@@ -15,7 +15,6 @@ package struct JoinedTables {
 
     private let schema: SyncSchema
     private let db: Database
-
     /// The statements of the indexes.
     package var indexes: [String] { schema.tables.flatMap(\.indexSQL) }
 

@@ -16,7 +16,6 @@ package struct ObjectTrial {
         package let writesSynced: Bool
         /// The functions that it calls and that this process does not have.
         package let unknownFunctions: Set<String>
-
         /// Whether it only maintains local and virtual tables, so that it runs for the server's rows as well.
         package var feedsLocalTables: Bool { !written.isEmpty && !writesSynced }
     }
@@ -37,7 +36,6 @@ package struct ObjectTrial {
     package private(set) var unknownCalls: [String: Set<String>] = [:]
     /// All collations that this process does not have.
     package private(set) var unknownCollations: Set<String> = []
-
     private let scratch: ScratchSchema
     private let permits: (_ function: String) throws -> Bool
     private var targets: [String: String] = [:]

@@ -13,7 +13,6 @@ package final class ScratchSchema {
     package private(set) var unknownFunctions: Set<String> = []
     /// The collations that a statement named and this process does not have.
     package var unknownCollations: Set<String> { collations.names }
-
     private let queue: DatabaseQueue
     private let watch = StatementWatch()
     private let collations = UnknownCollations()

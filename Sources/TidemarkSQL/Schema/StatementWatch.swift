@@ -15,7 +15,6 @@ final class StatementWatch {
 
     /// The virtual table modules that a device creates from a server's statements.
     static let modules: Set<String> = ["fts3", "fts4", "fts5", "rtree", "rtree_i32", "geopoly"]
-
     var mode = Mode.open
     /// The object whose statement runs, for what no trigger and no view does.
     var subject = ""

@@ -10,7 +10,6 @@ package enum TriggerGuard {
 
     /// Whether a statement has the guard.
     package static func isGuarded(_ sql: String) -> Bool { sql.contains(condition) }
-
     /// Returns a `CREATE TRIGGER` statement with the guard; nil if the text has no place for it.
     package static func guarded(_ sql: String) -> String? { isGuarded(sql) ? sql : adding(condition, to: sql) }
 

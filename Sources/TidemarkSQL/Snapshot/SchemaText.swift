@@ -26,7 +26,6 @@ package enum SchemaText {
         ///
         /// Earlier versions read that entry as a dropped table without a name.
         var file: FileObjects?
-
         /// Whether the table was dropped; old revisions still name it.
         var isDropped: Bool { sql.isEmpty && dropped == [] }
     }

@@ -140,13 +140,10 @@ package struct ChangeSetStaging {
 
     /// Returns the number of a change set from the index of its request among several, and its own.
     package static func ord(list: Int, index: Int) -> Int { list << listShift | index }
-
     /// Returns the index of the request with a change set, from its number.
     package static func list(of ord: Int) -> Int { ord >> listShift }
-
     /// Returns the SQL of that index.
     package static func list(of ord: String) -> String { "(\(ord) >> \(listShift))" }
-
     /// Returns the index of a change set in its request, from its number.
     package static func index(of ord: Int) -> Int { ord & (1 << listShift - 1) }
 

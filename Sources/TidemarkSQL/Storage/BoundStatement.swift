@@ -74,7 +74,6 @@ package struct BoundStatement {
 
     /// Binds a number.
     package func bind(_ value: Int, at index: Int32) { sqlite3_bind_int64(statement, index, Int64(value)) }
-
     /// Binds a value; nil is NULL.
     package func bind(_ value: Int64?, at index: Int32) { if let value { sqlite3_bind_int64(statement, index, value) } }
 

@@ -171,7 +171,6 @@ package enum ChangeSetJSON {
 /// The keys of a table's part by operation.
 private struct KeyLists {
     static let operations = ["create", "update", "delete"]
-
     private(set) var count = 0
     private var lists = [[UInt8]](repeating: [], count: operations.count)
 

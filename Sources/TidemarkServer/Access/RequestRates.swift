@@ -7,7 +7,6 @@ public final class RequestRates: Sendable {
     private let limiter: Mutex<RateLimiter>
     private let now: @Sendable () -> Int64
     private let random: @Sendable () -> Double
-
     /// The largest part by which a pause is made longer, so that refused devices do not return all at once.
     private static let jitterMax = 0.25
 

@@ -151,7 +151,6 @@ extension BodyReader {
 struct UploadDrain {
     private static let bytesMax = 64 << 20
     private static let durationMax = Duration.seconds(20)
-
     private var bytes = 0
     private let deadline = ContinuousClock.now + durationMax
 
@@ -177,7 +176,6 @@ struct UploadDrain {
 extension Request {
     /// The length of the body that the request announces, in bytes; the greatest integer for one that is greater.
     var announcedLength: Int? { headers[.contentLength].map { Int($0) ?? .max } }
-
     /// Whether the client waits for `100 Continue` before it sends its body.
     var waitsForPermission: Bool { headers[.expect] != nil }
 }

@@ -57,7 +57,6 @@ struct LatestByContent<Value: Sendable>: Sendable {
     private var entries: [(content: [UInt8], value: Value)] = []
     /// The bytes of all keys.
     private(set) var bytes = 0
-
     /// The number of values.
     var count: Int { entries.count }
 

@@ -6,7 +6,6 @@ internal import TidemarkCore
 struct SmallBody: Sendable {
     private let bodyReader: BodyReader
     private let memory: InFlightMemory
-
     /// The most bytes of a body.
     private static let bytesMax = 4 << 10
 

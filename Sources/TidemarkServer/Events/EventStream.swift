@@ -9,7 +9,6 @@ internal import TidemarkEngine
 enum EventStream {
     /// When a dismissed listener may reconnect, to this node or another.
     private static let retryMilliseconds = 2_000
-
     /// The first bytes of a stream, by which the client sees at once that the stream works.
     static let opening = ByteBuffer(string: ": tidemark\n\n")
 

@@ -17,7 +17,6 @@ struct EventsRoute {
     private static let unsentBytesMax = 16 << 10
     /// How long a listener may leave sent bytes unacknowledged, in milliseconds.
     private static let unconfirmedMillisecondsMax = 60_000
-
     let service: any SyncService
     /// Tells whether a listener's access has ended.
     let watch: AccessWatch

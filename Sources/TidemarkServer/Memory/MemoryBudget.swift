@@ -19,7 +19,6 @@ struct MemoryBudget: Sendable {
         let bodyBytesMax: Int
         /// Shares up to this size are small.
         var smallBytesMax = 128 << 10
-
         /// The bytes that only small shares use.
         var reservedBytes: Int { bytesMax / 8 }
         /// The bytes of all large shares together.
@@ -321,7 +320,6 @@ final class MemoryShare: Sendable {
     ///
     /// - Throws: The refusal, if there is no memory.
     func answer(bytes: Int) throws(Refusal) { try memory.answer(ticket, bytes: bytes) }
-
     /// Returns the memory before the exchange ends.
     func giveBack() { memory.close(ticket) }
 }

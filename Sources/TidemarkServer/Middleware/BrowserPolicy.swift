@@ -14,7 +14,6 @@ public import TidemarkCore
 public struct BrowserPolicy: Hashable, Sendable {
     /// Allows the server's own pages only, and on loopback only `localhost` and its addresses.
     public static let standard = BrowserPolicy(origins: [], hosts: [])
-
     private let origins: Set<WebOrigin>
     private let hosts: Set<String>
 

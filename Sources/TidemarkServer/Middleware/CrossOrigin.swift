@@ -7,7 +7,6 @@ internal import Hummingbird
 struct CrossOrigin {
     /// The origin of the page, as the browser sent it.
     let origin: String
-
     /// The methods that a page may use.
     static let methods = "GET, HEAD, POST, PUT, PATCH, DELETE"
     /// The headers that a page may send.

@@ -90,7 +90,6 @@ final class RequestRecord: Sendable {
 
     /// The most percent-encodings of each other that are undone.
     private static let encodingsMax = 4
-
     /// The fewest bytes of a token: the search costs more than the rest of a log line.
     private static let tokenBytesMin = 32
     /// The most characters of a path that are looked through.
@@ -111,7 +110,6 @@ struct RequestRecordMiddleware: RouterMiddleware {
     let readiness: Readiness
     /// Whether the server encrypts its connections itself.
     let isEncrypted: Bool
-
     /// How long a browser then asks for nothing but `https`, in seconds.
     private static let strictSeconds = 31_536_000
 

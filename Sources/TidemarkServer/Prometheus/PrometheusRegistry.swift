@@ -31,7 +31,6 @@ public final class PrometheusRegistry: MetricsFactory {
 
     private static let durationBounds: [Double] = [0.001, 0.01, 0.1, 1, 10, 100]
     private static let otherBounds: [Double] = [1, 10, 100, 1_000, 10_000, 100_000]
-
     private let families: Mutex<[String: Family]>
 
     /// Creates a registry with definitions of some metrics.
@@ -122,13 +121,10 @@ public final class PrometheusRegistry: MetricsFactory {
 
     /// Forgets a counter.
     public func destroyCounter(_ handler: any CounterHandler) { forget(handler) }
-
     /// Forgets a gauge.
     public func destroyMeter(_ handler: any MeterHandler) { forget(handler) }
-
     /// Forgets a histogram or a gauge.
     public func destroyRecorder(_ handler: any RecorderHandler) { forget(handler) }
-
     /// Forgets a histogram of seconds.
     public func destroyTimer(_ handler: any TimerHandler) { forget(handler) }
 

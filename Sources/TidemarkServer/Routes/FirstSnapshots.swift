@@ -15,7 +15,6 @@ actor FirstSnapshots {
 
     private static let patience = Duration.seconds(10)
     private static let keeping = Duration.seconds(60)
-
     private let service: any SyncService
     private let clock: any Clock<Duration>
     /// The builds by zone.

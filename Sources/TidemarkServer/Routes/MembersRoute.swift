@@ -8,7 +8,6 @@ internal import TidemarkEngine
 struct MembersRoute: Sendable {
     let registry: ZoneRegistry
     let body: SmallBody
-
     /// The name in a path by which members mean themselves.
     static let me = "me"
 

@@ -33,7 +33,6 @@ struct RouteTable {
 
     /// The list of paths as a sentence.
     static let paths = "It has \(summary)."
-
     let service: any SyncService
     let gate: any AccessGate
     let rates: RequestRates?
