@@ -6,17 +6,12 @@ import TidemarkPostgres
 
 /// The place of a server's users, tokens and members.
 enum AccessLocation: Hashable {
-    /// A data folder.
     case folder(String)
-    /// A served file.
     case file(String)
-    /// A PostgreSQL database.
     case store(String)
 
-    /// An open database of users.
     struct Opened {
         let database: any AccessDatabase
-        /// Closes it.
         let close: @Sendable () throws -> Void
     }
 

@@ -19,7 +19,6 @@ struct AccessPlace: ParsableArguments {
         }
     }
 
-    /// The place.
     var location: AccessLocation {
         if let data { return .folder(data) }
         if let file { return .file(file) }

@@ -7,9 +7,7 @@ struct PagesFolder: Sendable {
     /// The names of the files; the server never shows another one of the folder.
     let names: [String]
 
-    /// Reads the files.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/unusableFile`` if one is missing.
+    /// Reads the files; throws `unusableFile` if one is missing.
     func files() throws(TidemarkError) -> WebPages.Files {
         var files: [WebPages.File] = []
         for name in names {

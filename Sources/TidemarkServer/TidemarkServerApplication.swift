@@ -197,7 +197,6 @@ public struct TidemarkServerApplication: Sendable {
         return router
     }
 
-    /// Returns the table of all routes.
     func routes(_ readiness: Readiness, _ accessWatch: AccessWatch) -> RouteTable {
         RouteTable(
             service: service, gate: gate, rates: rates,

@@ -10,7 +10,6 @@ struct AccessCommand: AsyncParsableCommand {
         commandName: "access", abstract: "Explain who may do something at a server, and why.",
         subcommands: [Explain.self, AccessCheck.self])
 
-    /// `tidemark access explain`.
     struct Explain: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Explain whether a user can sync a zone, with every fact that decides it.",

@@ -16,7 +16,6 @@ struct ConflictSummary {
     let isWhole: Bool
     /// The records that the reasons name.
     let contested: [Conflict.Record]
-    /// The other records.
     let others: [Conflict.Record]
 
     /// Divides a conflict's records into those that the reasons name and the others.

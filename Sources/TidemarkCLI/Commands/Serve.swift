@@ -220,7 +220,6 @@ struct Serve: AsyncParsableCommand {
         return [try zonePath(), zones.path]
     }
 
-    /// The place of the users.
     private var accessLocation: AccessLocation {
         if let store { return .store(store) }
         return file.map(AccessLocation.file) ?? .folder(data ?? ".")

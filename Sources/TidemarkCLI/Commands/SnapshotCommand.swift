@@ -59,7 +59,6 @@ struct SnapshotCommand: AsyncParsableCommand {
         "\(out) is \(source) at revision \(status.revision), for any number of devices"
     }
 
-    /// Creates the file from a zone's file.
     private func ship() async throws -> DeviceStatus {
         try ExistingFile.require(source, fix: "Check the path; a server's address begins with http:// or https://.")
         if let server { _ = try HTTPTransport(url: server) }

@@ -21,7 +21,6 @@ struct UserCommand: AsyncParsableCommand {
         ]
     )
 
-    /// `tidemark user add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Add a user, and print the token with which the user's first device signs in.")
@@ -56,7 +55,6 @@ struct UserCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark user sign-in`.
     struct SignIn: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "sign-in", abstract: "Print another sign-in token of a user, for one more device.")
@@ -73,7 +71,6 @@ struct UserCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark user disable`.
     struct Disable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Refuse every request of a user from now on; the user's rights and tokens stay.")
@@ -83,7 +80,6 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws { try await Switch(name: name, isDisabled: true, place: place).run() }
     }
 
-    /// `tidemark user enable`.
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Admit a disabled user again.")
         @Argument(help: "The user's name.") var name: String
@@ -92,7 +88,6 @@ struct UserCommand: AsyncParsableCommand {
         func run() async throws { try await Switch(name: name, isDisabled: false, place: place).run() }
     }
 
-    /// `tidemark user remove`.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a user with all tokens and rights, and delete the zones that are the user's alone.",
@@ -127,7 +122,6 @@ struct UserCommand: AsyncParsableCommand {
         }
     }
 
-    /// `tidemark user role`.
     struct ChangeRole: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "role", abstract: "Give a user rights in a zone, or take them by the role none.")

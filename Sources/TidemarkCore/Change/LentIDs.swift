@@ -34,10 +34,8 @@ package struct LentIDs: Hashable, Sendable {
         return next + width - 1 <= last ? next : nil
     }
 
-    /// Whether an id lies in one of the places.
     package func contains(_ id: Int64) -> Bool { (first...last).contains(id) && (id - first) % stride < width }
 
-    /// Returns the SQL condition that an id lies in one of the places.
     package func containsSQL(_ id: String) -> String {
         "(\(id) BETWEEN \(first) AND \(last) AND (\(id) - \(first)) % \(stride) < \(width))"
     }

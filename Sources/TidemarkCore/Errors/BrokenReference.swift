@@ -13,7 +13,6 @@ package struct BrokenReference: Hashable, Sendable {
     /// Whether `parentKey` is the parent's primary key.
     package let isToKey: Bool
 
-    /// Creates a broken reference.
     package init(table: String, key: String, column: String, parent: String, parentKey: String, isToKey: Bool) {
         self.table = table
         self.key = key

@@ -1,4 +1,3 @@
-/// The parameters of a feed of changes.
 package struct FeedQuery: Hashable, Sendable {
     /// The revision, the time or the cursor after which the feed begins; nil for now.
     package var since: String?
@@ -14,9 +13,7 @@ package struct FeedQuery: Hashable, Sendable {
     package var limit: Int? = 100
     private static let own: Set<String> = ["since", "tables", "columns", "deleted", "limit", "wait"]
 
-    /// Reads the parameters.
-    ///
-    /// - Throws: ``ErrorCode/invalidFilter``, ``ErrorCode/unknownColumn`` or ``ErrorCode/unknownTable``.
+    /// Reads the parameters; throws ``ErrorCode/invalidFilter``, ``ErrorCode/unknownColumn`` or `unknownTable`.
     package init(_ items: [ListQuery.Item], schema: SyncSchema) throws(TidemarkError) {
         var names: Set<String> = []
         for item in items where Self.own.contains(item.name) {

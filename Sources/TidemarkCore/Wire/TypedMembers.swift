@@ -20,9 +20,7 @@ package enum TypedMembers {
 }
 
 extension JSONReader {
-    /// Reads the value of a member; nil if it is null.
-    ///
-    /// `read` returns nil for a value of another type.
+    /// Reads the value of a member, nil if it is null; `read` returns nil for a value of another type.
     package mutating func member<Value>(
         _ path: String, or malformed: TypedMembers.Malformed, _ read: (JSONReader, Cell) -> Value?
     ) throws(TidemarkError) -> Value? {

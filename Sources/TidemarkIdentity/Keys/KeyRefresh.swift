@@ -1,6 +1,4 @@
-/// Decides when the server fetches a provider's published keys, and how long it uses them.
-///
-/// All times are milliseconds since 1970.
+/// Decides when the server fetches a provider's keys, and how long it uses them; times in milliseconds since 1970.
 struct KeyRefresh: Hashable, Sendable {
     /// The least pause between two fetches, so that tokens with invented keys cause no load.
     static let pause: Int64 = 60_000
@@ -19,7 +17,6 @@ struct KeyRefresh: Hashable, Sendable {
     func isDue(now: Int64) -> Bool { mayFetch(now: now) && hasPassed(Self.age, since: success, now: now) }
     /// Whether tokens may be verified with the keys.
     func areUsable(now: Int64) -> Bool { success.map { now - $0 < Self.lifeMax } ?? false }
-    /// Notes the begin of a fetch.
     mutating func begin(now: Int64) { attempt = now }
 
     /// Notes the end of a fetch that began at `now`.

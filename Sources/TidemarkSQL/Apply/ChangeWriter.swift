@@ -15,7 +15,6 @@ package struct ChangeWriter {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Makes a writer for a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
@@ -24,9 +23,7 @@ package struct ChangeWriter {
     /// A record with its change set.
     fileprivate typealias Item = (changeSet: Int, record: Int)
 
-    /// Writes change sets that together name no record twice.
-    ///
-    /// - Throws: `DatabaseError` if a constraint rejects a record; the caller rolls its savepoint back.
+    /// Writes change sets that together name no record twice; if it throws, the caller rolls its savepoint back.
     package func write(_ changeSets: [PendingChangeSet], parking: Bool) throws {
         var work: [Int: [Operation: [Item]]] = [:]
         for (place, changeSet) in changeSets.enumerated() {
@@ -174,13 +171,10 @@ extension SyncedTable {
     package var abortClause: String { SQLText.hasKeyword("CONFLICT", in: sql) ? "OR ABORT" : "" }
 }
 
-/// Replaces unique values that other records take by placeholders, before the records change or go.
-///
-/// Records whose values nobody takes stay as they are, because a program's triggers see each update.
+/// Replaces unique values by placeholders, only where other records take them: a program's triggers see each update.
 private struct ParkValues {
     private let db: Database
     private let schema: SyncSchema
-    /// The place of the table.
     private let place: Int
     private let table: SyncedTable
     private let changeSets: [PendingChangeSet]
@@ -196,14 +190,10 @@ private struct ParkValues {
         referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
     }
 
-    /// The lowest placeholder of REAL columns, -2^53.
     private static let realPlaceholderMin: Int64 = -(1 << 53)
-    /// The lowest placeholder of integer columns, -2^62.
     private static let integerPlaceholderMin: Int64 = -(1 << 62)
 
-    /// Parks unique values that a record leaves and another one takes.
-    ///
-    /// - Returns: The present values of columns that were parked, by record.
+    /// Parks unique values that a record leaves and another takes; returns the values of parked columns by record.
     func park(_ leaving: [ChangeWriter.Item], taking: [ChangeWriter.Item]) throws -> [RecordID: [Int: Value]] {
         guard !leaving.isEmpty, !taking.isEmpty, !table.uniques.isEmpty || table.hasComputedUniques else { return [:] }
         let adding = Set(
@@ -289,9 +279,7 @@ private struct ParkValues {
         }
     }
 
-    /// Parks `columns`, or only `fallback` if a computed value rejects the placeholders.
-    ///
-    /// Then computed values are not parked, so only a swap of computed values fails.
+    /// Parks `columns`, or only `fallback` if a computed value rejects placeholders, so that a swap of those fails.
     private func park(
         _ leaving: [ChangeWriter.Item], columns: [Int], orElse fallback: [Int], taken: [Int: Set<[UInt8]>]?
     ) throws -> [RecordID: [Int: Value]] {
@@ -346,9 +334,7 @@ private struct ParkValues {
         return table.partiallyUnique?.contains(table.columns[column].name) ?? false
     }
 
-    /// Whether an expression, or a constraint on its result, failed.
-    ///
-    /// A trigger's failure does not count: the trigger may have ended the transaction.
+    /// Whether an expression or its constraint failed; not a trigger, which may have ended the transaction.
     private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
         switch error.resultCode {
         case .SQLITE_ERROR: true
@@ -392,15 +378,12 @@ package struct ForeignKeyCheck {
     private let db: Database
     private let schema: SyncSchema
 
-    /// Creates a check for a prepared connection.
     package init(_ db: Database, schema: SyncSchema) {
         self.db = db
         self.schema = schema
     }
 
-    /// Whether the current transaction has broken references, by SQLite's own counter.
-    ///
-    /// Needs `PRAGMA foreign_keys = ON` and `PRAGMA defer_foreign_keys = ON`. Reads no rows.
+    /// Whether the transaction has broken references, by SQLite's counter; `defer_foreign_keys` has to be on.
     package var hasUnresolvedReferences: Bool {
         var current: Int32 = 0
         var highest: Int32 = 0
@@ -417,14 +400,11 @@ package struct ForeignKeyCheck {
         try ConnectionFlag.deferForeignKeys.set(true, in: db)
     }
 
-    /// Returns the broken references of a table, by a scan of all its rows.
-    ///
-    /// Call this only after ``hasUnresolvedReferences`` or another check failed.
+    /// Returns the broken references of a table by a scan of all its rows, for use after another check failed.
     package func brokenReferences(in table: SyncedTable, limit: Int = 20) throws -> [BrokenReference] {
         try brokenReferences(of: table, rows: "main.\(SQLText.name(table.name)) AS c", limit: limit)
     }
 
-    /// Returns the broken references of records of a table.
     package func brokenReferences(in table: SyncedTable, keys: [String], limit: Int = 20) throws -> [BrokenReference] {
         try brokenReferences(
             of: table,
@@ -454,7 +434,6 @@ package struct ForeignKeyCheck {
             }
     }
 
-    /// Returns the broken references of all tables.
     package func all(limit: Int = 20) throws -> [BrokenReference] {
         try schema.tables.flatMap { try brokenReferences(in: $0, limit: limit) }
     }

@@ -1,11 +1,9 @@
 import GRDB
 import TidemarkCore
 
-/// Replaces unique values that other records take by placeholders, before the records change.
+/// Parks unique values that other records take: SQLite checks UNIQUE row by row, so a swap would fail in any order.
 ///
-/// SQLite checks UNIQUE row by row and cannot defer it, so a swap of two values fails in any order.
-/// With placeholders in place, SQLite compares final values only. Records whose values nobody takes stay
-/// as they are, because the program's triggers see each update.
+/// Records whose values nobody takes stay as they are, because the program's triggers see each update.
 struct UniqueParking {
     private let db: Database
     private let table: SyncedTable
@@ -13,9 +11,7 @@ struct UniqueParking {
     private let adding: Set<String>
     /// The columns that foreign keys refer to.
     private let referencedColumns: Set<String>
-    /// The lowest placeholder of REAL columns, -2^53.
     private static let realPlaceholderMin: Int64 = -(1 << 53)
-    /// The lowest placeholder of integer columns, -2^62.
     private static let integerPlaceholderMin: Int64 = -(1 << 62)
 
     init(_ db: Database, table: SyncedTable, in schema: SyncSchema, adding: Set<String> = []) {
@@ -85,9 +81,7 @@ struct UniqueParking {
         return conditions.joined(separator: " OR ")
     }
 
-    /// Adds the current values of unchanged columns to staged updates.
-    ///
-    /// So the columns are parked too, and the update restores them.
+    /// Adds the current values of unchanged columns to staged updates, so that they are parked, too, and restored.
     private func stageCurrentValues(of columns: [SyncedTable.Column], _ ord: Int) throws {
         let name = SQLText.name(table.name)
         for column in columns {
@@ -106,9 +100,7 @@ struct UniqueParking {
         }
     }
 
-    /// Parks `columns`, or only `fallback` if a computed value rejects the placeholders.
-    ///
-    /// Then computed values are not parked, so only a swap of computed values fails.
+    /// Parks `columns`, or only `fallback` if a computed value rejects placeholders, so that a swap of those fails.
     private func park(
         _ columns: [SyncedTable.Column], orElse fallback: [SyncedTable.Column], where condition: String,
         operation: TidemarkCore.Operation, ord: Int
@@ -121,9 +113,7 @@ struct UniqueParking {
         }
     }
 
-    /// Whether an expression, or a constraint on its result, failed.
-    ///
-    /// A trigger's failure does not count: the trigger may have ended the transaction.
+    /// Whether an expression or its constraint failed; not a trigger, which may have ended the transaction.
     private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
         switch error.resultCode {
         case .SQLITE_ERROR: true

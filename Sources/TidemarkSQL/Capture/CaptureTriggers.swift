@@ -1,11 +1,8 @@
 import Foundation
 import TidemarkCore
 
-/// The SQL text of one table's capture triggers.
-///
-/// A pure function of the table.
+/// The SQL text of one table's capture triggers, a pure function of the table.
 struct CaptureTriggers {
-    /// A trigger's name and statement.
     struct Trigger {
         let name: String
         let sql: String
@@ -118,9 +115,7 @@ struct CaptureTriggers {
         """
     }
 
-    /// The end of a query for the rows whose key or unique values equal the new row's.
-    ///
-    /// It is the trigger's condition as well: mostly there is no such row, and the trigger opens no table for writing.
+    /// The end of a query for rows whose key or unique values equal the new row's, and the condition of a trigger.
     private func evictable(changed: Bool) -> String {
         let matches = ([key] + uniqueIndexes).map(collides)
         let other = changed ? " AND NOT \(match(table.key, left: "e", right: "OLD"))" : ""
@@ -153,9 +148,7 @@ struct CaptureTriggers {
         return "(\(pairs.joined(separator: " AND ")))"
     }
 
-    /// Returns the condition that a note collides with another row in a unique index.
-    ///
-    /// Columns of notes have no type. A `+` removes the other column's type, so that SQLite can use the index.
+    /// Returns the condition that a note collides with a row; `+` removes the row's type, so that the index fits.
     private func matchesNote(_ index: UniqueIndex, alias: String = "e.", row: String = "NEW") -> String {
         let pairs = index.columns.map { column in
             let noteColumn = "\(alias)\(SQLText.name("old_" + column.name))"
@@ -164,7 +157,6 @@ struct CaptureTriggers {
         return "(\(pairs.joined(separator: " AND ")))"
     }
 
-    /// The condition that there are notes.
     private var hasNotes: String { "EXISTS (SELECT 1 FROM \(evicted))" }
 
     /// Captures the rows that the new row evicted as deleted.
@@ -182,9 +174,7 @@ struct CaptureTriggers {
         return captureNotes(where: condition("e"), countLater: "(\(later))")
     }
 
-    /// Captures all notes whose row is gone as deleted.
-    ///
-    /// The file does not store this statement. So it may use window functions, and takes time linear in the notes.
+    /// Captures all notes whose row is gone as deleted, in linear time: no file stores its window functions.
     var captureAllEvicted: String {
         captureNotes(where: isGone("e"), countLater: "(count(*) OVER () - row_number() OVER ())")
     }
@@ -193,9 +183,7 @@ struct CaptureTriggers {
         "NOT EXISTS (SELECT 1 FROM \(name) AS t WHERE \(match(table.key, left: "t", right: note, rightSide: "old_")))"
     }
 
-    /// Captures the notes `e` that meet a condition.
-    ///
-    /// `countLater` is the SQL of how many of them follow the note.
+    /// Captures the notes `e` that meet a condition; `countLater` is the SQL of how many of them follow the note.
     private func captureNotes(where condition: String, countLater: String) -> String {
         let none = Array(repeating: "NULL", count: columns.count)
         let values = table.columns.map { "e.\(SQLText.name("old_" + $0.name))" } + none
@@ -285,9 +273,7 @@ struct CaptureTriggers {
             """
     }
 
-    /// Rejects a new id that no server and no device can hold.
-    ///
-    /// A program may choose any other id, as with text keys.
+    /// Rejects a new id that no server and no device can hold; a program may choose any other, as with text keys.
     private var idGuard: String {
         let message = """
             tidemark: \(table.key[0]) of a new record of \(table.name) lies outside -2^52 to 2^53: leave \

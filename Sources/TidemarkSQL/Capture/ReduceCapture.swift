@@ -61,7 +61,6 @@ package enum ReduceCapture {
         return count
     }
 
-    /// Deletes the captured changes numbered `range`.
     package static func deleteCaptures(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database) throws {
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
@@ -82,9 +81,7 @@ package enum ReduceCapture {
         return first...last
     }
 
-    /// Captures evicted rows that no trigger captured, then returns ``pendingRange(in:)``.
-    ///
-    /// Call this only while no other statement runs on the connection.
+    /// Captures evicted rows, then returns ``pendingRange(in:)``; only while no other statement runs on the connection.
     package static func collectPending(_ schema: SyncSchema, in db: Database) throws -> ClosedRange<Int64>? {
         guard try pendingRange(in: db) != nil else { return nil }
         try CaptureTables.captureLeftoverEvictions(schema, in: db)
@@ -204,9 +201,7 @@ package enum ReduceCapture {
             """
     }
 
-    /// The SQL condition for an update that changes its record's key.
-    ///
-    /// General keys compare as canonical text: SQLite may call two distinct keys equal.
+    /// The SQL condition that an update changes its key; as text, since SQLite may call distinct general keys equal.
     private static func keyChangeCondition(_ table: SyncedTable) -> String {
         guard table.keyKind == .general else {
             return table.key.map { "\(SQLText.name("old_" + $0)) IS NOT \(SQLText.name("new_" + $0))" }.joined(

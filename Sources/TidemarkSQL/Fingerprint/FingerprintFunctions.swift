@@ -47,9 +47,7 @@ enum FingerprintFunctions {
         SQLFunctions.result(context, Array((sum?.pointee ?? .none).hex.utf8))
     }
 
-    /// Hashes the argument `row`: the first 16 bytes of SHA-256 of table, TAB, key, TAB, row.
-    ///
-    /// Canonical JSON contains no TAB, so no two rows have the same text. The result is nil if there is no row.
+    /// Hashes the argument `row`: the first 16 bytes of SHA-256 of table, TAB, key, TAB, row; nil if there is no row.
     private static func hash(_ values: Values?, row: Int, _ text: inout [UInt8]) -> Fingerprint? {
         guard sqlite3_value_type(values?[row]) != SQLITE_NULL else { return nil }
         text.removeAll(keepingCapacity: true)
@@ -90,9 +88,7 @@ enum FingerprintFunctions {
         SQLFunctions.result(context, output)
     }
 
-    /// Returns the members of a JSON object without white space.
-    ///
-    /// `name` has the bytes between the quotes of the name, `all` the bytes of the whole member.
+    /// Returns the members of a JSON object without white space: the bytes in the name's quotes, and of the member.
     private static func members(of json: UnsafeBufferPointer<UInt8>) -> [(
         name: Slice<UnsafeBufferPointer<UInt8>>, all: Slice<UnsafeBufferPointer<UInt8>>
     )] {

@@ -23,7 +23,6 @@ final class StatementWatch {
     /// The functions that statements call: by trigger or view, else by the object whose statement it is.
     private(set) var calls: [String: Set<String>] = [:]
 
-    /// Forgets the recorded effects.
     func reset() {
         writes = [:]
         calls = [:]

@@ -22,15 +22,12 @@ package enum SchemaText {
         let renamed: [String: String]?
         /// The dropped columns; for a dropped table empty, like `sql`.
         let dropped: [String]?
-        /// The other parts of the file, in the last entry, which has an empty name.
-        ///
-        /// Earlier versions read that entry as a dropped table without a name.
+        /// The other parts of the file, in the last entry, whose empty name earlier versions read as a dropped table.
         var file: FileObjects?
         /// Whether the table was dropped; old revisions still name it.
         var isDropped: Bool { sql.isEmpty && dropped == [] }
     }
 
-    /// Encodes a schema as JSON.
     package static func encode(_ schema: SyncSchema) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -7,9 +7,7 @@ package struct ChangeSetStaging {
     private let names: WireNames
     private let reader: JSONReader
 
-    /// Stages a JSON array of change sets, which begins at an offset of a body, under their indexes.
-    ///
-    /// ``EngineConnection`` must have prepared the connection. The staging tables are emptied first.
+    /// Empties the staging tables of a prepared connection, and stages a JSON array of change sets under their indexes.
     ///
     /// - Throws: ``TidemarkCore/TidemarkError`` with the place of the first fault.
     package static func stage(
@@ -32,14 +30,12 @@ package struct ChangeSetStaging {
         }
     }
 
-    /// Creates a staging of change sets that a reader has read.
     package init(_ reader: JSONReader, _ names: WireNames, in db: Database) {
         self.reader = reader
         self.names = names
         self.db = db
     }
 
-    /// Stages the records of a change set under a number.
     package func stage(_ set: ChangeSet, ord: Int) throws {
         let insert = try BoundStatement(
             """

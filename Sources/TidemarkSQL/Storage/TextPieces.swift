@@ -19,7 +19,6 @@ package struct TextPieces {
         piece += bytes
     }
 
-    /// Passes on the last piece.
     mutating func finish() throws { try flush() }
 
     private mutating func flush() throws {

@@ -23,17 +23,13 @@ package enum SQLFunctions {
     /// The prefix that distinguishes failures of ``TidemarkCore/Value`` from SQLite's own errors.
     static let invalidValueMark = "tidemark invalid value: "
 
-    /// The reason why a statement could not decode a value, as words that follow a column's name.
-    ///
-    /// Nil for another error.
+    /// The reason why a statement could not decode a value, as words after a column's name; nil for another error.
     package static func invalidValueReason(of error: DatabaseError) -> String? {
         guard let message = error.message, message.hasPrefix(invalidValueMark) else { return nil }
         return String(message.dropFirst(invalidValueMark.count))
     }
 
-    /// Adds the functions to a connection.
-    ///
-    /// Call this once per connection, while no statement runs.
+    /// Adds the functions to a connection, once and while no statement runs.
     static func register(on db: Database) throws {
         try add("tidemark_key", to: db) { context, count, values in
             SQLFunctions.result(context, SQLFunctions.key(count, values))
@@ -187,10 +183,8 @@ package enum SQLFunctions {
 /// functions would spell real numbers in another way. Without members the result is NULL, and so is a result above
 /// ``bytesMax``.
 enum PickMembers {
-    /// The most bytes of a result: 1 MiB.
     static let bytesMax = 1 << 20
 
-    /// Adds the function to a connection.
     static func register(on db: Database) throws {
         try SQLFunctions.add("tidemark_pick", count: 2, to: db) { context, _, values in
             guard let object = sqlite3_value_text(values?[0]), let places = sqlite3_value_text(values?[1]) else {

@@ -6,9 +6,7 @@ internal import NIOCore
 internal import TidemarkCore
 internal import TidemarkEngine
 
-/// Renders any error as an answer: typed errors with all details, other errors without any.
-///
-/// The routes about records answer with problem details (RFC 9457), all others in the protocol's form.
+/// Renders errors, only typed ones with details; the routes about records answer with problem details (RFC 9457).
 enum ErrorAnswer {
     /// The `Retry-After` of answers with status 503 whose error names no other, in seconds.
     private static let retryAfterSeconds = 5

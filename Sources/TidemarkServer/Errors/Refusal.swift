@@ -3,9 +3,7 @@ internal import TidemarkCore
 
 /// The refusal of a request by the HTTP layer.
 struct Refusal: Error {
-    /// The error in the answer's body.
     let error: TidemarkError
-    /// Additional headers of the answer.
     let headers: HTTPFields
     /// Whether the request's body may continue, so that the server must close the connection.
     var leavesBodyUnread = false
@@ -22,7 +20,6 @@ struct Refusal: Error {
         return refusal
     }
 
-    /// Makes the refusal of a sender.
     init(_ error: TidemarkError) {
         self.error = error
         headers = error.code == .signInNeeded ? [.wwwAuthenticate: "Bearer"] : [:]
@@ -31,6 +28,5 @@ struct Refusal: Error {
 
 /// The client disconnected before the answer.
 struct ClientGone: Error {
-    /// The connection's error.
     let cause: any Error
 }

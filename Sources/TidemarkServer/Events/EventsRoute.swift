@@ -32,7 +32,6 @@ struct EventsRoute {
         request.method == .get && (request.uri.path.hasSuffix("/events") || ChangesRoute.wantsEvents(request))
     }
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

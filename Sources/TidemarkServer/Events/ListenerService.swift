@@ -2,8 +2,7 @@ internal import Logging
 internal import ServiceLifecycle
 internal import TidemarkEngine
 
-/// Serves listeners in the background: heartbeats, checks for other programs' writes and for
-/// changes of access, and at the end a `bye`, so that the connections can close.
+/// Serves listeners: heartbeats, checks for other programs' writes and changes of access, and at the end a `bye`.
 struct ListenerService: Service {
     private let service: any SyncService
     private let accessWatch: AccessWatch

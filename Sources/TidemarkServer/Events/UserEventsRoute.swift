@@ -16,7 +16,6 @@ struct UserEventsRoute: Sendable {
     /// Tells whether the sender's rights may have changed.
     let watch: AccessWatch
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws
         -> Response
     {

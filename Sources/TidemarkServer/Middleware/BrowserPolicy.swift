@@ -57,14 +57,12 @@ public struct BrowserPolicy: Hashable, Sendable {
 }
 
 extension BrowserPolicy {
-    /// The request headers that identify the page.
     struct Headers: Hashable, Sendable {
         var host: String?
         var origin: String?
         var fetchSite: String?
     }
 
-    /// The policy's decision on a request.
     enum Verdict: Hashable, Sendable {
         /// The request does not come from a page of another origin.
         case passes
@@ -87,7 +85,6 @@ extension BrowserPolicy {
     /// The values of `Sec-Fetch-Site` that no page of another origin can cause.
     private static let ownSites = ["same-origin", "none"]
 
-    /// Judges a request by its headers.
     func verdict(on headers: Headers, isLoopback: Bool) -> Verdict {
         let server = headers.host.flatMap { Authority($0) }
         // Every browser sends `Host`; a health check over HTTP/1.0 may not.
@@ -174,7 +171,6 @@ extension HTTPField.Name { fileprivate static let fetchSite = customName("Sec-Fe
 struct Authority: Hashable, Sendable {
     /// The host in lower case; an IPv6 address keeps its brackets.
     let host: String
-    /// The port, if there is one.
     let port: Int?
 
     /// Parses `example.org`, `example.org:8080` or `[::1]:8080`; nil for anything else.
@@ -228,10 +224,7 @@ struct WebOrigin: Hashable, Sendable {
         port = authority.port ?? Self.defaultPorts[scheme]
     }
 
-    /// Whether the page belongs to the server with this `Host`.
-    ///
-    /// A proxy may terminate TLS, so the server does not know its own scheme. `Sec-Fetch-Site`
-    /// distinguishes `http` from `https`.
+    /// Whether the page is of the server with this `Host`, of any scheme: a proxy may hide it, `Sec-Fetch-Site` tells.
     func isOwn(of server: Authority) -> Bool {
         guard let standard = Self.defaultPorts[scheme] else { return false }
         return host == server.host && port == server.port ?? standard

@@ -99,10 +99,7 @@ final class RequestRecord: Sendable {
     private static let zoneMax = 64
 }
 
-/// Records every request, in the log and the metrics, after the last byte of its answer.
-///
-/// While the server stops, each answer closes its connection, so that the client's next request can
-/// reach another server.
+/// Records every request after the last byte of its answer; while the server stops, each answer closes its connection.
 struct RequestRecordMiddleware: RouterMiddleware {
     typealias Context = ServerRequestContext
 

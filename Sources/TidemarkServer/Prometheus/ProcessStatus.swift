@@ -2,12 +2,9 @@ internal import Foundation
 
 /// The system's figures of a process: its memory and its processor time, on Linux.
 package struct ProcessStatus: Sendable {
-    /// The process's folder in `/proc`.
     private let folder: String
-    /// This process.
     package static let own = ProcessStatus(folder: "/proc/self")
 
-    /// A process by its number.
     package init(_ process: Int32) { self.init(folder: "/proc/\(process)") }
     private init(folder: String) { self.folder = folder }
 

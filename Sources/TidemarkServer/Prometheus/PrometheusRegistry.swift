@@ -149,7 +149,6 @@ extension MetricDefinition.Kind {
 
 /// One metric with one set of labels.
 protocol PrometheusSeries: AnyObject, Sendable {
-    /// Renders the samples.
     func lines(_ name: String, _ labels: [(String, String)]) -> String
 }
 
@@ -216,7 +215,6 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
         }
     }
 
-    /// Records a duration in seconds.
     func recordNanoseconds(_ duration: Int64) { record(Double(duration) / 1e9) }
 
     func lines(_ name: String, _ labels: [(String, String)]) -> String {
@@ -235,7 +233,6 @@ final class PrometheusHistogram: PrometheusSeries, RecorderHandler, TimerHandler
 
 /// The text format of Prometheus, version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 enum PrometheusText {
-    /// The content type of this format.
     static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// Renders the two lines above a metric's samples.
@@ -243,7 +240,6 @@ enum PrometheusText {
         "# HELP \(name) \(escape(help, quotes: false))\n# TYPE \(name) \(type)\n"
     }
 
-    /// Renders one sample.
     static func sample(_ name: String, labels: [(String, String)], value: String) -> String {
         guard !labels.isEmpty else { return "\(name) \(value)\n" }
         let pairs = labels.map { "\($0)=\"\(escape($1, quotes: true))\"" }

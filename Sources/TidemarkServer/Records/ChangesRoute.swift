@@ -11,7 +11,6 @@ struct ChangesRoute: Sendable {
     let memory: InFlightMemory
     let watch: AccessWatch
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, access: ZoneAccess) async throws
         -> Response
     {

@@ -5,7 +5,6 @@ internal import TidemarkEngine
 struct AccountRoute {
     let accounts: any AccountReader
 
-    /// Answers one request.
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws
         -> Response
     {

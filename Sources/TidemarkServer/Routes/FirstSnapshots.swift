@@ -27,9 +27,7 @@ actor FirstSnapshots {
         self.clock = clock
     }
 
-    /// Returns a snapshot that a device can start from, lent to the caller.
-    ///
-    /// - Throws: ``TidemarkCore/ErrorCode/snapshotPending`` if the build takes longer than the request may wait.
+    /// Returns a snapshot to start from, lent to the caller; throws `snapshotPending` after the longest wait.
     func snapshot(_ access: ZoneAccess) async throws -> SnapshotFile {
         if case .ready(let file) = builds[access.zone], let lent = try await service.snapshot(access, tag: file.tag) {
             return lent

@@ -31,7 +31,6 @@ struct RouteTable {
         GET and POST /zones/{zone}/invitations, DELETE /zones/{zone}/invitations/{id} and POST /invitations
         """
 
-    /// The list of paths as a sentence.
     static let paths = "It has \(summary)."
     let service: any SyncService
     let gate: any AccessGate
@@ -54,18 +53,14 @@ struct RouteTable {
             + forgetRoutes + userRoutes + serverRoutes + pageRoutes + rootRoutes
     }
 
-    /// The routes by which an owner has a zone forget a device.
-    ///
-    /// At a server with users the path without a zone belongs to the user's own devices.
+    /// The routes by which an owner forgets a device; with users, the path without a zone is for one's own devices.
     private var forgetRoutes: [Route] {
         let forget = Route.Answer.members(.owner, ReportRoutes(service: service, memory: memory).forget)
         let inZone = Route(.delete, "\(Self.zonePrefix){zone}/devices/{device}", for: forget)
         return gate is any AccountReader ? [inZone] : [inZone, Route(.delete, "/devices/{device}", for: forget)]
     }
 
-    /// The routes about a zone.
-    ///
-    /// Readers send `POST /sync`, too, to pull; the engine refuses their change sets.
+    /// The routes about a zone; readers send `POST /sync`, too, to pull, and the engine refuses their change sets.
     private var zoneRoutes: [Route] {
         let compressedAnswers = CompressedAnswers()
         let sync = SyncRoute(
@@ -162,7 +157,6 @@ struct RouteTable {
         ]
     }
 
-    /// The routes about the server.
     private var serverRoutes: [Route] {
         let ready = ReadyRoute(
             service: service, admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
@@ -371,7 +365,6 @@ struct RouteGuard: Sendable {
 }
 
 extension ServerRequestContext {
-    /// The zone in the request's path.
     fileprivate var zone: String {
         get throws {
             guard let raw = parameters.get("zone") else { return RouteTable.defaultZone }

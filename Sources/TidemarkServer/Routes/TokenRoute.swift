@@ -6,7 +6,6 @@ internal import TidemarkEngine
 struct TokenRoute {
     let issuer: any TokenIssuer
     let body: SmallBody
-    /// The most bytes of a device's id.
     private static let deviceBytesMax = 64
 
     private struct Exchange: Decodable {
