@@ -88,7 +88,6 @@ struct OpenDevice {
 
     private static let howToJoin = "Make one with `tidemark device join URL FILE`."
 
-    /// Syncs once and returns the events.
     func syncCollectingEvents(acceptingMassDeletion: Bool = false, pushedChange: PushedChange? = nil) async throws
         -> [DeviceEvent]
     {

@@ -1,7 +1,6 @@
 internal import Foundation
 internal import TidemarkCore
 
-/// A folder with the files of the pages.
 struct PagesFolder: Sendable {
     let path: String
     /// The names of the files; the server never shows another one of the folder.

@@ -1,6 +1,5 @@
 /// Compresses and decompresses files, in constant memory; these functions block, so call them outside of tasks.
 package enum GzipFile {
-    /// The size of one read, in bytes.
     private static let readBytes = 256 << 10
 
     /// Compresses `source` to a file that replaces `target`, or leaves none if it throws; `onWrite` gets the bytes.

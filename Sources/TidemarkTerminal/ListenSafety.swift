@@ -85,7 +85,6 @@ package struct ListenSafety: Hashable, Sendable {
 }
 
 extension ListenSafety.Gap {
-    /// The name in the refusal.
     fileprivate var name: String {
         switch self {
         case .identity: "users"

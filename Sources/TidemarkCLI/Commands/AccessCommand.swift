@@ -56,7 +56,6 @@ struct AccessCommand: AsyncParsableCommand {
     }
 }
 
-/// An explanation in words.
 private struct ExplanationText: Encodable, Sendable {
     struct Fact: Encodable, Sendable {
         let name: String

@@ -48,7 +48,6 @@ struct Backup: AsyncParsableCommand {
     private var source: String { places == nil ? sources.first ?? "" : "" }
     /// The files of a server, to copy all of them.
     private var places: DataPlaces? { data.map(DataPlaces.init(folder:)) ?? file.map(DataPlaces.init(file:)) }
-    /// What to create.
     private var out: String { sources.last ?? "" }
     private var isURL: Bool { source.hasPrefix("http://") || source.hasPrefix("https://") }
 

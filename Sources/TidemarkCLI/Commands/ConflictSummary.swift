@@ -9,7 +9,6 @@ struct ConflictSummary {
     private static let contestedMax = 20
     /// The most other records of a larger conflict.
     private static let othersMax = 3
-    /// The most lines of reasons.
     private static let reasonsMax = 20
     let conflict: Conflict
     /// Whether all records are visible.

@@ -6,7 +6,6 @@ package struct BrokenReference: Hashable, Sendable {
     package let key: String
     /// The first column of the reference.
     package let column: String
-    /// The referenced table.
     package let parent: String
     /// The referenced key or unique values in canonical JSON.
     package let parentKey: String

@@ -7,7 +7,6 @@ package struct FeedQuery: Hashable, Sendable {
     package var list: ListQuery?
     /// Whether a record has only the columns that changed.
     package var isChangedOnly = false
-    /// Whether the feed has deletions only.
     package var isDeletedOnly = false
     /// The most records; nil for all within ``ListQuery/allMax``.
     package var limit: Int? = 100

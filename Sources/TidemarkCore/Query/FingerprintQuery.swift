@@ -37,7 +37,6 @@ package struct RowSum: Hashable, Sendable {
     /// The record's key in canonical JSON, if the sum is of one row.
     package let key: String?
     package var rows: Int
-    /// The sum of the rows' numbers.
     package var fingerprint: Fingerprint
 
     package init(range: Int, key: String? = nil, rows: Int, fingerprint: Fingerprint) {

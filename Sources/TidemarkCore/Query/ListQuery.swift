@@ -15,7 +15,6 @@ package struct ListQuery: Hashable, Sendable {
         package let columns: [String]
     }
 
-    /// The columns of the answer.
     package var columns: [SyncedTable.Column]
     package var relations: [Relation] = []
     package var filter: RowFilter?
@@ -25,7 +24,6 @@ package struct ListQuery: Hashable, Sendable {
     /// The cursor of the previous page.
     package var after: String?
     package var count: Count?
-    /// The most characters of a value.
     package var charactersMax: Int?
     package static let limitMax = 1_000
     /// The most records of `limit=all`.

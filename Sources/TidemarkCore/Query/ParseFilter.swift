@@ -4,7 +4,6 @@ package struct ParseFilter {
 
     package init(table: SyncedTable) { self.table = table }
 
-    /// The most comparisons in one question.
     static let comparisonsMax = 200
     private static let depthMax = 8
 

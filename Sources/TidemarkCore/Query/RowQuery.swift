@@ -2,7 +2,6 @@ import Foundation
 
 /// A question for rows of one table; its names come from the schema and its values are canonical JSON, never SQL text.
 package struct RowQuery: Hashable, Sendable {
-    /// One column of an order.
     package struct Order: Hashable, Sendable {
         package let column: SyncedTable.Column
         package let isDescending: Bool

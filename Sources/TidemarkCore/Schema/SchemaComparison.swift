@@ -175,9 +175,7 @@ private struct TablePair {
     }
 }
 
-/// The current and former names of one table's columns, linked by renames.
-///
-/// A device that skipped versions of the app or of the zone follows the links from name to name.
+/// The current and former names of a table's columns, whose links a device that skipped versions follows.
 private struct ColumnNames {
     /// The column names in the file.
     let here: Set<String>

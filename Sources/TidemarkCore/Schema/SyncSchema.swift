@@ -39,7 +39,6 @@ public struct SyncSchema: Hashable, Sendable {
     package func form<Form: Sendable>(_ make: () -> Form) -> Form { forms.form(make) }
     package func policy(of table: String) -> ConflictPolicy { policies[table] ?? .reject }
 
-    /// Returns the policies of the columns of a table that have their own.
     package func columnPolicies(of table: String) -> [String: ConflictPolicy] {
         guard let columns = byName[table]?.valueColumns.map(\.name), !policies.isEmpty else { return [:] }
         let wireNames = difference.wireNames[table, default: [:]]
@@ -173,7 +172,6 @@ extension SyncedTable {
 
 /// The parts of a served file besides synced tables and rows, since a device's file is the program's whole database.
 package struct FileObjects: Hashable, Sendable, Codable {
-    /// A statement of the file.
     package struct Object: Hashable, Sendable, Codable {
         /// The kinds of objects, in the order of creation.
         package enum Kind: String, Hashable, Sendable, Codable, CaseIterable {

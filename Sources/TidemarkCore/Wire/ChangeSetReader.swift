@@ -5,7 +5,6 @@
 package struct ChangeSetReader {
     /// The treatment of names that the schema does not have.
     package enum UnknownNames: Sendable {
-        /// Refuse them, as the server does.
         case refuse
         /// Ignore dropped tables and columns, which old revisions still name; a device does this.
         case ignoreDropped

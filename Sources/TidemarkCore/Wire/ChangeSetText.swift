@@ -160,7 +160,6 @@ package struct ChangeSetText {
         return key.withUTF8 { bytes in bytes.count { $0 & 0xC0 != 0x80 } }
     }
 
-    /// The pieces of a long text.
     private struct Pieces {
         static let bytesTarget = 64 << 10
         private(set) var all: [String] = []

@@ -26,7 +26,6 @@ package enum JSONText {
         return output + "}"
     }
 
-    /// Returns a JSON array of values in JSON.
     package static func array(_ values: [String]) -> String { "[\(values.joined(separator: ","))]" }
 
     /// Returns the text of a canonical JSON string.
@@ -224,7 +223,6 @@ package enum WireName {
     /// Returns the member that stands for a column in a record's attributes, and in images of records.
     package static func member(column name: String) -> String { member(name, recordMembers) }
 
-    /// Returns the name that a member stands for.
     package static func name(of member: String) -> String {
         member.first == escape ? String(member.dropFirst()) : member
     }

@@ -180,7 +180,6 @@ package struct ChangeSet: Sendable {
         package var base: Int64?
         /// The key under which its author knows the record, if it is another one: `__oldId__`.
         package var authorsKey: String?
-        /// The position of its attributes.
         package fileprivate(set) var attributes: Range<Int>?
         /// The places of its values in ``ChangeSet/values``.
         package internal(set) var values = 0..<0
@@ -204,7 +203,6 @@ package struct ChangeSet: Sendable {
     package internal(set) var tables: [Int] = []
     /// The changes, in the order of the tables' names, of the operations' names, and of the keys in the text.
     package var records: [Record] = []
-    /// The values of all records.
     package internal(set) var values: [Value] = []
 
     init(index: Int) { self.index = index }
@@ -273,7 +271,6 @@ package struct PendingChangeSet {
     package let reader: JSONReader
     /// The positions of the values; the records are in ``records``.
     package let changeSet: ChangeSet
-    /// The changes, in the order in which the change set has them.
     package var records: [Record]
     /// The values that stand in no text, such as permanent ids, by place in ``ChangeSet/values``.
     private var replaced: [Int: Value] = [:]

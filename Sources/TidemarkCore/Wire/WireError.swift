@@ -2,7 +2,6 @@
 package struct WireError: Codable, Hashable, Sendable {
     package let error: Content
 
-    /// The members of `error`.
     package struct Content: Codable, Hashable, Sendable {
         package let code: String
         package let message: String

@@ -4,7 +4,6 @@ package import TidemarkEngine
 
 /// The file of `tidemark serve --access`: users, rights and limits, read strictly, as a typing error could open a zone.
 package struct AccessConfiguration: Hashable, Sendable {
-    /// Whether the server has users of its own.
     package var hasOwnUsers: Bool
     package let providers: [IdentityProvider]
     /// The rights that need no membership, by zone.

@@ -18,7 +18,6 @@ package struct IdentityProvider: Hashable, Sendable {
     package let audience: String
     package let keys: Keys
     package let algorithms: Set<SignatureAlgorithm>
-    /// The claim that names the user.
     package let userClaim: String
     /// The types of further claims that the server takes.
     package let claims: [String: ClaimType]

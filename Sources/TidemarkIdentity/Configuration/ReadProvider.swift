@@ -1,6 +1,5 @@
 internal import Foundation
 
-/// Reads a provider of the configuration.
 struct ReadProvider {
     /// The folder against which the paths of files are resolved.
     let folder: String

@@ -20,7 +20,6 @@ package struct ChangeWriter {
         self.schema = schema
     }
 
-    /// A record with its change set.
     fileprivate typealias Item = (changeSet: Int, record: Int)
 
     /// Writes change sets that together name no record twice; if it throws, the caller rolls its savepoint back.
@@ -249,7 +248,6 @@ private struct ParkValues {
         return taken
     }
 
-    /// The values that a record sets, by column.
     private func newValues(of record: PendingChangeSet.Record, in changeSet: PendingChangeSet) throws -> [Int: Value] {
         var values: [Int: Value] = [:]
         for (place, column) in changeSet.columns(of: record) where changeSet.delta(at: place) == nil {

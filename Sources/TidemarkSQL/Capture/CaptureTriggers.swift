@@ -200,7 +200,6 @@ struct CaptureTriggers {
             """
     }
 
-    /// Updates the note of an updated row.
     private var updateNote: String {
         let values = noteNames.map { "\(SQLText.name("old_" + $0)) = NEW.\(SQLText.name($0))" }
         return """

@@ -7,7 +7,6 @@ final class StatementWatch {
     enum Mode {
         /// Anything: it is the engine's own.
         case open
-        /// Create one object.
         case creating(FileObjects.Object.Kind)
         /// Anything, because SQLite compiles the statement and nobody runs it.
         case compiling

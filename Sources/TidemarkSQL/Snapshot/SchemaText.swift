@@ -8,7 +8,6 @@ package enum SchemaText {
         let sql: String
         let indexes: [String]
         let policy: String
-        /// The columns' own policies.
         let columnPolicies: [String: String]?
         /// The key of a table without a primary key: columns, or the rowid.
         let key: [String]?

@@ -18,7 +18,6 @@ package enum ChangeSetJSON {
 
     package struct Part: Sendable {
         package let table: String
-        /// The JSON of its records.
         package let json: String
     }
 

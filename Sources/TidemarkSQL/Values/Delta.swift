@@ -33,7 +33,6 @@ package enum Delta {
         json.hasPrefix(prefix) ? Int64(json.dropFirst(prefix.count).dropLast()) : nil
     }
 
-    /// Whether any delta is staged.
     package static func isStaged(in db: Database) throws -> Bool {
         try Bool.fetchOne(db.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM temp.tidemark_staged_delta)")) ?? false
     }

@@ -17,7 +17,6 @@ actor FirstSnapshots {
     private static let keeping = Duration.seconds(60)
     private let service: any SyncService
     private let clock: any Clock<Duration>
-    /// The builds by zone.
     private var builds: [String: Build] = [:]
     /// Counts the requests, so that a timer ends its own only.
     private var number = 0

@@ -18,7 +18,6 @@ struct Route: Sendable {
         case members(Role, InZone)
         /// Answers users who are signed in, each about the user's own affairs.
         case users(OfUser)
-        /// Answers administrators.
         case administrators(Plain)
         /// Answers the holder of a token that the issuer finds valid, of any purpose, about this token.
         case holders(any TokenIssuer, OfToken)

@@ -124,7 +124,6 @@ struct RouteTable {
         ]
     }
 
-    /// The routes of a server with users.
     private var userRoutes: [Route] {
         guard let accounts = gate as? any AccountReader else { return [] }
         return [

@@ -9,7 +9,6 @@ struct ZonesRoute: Sendable {
     let service: any SyncService
     let body: SmallBody
 
-    /// A zone in a list.
     private struct Entry: Encodable {
         let zone: String
         let kind: ZoneKind

@@ -81,11 +81,9 @@ final class FlushBeforeCloseHandler: ChannelOutboundHandler, RemovableChannelHan
     private let timeout: TimeAmount
     /// The writes that are not sent yet.
     private var pending = 0
-    /// The promise of the requested close.
     private var closing: EventLoopPromise<Void>?
     private var end: Scheduled<Void>?
 
-    /// Creates a handler that delays a close by at most `timeout`.
     init(timeout: TimeAmount) { self.timeout = timeout }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
