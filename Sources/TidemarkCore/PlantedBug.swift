@@ -69,11 +69,10 @@ package enum PlantedBug: String, CaseIterable, Sendable {
         rethrows -> Result
     { try $current.withValue(bug) { try $deed.withValue(deed, operation: body) } }
 
-    fileprivate var isPlanted: Bool { PlantedBug.current == self }
     package static var isAnyPlanted: Bool { current != nil }
 }
 
-package func planted(_ bug: PlantedBug) -> Bool { bug.isPlanted }
+package func planted(_ bug: PlantedBug) -> Bool { PlantedBug.current == bug }
 
 /// Returns the rule that the planted bug names as the reason of a refusal; without such a bug, the true one.
 package func mistaken(_ rule: ConflictRule) -> ConflictRule {

@@ -121,7 +121,7 @@ public struct TidemarkServerApplication: Sendable {
             // requests are contacts to write.
             services: [
                 ContactService(service: service, logger: logger), application,
-                ListenerService(service, accessWatch: accessWatch, logger: logger),
+                ListenerService(service: service, accessWatch: accessWatch, logger: logger),
             ],
             logger: logger
         )

@@ -51,14 +51,6 @@ package struct Effect: Sendable {
     package let after: [Value]?
     /// Whether the log may lack values that the record had before, because its first entry may not be its creation.
     package var mayBeUnlogged = true
-
-    package init(table: Int, key: String, before: [Value]?, after: [Value]?) {
-        self.table = table
-        self.key = key
-        self.before = before
-        self.after = after
-    }
-
     package var operation: Operation { before == nil ? .create : after == nil ? .delete : .update }
 }
 

@@ -130,7 +130,7 @@ package struct ListQuery: Hashable, Sendable {
             if !isDescending { _ = text.take(word: ".asc") }
             let column = try parser.column(name)
             if !order.contains(where: { $0.column == column }) {
-                order.append(RowQuery.Order(column, isDescending: isDescending))
+                order.append(RowQuery.Order(column: column, isDescending: isDescending))
             }
         } while text.take(",")
         guard text.isAtEnd, order.count <= 8 else { throw invalid("The order", parser.table) }

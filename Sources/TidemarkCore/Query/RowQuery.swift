@@ -5,11 +5,6 @@ package struct RowQuery: Hashable, Sendable {
     package struct Order: Hashable, Sendable {
         package let column: SyncedTable.Column
         package let isDescending: Bool
-
-        package init(_ column: SyncedTable.Column, isDescending: Bool = false) {
-            self.column = column
-            self.isDescending = isDescending
-        }
     }
 
     /// The place of a row in an order, as canonical JSON.

@@ -3,10 +3,7 @@ internal import Foundation
 struct ReadProvider {
     /// The folder against which the paths of files are resolved.
     let folder: String
-
-    private static let names = [
-        "name", "issuer", "audience", "keys", "secretFile", "algorithms", "user", "claims",
-    ]
+    private static let names = ["name", "issuer", "audience", "keys", "secretFile", "algorithms", "user", "claims"]
 
     /// Returns the provider; nil if it has problems, which go to the reader.
     func provider(_ value: JSONValue, at place: String, _ reader: inout ConfigurationReader) -> IdentityProvider? {

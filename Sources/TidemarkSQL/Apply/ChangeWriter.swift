@@ -189,9 +189,6 @@ private struct ParkValues {
         referencedColumns = Set(schema.references(to: table.name).flatMap(\.reference.parentColumns))
     }
 
-    private static let realPlaceholderMin: Int64 = -(1 << 53)
-    private static let integerPlaceholderMin: Int64 = -(1 << 62)
-
     /// Parks unique values that a record leaves and another takes; returns the values of parked columns by record.
     func park(_ leaving: [ChangeWriter.Item], taking: [ChangeWriter.Item]) throws -> [RecordID: [Int: Value]] {
         guard !leaving.isEmpty, !taking.isEmpty, !table.uniques.isEmpty || table.hasComputedUniques else { return [:] }
@@ -291,7 +288,7 @@ private struct ParkValues {
             let isTaken = taken?.contains { column, values in Self.form(row[column]).map(values.contains) ?? false }
             guard !moving.isEmpty, isTaken ?? true else { continue }
             do { try park(record, moving, number: number) } catch let error as DatabaseError
-                where table.hasComputedUniques && Self.isPlaceholderRejection(error)
+                where table.hasComputedUniques && error.isPlaceholderRejection
             {
                 // The failed statement has no effect.
                 try park(record, moving.filter(fallback.contains), number: number)
@@ -332,18 +329,13 @@ private struct ParkValues {
         return table.partiallyUnique?.contains(table.columns[column].name) ?? false
     }
 
-    /// Whether an expression or its constraint failed; not a trigger, which may have ended the transaction.
-    private static func isPlaceholderRejection(_ error: DatabaseError) -> Bool {
-        switch error.resultCode {
-        case .SQLITE_ERROR: true
-        case .SQLITE_CONSTRAINT: error.extendedResultCode != .SQLITE_CONSTRAINT_TRIGGER
-        default: false
-        }
-    }
-
     private func park(_ record: PendingChangeSet.Record, _ columns: [Int], number: Int) throws {
         guard !columns.isEmpty else { return }
-        let targets = columns.map { "\(SQLText.name(table.columns[$0].name)) = \(placeholder(for: table.columns[$0]))" }
+        let targets = columns.map { place in
+            let column = table.columns[place]
+            let isReferenced = referencedColumns.contains(column.name)
+            return "\(SQLText.name(column.name)) = \(column.placeholder(number: "?1", isReferenced: isReferenced))"
+        }
         let match = table.key.enumerated().map { "\(SQLText.name($1)) = ?\($0 + 2)" }
         let sql = """
             UPDATE \(table.abortClause) main.\(SQLText.name(table.name))
@@ -352,22 +344,6 @@ private struct ParkValues {
             """
         let key = Value.parts(ofKey: record.key)
         try RowValues.read(sql, [.integer(Int64(number))] + key, in: db) { _ in }
-    }
-
-    /// Returns the SQL of a placeholder that fits the column's type and equals no other value; `?1` is its number.
-    ///
-    /// NULLs never collide. But if a referenced value becomes NULL, its children lose the reference.
-    /// Text placeholders are JSON, because expressions may read JSON. No placeholder is a mere parameter: the text of a
-    /// statement without CHECK constraints must differ from that of an update, which shares the cache.
-    private func placeholder(for column: SyncedTable.Column) -> String {
-        guard column.isNotNull || referencedColumns.contains(column.name) else { return "NULL" }
-        let type = column.type.uppercased()
-        if ["REAL", "DOUB", "FLOA"].contains(where: type.contains), !type.contains("INT") {
-            return "\(Self.realPlaceholderMin) + ?1"
-        }
-        if ["INT", "NUM", "DEC"].contains(where: type.contains) { return "\(Self.integerPlaceholderMin) + ?1" }
-        let text = #"'"tidemark parked ' || ?1 || '"'"#
-        return type.contains("BLOB") ? "CAST(\(text) AS BLOB)" : text
     }
 }
 

@@ -21,19 +21,13 @@ package struct ChangeSetStaging {
             var changes = ChangeSetReader(schema.wireNames, unknownNames: unknownNames)
             let sets = try changes.changeSets(&reader)
             if place == 0 { try reader.finish() }
-            let staging = ChangeSetStaging(reader, schema.wireNames, in: db)
+            let staging = ChangeSetStaging(db: db, names: schema.wireNames, reader: reader)
             for set in sets {
                 try staging.stageMembers(of: set)
                 try staging.stage(set, ord: set.index)
             }
             try stageKeys(in: db)
         }
-    }
-
-    package init(_ reader: JSONReader, _ names: WireNames, in db: Database) {
-        self.reader = reader
-        self.names = names
-        self.db = db
     }
 
     package func stage(_ set: ChangeSet, ord: Int) throws {

@@ -203,9 +203,7 @@ enum JSONAnswer {
     ) async throws -> Response {
         // The JSON, and the bytes to send.
         try share?.answer(bytes: 2 * json.count)
-        var headers: HTTPFields = [
-            .contentType: type, .cacheControl: "no-store", .vary: "Accept-Encoding",
-        ]
+        var headers: HTTPFields = [.contentType: type, .cacheControl: "no-store", .vary: "Accept-Encoding"]
         let body: ByteBuffer
         switch ContentCoding(acceptEncoding: requestHeaders[.acceptEncoding]) {
         case .gzip where json.count > compressedBytesMin:

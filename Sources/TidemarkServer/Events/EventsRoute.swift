@@ -22,11 +22,6 @@ struct EventsRoute {
     let watch: AccessWatch
     private let latest = LatestEvent()
 
-    init(service: any SyncService, watch: AccessWatch) {
-        self.service = service
-        self.watch = watch
-    }
-
     /// Whether a request asks for events, in any zone.
     static func isEventsRequest(_ request: Request) -> Bool {
         request.method == .get && (request.uri.path.hasSuffix("/events") || ChangesRoute.wantsEvents(request))

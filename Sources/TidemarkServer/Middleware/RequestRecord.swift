@@ -132,7 +132,7 @@ struct RequestRecordMiddleware: RouterMiddleware {
         }
         let eventLoop = context.channel.eventLoop
         response.body = ResponseBody(contentLength: length) { writer in
-            do { try await body.write(PacedWriter(writer, on: eventLoop)) } catch {
+            do { try await body.write(PacedWriter(writer: writer, eventLoop: eventLoop)) } catch {
                 record.end("cut off", status: status, bytes: nil)
                 throw error
             }

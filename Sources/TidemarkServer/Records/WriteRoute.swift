@@ -157,9 +157,7 @@ struct Preferences: Hashable, Sendable {
 /// The media types of the requests and answers of clients without rows.
 enum MediaTypes {
     private static let bodies: Set<String> = ["application/json", "application/merge-patch+json"]
-    private static let answers: Set<String> = [
-        "*/*", "application/*", "application/json", "application/problem+json",
-    ]
+    private static let answers: Set<String> = ["*/*", "application/*", "application/json", "application/problem+json"]
 
     /// Checks `Accept`, and `Content-Type` of a body; throws `notAcceptable` or `unsupportedMediaType`.
     ///
