@@ -25,9 +25,7 @@ enum Interruption {
             if let first, case .failure? = await tasks.nextResult() { throw ExitCode(128 + first.rawValue) }
         }
     }
-}
 
-extension Interruption {
     /// Has the process ignore SIGHUP, until it traps it.
     static func ignoreHangUp() { signal(SIGHUP, SIG_IGN) }
 }

@@ -18,9 +18,9 @@ struct BodyReader {
     func read(_ request: Request, on channel: any Channel, share: MemoryShare) async throws -> [UInt8] {
         let contentLength = request.announcedLength
         guard let coding = ContentCoding(contentEncoding: request.headers[.contentEncoding]) else {
-            throw try await refusal(of: request, unsupported(request.headers[.contentEncoding] ?? ""))
+            throw try await unsupported(request.headers[.contentEncoding] ?? "").droppingBody(of: request)
         }
-        guard contentLength ?? 0 <= bytesMax else { throw try await refusal(of: request, tooLarge) }
+        guard contentLength ?? 0 <= bytesMax else { throw try await tooLarge.droppingBody(of: request) }
         var intake = Intake(reader: self, coding: coding, contentLength: contentLength, share: share)
         do {
             try await UploadPermission.grant(request, on: channel)
@@ -31,13 +31,6 @@ struct BodyReader {
             throw ClientGone(cause: ChannelError.eof)
         }
         return try intake.finish()
-    }
-
-    /// Completes the refusal of a request whose body the server has not begun to read.
-    private func refusal(of request: Request, _ refusal: Refusal) async throws -> Refusal {
-        var refusal = refusal
-        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-        return refusal
     }
 
     private func refusal(_ error: GzipError) -> Refusal {

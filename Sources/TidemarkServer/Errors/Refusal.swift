@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import Hummingbird
 internal import TidemarkCore
 
 /// The refusal of a request by the HTTP layer.
@@ -24,9 +25,14 @@ struct Refusal: Error {
         self.error = error
         headers = error.code == .signInNeeded ? [.wwwAuthenticate: "Bearer"] : [:]
     }
+
+    /// Drops the body of a request that the server has not begun to read, and returns the refusal with the outcome.
+    func droppingBody(of request: Request) async throws -> Refusal {
+        var refusal = self
+        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
+        return refusal
+    }
 }
 
 /// The client disconnected before the answer.
-struct ClientGone: Error {
-    let cause: any Error
-}
+struct ClientGone: Error { let cause: any Error }

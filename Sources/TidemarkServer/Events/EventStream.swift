@@ -55,9 +55,7 @@ enum EventStream {
             )
         }
     }
-}
 
-extension EventStream {
     private static func quoted(_ text: String) throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .withoutEscapingSlashes

@@ -41,10 +41,7 @@ struct EventsRoute {
         let token = try BearerToken.text(in: request)
         if let device { service.contacts.record(device, access, at: lastRevision?.revision) }
         let body = ResponseBody { [latest, watch, contacts = service.contacts] writer in
-            try await Self.configure(channel) { [weak listener] in
-                listener?.leave()
-                channel.close(promise: nil)
-            }
+            try await Self.configure(channel, for: listener)
             try await writer.write(EventStream.opening)
             var rights = ListenerRights(of: access.caller)
             while let message = await listener.next() {
@@ -69,8 +66,8 @@ struct EventsRoute {
         guard known?.user ?? user == user else { throw SyncHandler.deviceTaken }
     }
 
-    /// Bounds a connection's buffers, and calls `onHangUp` when the client disconnects.
-    static func configure(_ channel: any Channel, onHangUp: @escaping @Sendable () -> Void) async throws {
+    /// Bounds a connection's buffers, and ends the connection and its listener when the client disconnects.
+    static func configure(_ channel: any Channel, for listener: Listener) async throws {
         let size = SocketOptionValue(unsentBytesMax)
         try await channel.setOption(.socketOption(.so_sndbuf), value: size).get()
         let mark = ChannelOptions.Types.WriteBufferWaterMark(low: 1, high: unsentBytesMax)
@@ -82,7 +79,10 @@ struct EventsRoute {
         let time = SocketOptionValue(unconfirmedMillisecondsMax)
         try await channel.setOption(timeout, value: time).get()
         #endif
-        try await HangUpHandler.watch(channel, onHangUp)
+        try await HangUpHandler.watch(channel) { [weak listener] in
+            listener?.leave()
+            channel.close(promise: nil)
+        }
     }
 }
 

@@ -118,7 +118,7 @@ struct BrowserMiddleware: RouterMiddleware {
         let headers = BrowserPolicy.Headers(
             host: request.head.authority, origin: request.headers[.origin], fetchSite: request.headers[.fetchSite])
         let verdict = policy.verdict(on: headers, isLoopback: isLoopback)
-        guard var refusal = refusal(verdict) else {
+        guard let refusal = refusal(verdict) else {
             let crossOrigin = verdict.allowedOrigin.map { CrossOrigin(origin: $0) }
             if let crossOrigin, CrossOrigin.isPreflight(request) { return crossOrigin.permission }
             var response = try await next(request, context)
@@ -126,8 +126,8 @@ struct BrowserMiddleware: RouterMiddleware {
             if policy.allowsOrigins { CrossOrigin.vary(&response) }
             return response
         }
-        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-        return try await ErrorAnswer.response(to: refusal, request: request, context: context)
+        return try await ErrorAnswer.response(
+            to: refusal.droppingBody(of: request), request: request, context: context)
     }
 
     /// Returns the refusal for a verdict; nil if the request passes.

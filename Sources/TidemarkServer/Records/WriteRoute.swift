@@ -75,9 +75,7 @@ extension WriteHeaders {
     /// Reads the headers of a request whose body the server has not begun to read.
     static func read(_ request: Request, of method: WriteRequest.Method) async throws -> WriteHeaders {
         do throws(TidemarkError) { return try WriteHeaders(request.headers, of: method) } catch {
-            var refusal = Refusal(error)
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-            throw refusal
+            throw try await Refusal(error).droppingBody(of: request)
         }
     }
 }

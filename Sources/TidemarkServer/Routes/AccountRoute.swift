@@ -7,7 +7,5 @@ struct AccountRoute {
 
     @Sendable func answer(_ request: Request, _ context: ServerRequestContext, user: Caller.User) async throws
         -> Response
-    {
-        try await SmallBody.answer(try await accounts.account(of: user.id), to: request)
-    }
+    { try await SmallBody.answer(try await accounts.account(of: user.id), to: request) }
 }

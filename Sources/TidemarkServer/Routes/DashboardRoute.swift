@@ -62,6 +62,4 @@ struct DashboardRoute: Sendable {
     }
 }
 
-extension HTTPField.Name {
-    fileprivate static let referrerPolicy = customName("Referrer-Policy")
-}
+extension HTTPField.Name { fileprivate static let referrerPolicy = customName("Referrer-Policy") }

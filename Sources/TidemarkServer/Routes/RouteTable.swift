@@ -44,6 +44,8 @@ struct RouteTable {
     let pages: WebPages
     let exposition: @Sendable () -> String
 
+    private var admission: Admission { Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax) }
+
     /// Every route of the server, each with its decision about the sender.
     var routes: [Route] {
         let describedRoutes = zoneRoutes + writeRoutes
@@ -157,9 +159,7 @@ struct RouteTable {
     }
 
     private var serverRoutes: [Route] {
-        let ready = ReadyRoute(
-            service: service, admission: Admission(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax),
-            store: storeCheck, readiness: readiness)
+        let ready = ReadyRoute(service: service, admission: admission, store: storeCheck, readiness: readiness)
         return [
             Route(.get, "/healthz", for: .anybody(HealthRoute().answer)),
             Route(.get, "/readyz", for: .anybody(ready.answer)),
@@ -186,7 +186,7 @@ struct RouteTable {
 
     /// Adds every route to a router, and to each path a refusal of every other method.
     func add(to router: Router<ServerRequestContext>) {
-        let sender = RouteGuard(gate: gate, rates: rates, bodyBytesMax: bodyReader.bytesMax)
+        let sender = RouteGuard(admission: admission)
         let routes = routes
         for route in routes {
             // The router adds `HEAD` for each `GET`.
@@ -211,11 +211,10 @@ struct RouteTable {
     }
 
     private func methodRefusal(_ request: Request, at path: String, allow: String) async throws -> Refusal {
-        var refusal = Refusal(
+        let refusal = Refusal(
             .methodNotAllowed, "\(request.uri.path) does not answer to \(request.method).",
             fix: "It answers to \(allow).\(Self.otherPath(for: request.method, than: path))", headers: [.allow: allow])
-        refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-        return refusal
+        return try await refusal.droppingBody(of: request)
     }
 
     /// Where a client finds the method that it sent to the other path of a table.
@@ -271,10 +270,6 @@ extension RouteTable {
 /// Decides about the sender of each request, before the server reads the request's body.
 struct RouteGuard: Sendable {
     let admission: Admission
-
-    init(gate: any AccessGate, rates: RequestRates?, bodyBytesMax: Int) {
-        admission = Admission(gate: gate, rates: rates, bodyBytesMax: bodyBytesMax)
-    }
 
     /// Answers a request, if its sender may send it.
     func respond(to request: Request, _ context: ServerRequestContext, by answer: Route.Answer) async throws -> Response
@@ -353,9 +348,7 @@ struct RouteGuard: Sendable {
     {
         do { return try await decision() } catch let error as TidemarkError where error.code.status.kind == .clientError
         {
-            var refusal = Refusal(error)
-            refusal.leavesBodyUnread = try await !UploadDrain.dropBody(of: request)
-            throw refusal
+            throw try await Refusal(error).droppingBody(of: request)
         }
     }
 

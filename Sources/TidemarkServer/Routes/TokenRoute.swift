@@ -8,9 +8,7 @@ struct TokenRoute {
     let body: SmallBody
     private static let deviceBytesMax = 64
 
-    private struct Exchange: Decodable {
-        let device: String
-    }
+    private struct Exchange: Decodable { let device: String }
 
     /// Answers `POST /token`.
     @Sendable func exchange(_ request: Request, _ context: ServerRequestContext, token: String) async throws -> Response
