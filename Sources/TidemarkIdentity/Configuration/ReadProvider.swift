@@ -82,9 +82,7 @@ struct ReadProvider {
         let place = "\(place).claims"
         var claims: [String: ClaimType] = [:]
         let types = reader.members(value, at: place)
-        for name in types.keys.sorted() {
-            claims[name] = reader.oneOf(ClaimType.allCases, name, of: types, at: place)
-        }
+        for name in types.keys.sorted() { claims[name] = reader.oneOf(ClaimType.allCases, name, of: types, at: place) }
         return claims
     }
 

@@ -84,9 +84,7 @@ package enum SchemaText {
         let scratch = try ScratchSchema()
         for table in tables where !table.isDropped {
             try create(FileObjects.Object(kind: .table, name: table.name, sql: table.sql), in: scratch)
-            for sql in table.indexes {
-                try create(FileObjects.Object(kind: .index, name: "", sql: sql), in: scratch)
-            }
+            for sql in table.indexes { try create(FileObjects.Object(kind: .index, name: "", sql: sql), in: scratch) }
         }
         let objects = tables.last?.file ?? FileObjects()
         return try scratch.read {

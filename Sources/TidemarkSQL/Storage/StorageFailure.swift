@@ -67,7 +67,5 @@ extension TidemarkError {
     }
 
     package static func translatingStorageErrors<Result>(of file: String, _ work: () throws -> Result) throws -> Result
-    {
-        do { return try work() } catch { throw translateStorageError(error, of: file) }
-    }
+    { do { return try work() } catch { throw translateStorageError(error, of: file) } }
 }
