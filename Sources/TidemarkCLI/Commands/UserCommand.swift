@@ -135,7 +135,9 @@ struct UserCommand: AsyncParsableCommand {
                 try await place.transaction { [name, zone] statements, now, _ in
                     try Administration(statements, now: now).set(role, of: name, in: zone)
                 }
-                if place.json { return try Terminal.json(["user": name, "zone": zone, "role": AccessTexts.role(role)]) }
+                if place.json {
+                    return try Terminal.json(["user": name, "zone": zone, "role": AccessTexts.role(role)])
+                }
                 Terminal.line(
                     role.map { "\(name) is \($0.withArticle) of zone \(zone)" }
                         ?? "\(name) is no member of zone \(zone)")
