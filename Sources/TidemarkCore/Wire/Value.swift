@@ -285,6 +285,7 @@ package struct ValueBound: Sendable {
     /// The most bytes of a string in JSON: as base64 a value is longer by a third, and has its own check.
     package var stringMax: Int { bytesMax > Int.max / 4 ? .max : (bytesMax + 3) / 3 * 4 }
     package init(_ limits: Limits) { bytesMax = limits.valueBytesMax }
+
     /// Finds the first too large value in attributes, except columns in `unsent`; throws if they are no JSON object.
     package func excess(in attributes: UnsafeBufferPointer<UInt8>, unsent: Set<String> = []) throws(TidemarkError)
         -> Excess?

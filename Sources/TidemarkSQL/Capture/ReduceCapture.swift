@@ -62,15 +62,12 @@ package enum ReduceCapture {
     }
 
     package static func deleteCaptures(_ range: ClosedRange<Int64>, schema: SyncSchema, in db: Database) throws {
+        let bounds: StatementArguments = [range.lowerBound, range.upperBound]
         for table in schema.tables {
             let shadow = SQLText.name(CaptureTables.shadow(table))
-            try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(arguments: [
-                range.lowerBound, range.upperBound,
-            ])
+            try db.cachedStatement(sql: "DELETE FROM \(shadow) WHERE seq BETWEEN ? AND ?").execute(arguments: bounds)
         }
-        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?").execute(arguments: [
-            range.lowerBound, range.upperBound,
-        ])
+        try db.cachedStatement(sql: "DELETE FROM tidemark_capture WHERE seq BETWEEN ? AND ?").execute(arguments: bounds)
     }
 
     /// Returns the sequence numbers of all captured changes; nil if there are none.

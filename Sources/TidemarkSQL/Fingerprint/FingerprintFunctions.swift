@@ -1,4 +1,3 @@
-import Crypto
 import Foundation
 import GRDB
 import GRDBSQLite
@@ -56,21 +55,13 @@ enum FingerprintFunctions {
         text += CanonicalJSON.bytes(sqlite3_value_text(values?[1]), of: values?[1])
         text.append(UInt8(ascii: "\t"))
         text += CanonicalJSON.bytes(sqlite3_value_text(values?[row]), of: values?[row])
-        return hash(text)
-    }
-
-    private static func hash(_ bytes: some DataProtocol) -> Fingerprint {
-        SHA256.hash(data: bytes).withUnsafeBytes {
-            Fingerprint(
-                high: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
-                low: UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
-        }
+        return Fingerprint(hashOf: text)
     }
 
     private static func hashText(_ context: OpaquePointer?, _ values: Values?) {
         guard let address = sqlite3_value_text(values?[0]) else { return sqlite3_result_null(context) }
         let text = CanonicalJSON.bytes(address, of: values?[0])
-        SQLFunctions.result(context, Array(hash(UnsafeRawBufferPointer(text)).hex.utf8))
+        SQLFunctions.result(context, Array(Fingerprint(hashOf: Array(text)).hex.utf8))
     }
 
     // MARK: The order of members

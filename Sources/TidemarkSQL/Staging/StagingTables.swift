@@ -82,8 +82,7 @@ package enum StagingTables {
 
     package static func clear(in db: Database) throws {
         for table in [
-            "staged_set", "staged_member", "staged", "staged_cell", "staged_delta", "answered", "confirmed",
-            "assigned",
+            "staged_set", "staged_member", "staged", "staged_cell", "staged_delta", "answered", "confirmed", "assigned",
         ] { try db.cachedStatement(sql: "DELETE FROM temp.tidemark_\(table)").execute() }
     }
 }

@@ -43,6 +43,7 @@ package enum RowJSON {
 
     /// Returns the SQL of a column's member in the object.
     private static func member(_ column: String) -> String { SQLText.literal(WireName.member(column: column)) }
+
     private static func call(_ function: String, _ columns: [String], size: Int, arguments: (String) -> String)
         -> String
     {
